@@ -1,0 +1,37 @@
+# krucible: verbs. Each makes .venv by itself. `make help` lists them.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --disable-pip-version-check -q
+
+.DEFAULT_GOAL := help
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt tools/dev-requirements.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[browser]' -r tools/dev-requirements.txt
+	@touch $@ $(VENV)/.run
+
+run: $(VENV)/.run ## a real 30 s chaos run on this machine, ending in a report
+	$(BIN)/krucible run --voters 3 --observers 2 --nemesis all --time-limit 30 --rate 150
+
+setup: $(VENV)/.dev ## everything: run, tests, browser parts
+
+test: $(VENV)/.dev ## the whole test suite
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## ruff, mypy --strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: help run setup test check

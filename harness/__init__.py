@@ -1,0 +1,1 @@
+"""The kernel of krucible: ops, histories, generators, runner, registry, store and environments."""

@@ -1,0 +1,101 @@
+"""Plug-ins by name: built-in ones are the modules of a folder, outside ones entry points.
+
+A plug-in registers itself where it is defined::
+
+    from harness.registry import nemeses
+
+    @nemeses.register("pause")
+    class Pause: ...
+
+Nothing else is edited: ``load`` imports every module of the kind's folder, then every entry point
+of the group ``krucible.<kind>``. The first line of the plug-in's docstring is its description.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from harness.errors import HarnessError, UnknownPluginError
+
+T = TypeVar("T")
+
+
+class Registry:
+    """The plug-ins of one kind."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self._package = package
+        self._plugins: dict[str, Any] = {}
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorate a class or function to make it the plug-in ``name``."""
+
+        def add(plugin: T) -> T:
+            if name in self._plugins and self._plugins[name] is not plugin:
+                raise HarnessError(
+                    f"two {self.kind} plug-ins are called {name!r}: {self._plugins[name]} and {plugin}"
+                )
+            if not inspect.getdoc(plugin):
+                raise HarnessError(f"{self.kind} plug-in {name!r} has no docstring: say what it does")
+            self._plugins[name] = plugin
+            return plugin
+
+        return add
+
+    def load(self) -> None:
+        """Import all modules of the folder and all entry points; idempotent."""
+        if self._loaded:
+            return
+        self._loaded = True
+        package = importlib.import_module(self._package)
+        for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+            importlib.import_module(f"{self._package}.{module}")
+        for point in entry_points(group=f"krucible.{self.kind}"):
+            point.load()
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        self.load()
+        return sorted(self._plugins)
+
+    def get(self, name: str) -> Any:
+        """The plug-in of that name.
+
+        Raises:
+            UnknownPluginError: With the nearest names.
+        """
+        self.load()
+        try:
+            return self._plugins[name]
+        except KeyError:
+            raise UnknownPluginError(unknown(self.kind, name, self.names())) from None
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return ((name, self._plugins[name]) for name in self.names())
+
+    def describe(self, name: str) -> str:
+        """First line of the plug-in's docstring."""
+        return (inspect.getdoc(self.get(name)) or "").splitlines()[0]
+
+
+def unknown(kind: str, name: str, names: list[str]) -> str:
+    """One line that says a name is unknown and which were meant."""
+    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(names)}"
+    return f"no {kind} is called {name!r}: {hint}"
+
+
+systems = Registry("system", "harness.systems")
+environments = Registry("environment", "harness.envs")
+nemeses = Registry("nemesis", "nemesis")
+workloads = Registry("workload", "workloads")
+checkers = Registry("checker", "checkers")
+models = Registry("model", "checkers")

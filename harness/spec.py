@@ -1,0 +1,35 @@
+"""The options of one run, parsed once at the edge and saved as ``spec.json``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """Everything that decides what a run does; the same spec makes the same schedule and ops."""
+
+    seed: int
+    system: str = "kraft"
+    env: str = "local"
+    workload: str = "register"
+    nemeses: tuple[str, ...] = ()
+    voters: int = 3
+    observers: int = 2
+    time_limit_s: float = 30.0
+    rate_hz: float = 100.0
+    concurrency: int = 10
+    mutant: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)  # extra node settings, Kafka's names
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as a JSON object."""
+        return {**asdict(self), "nemeses": list(self.nemeses), "version": 1}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RunSpec:
+        """Rebuild a spec from ``to_json``'s object."""
+        fields = {k: v for k, v in data.items() if k != "version"}
+        fields["nemeses"] = tuple(fields["nemeses"])
+        return cls(**fields)

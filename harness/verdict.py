@@ -1,0 +1,102 @@
+"""Verdicts: what a checker says, and how many of them become one answer and one exit code.
+
+Three values, false dominating unknown dominating true (Jepsen's lattice). A run is judged on
+three axes: the system (did it break its promises), coverage (did the faults and enough ops
+happen) and the harness (did we break).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Valid(StrEnum):
+    """A three-valued verdict."""
+
+    VALID = "valid"
+    UNKNOWN = "unknown"
+    INVALID = "invalid"
+
+
+_WORST = {Valid.VALID: 0, Valid.UNKNOWN: 1, Valid.INVALID: 2}
+
+
+def merge(values: Iterable[Valid]) -> Valid:
+    """The worst of the values; VALID when there are none."""
+    return max(values, key=_WORST.__getitem__, default=Valid.VALID)
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """One broken promise.
+
+    ``invariant`` is a name of the catalogue ("S1", "C8", "linearizability", ...). ``message`` is one
+    plain sentence with the values that matter. ``ops`` are indices into the history; ``events``
+    are trace events as recorded; ``details`` is JSON for the report.
+    """
+
+    invariant: str
+    message: str
+    ops: tuple[int, ...] = ()
+    events: tuple[dict[str, Any], ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    time_ns: int | None = None  # when it became visible, harness clock; None = not known
+
+    def to_json(self) -> dict[str, Any]:
+        """The anomaly as a JSON object."""
+        return {
+            "invariant": self.invariant,
+            "message": self.message,
+            "ops": list(self.ops),
+            "events": list(self.events),
+            "details": self.details,
+            "time_ns": self.time_ns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What one checker found.
+
+    ``checked`` counts what was really examined, by name ({"S1": 14 epochs}); a checker that looked
+    at nothing says so there and is UNKNOWN, not VALID, when it had something to decide.
+    """
+
+    checker: str
+    valid: Valid
+    anomalies: tuple[Anomaly, ...] = ()
+    checked: dict[str, int] = field(default_factory=dict)
+    stats: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None  # why UNKNOWN
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as a JSON object."""
+        return {
+            "checker": self.checker,
+            "valid": str(self.valid),
+            "reason": self.reason,
+            "anomalies": [a.to_json() for a in self.anomalies],
+            "checked": self.checked,
+            "stats": self.stats,
+        }
+
+
+EXIT_VALID = 0
+EXIT_INVALID = 1
+EXIT_UNKNOWN = 2
+EXIT_USAGE = 254
+EXIT_HARNESS = 255
+
+
+def exit_code(*, system: Valid, coverage: Valid, harness_ok: bool) -> int:
+    """The exit code of a run: invalid wins over everything, then harness crash, then unknown."""
+    if system is Valid.INVALID:
+        return EXIT_INVALID
+    if not harness_ok:
+        return EXIT_HARNESS
+    if merge((system, coverage)) is not Valid.VALID:
+        return EXIT_UNKNOWN
+    return EXIT_VALID

@@ -1,0 +1,1 @@
+"""A KRaft node: consensus core, storage, controller, broker, wire protocol and drivers."""

@@ -1,0 +1,95 @@
+"""What can happen to a replica: the inputs of ``Replica.step``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from node.core.messages import Records, Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed: expired timers fire."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReceived:
+    """A request arrived. ``token`` names the reply; ``connection`` the link it came by.
+
+    Requests of one connection are answered one at a time: the next one was sent after the reply
+    to the one before was received. The read barrier relies on it.
+    """
+
+    token: int
+    connection: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReceived:
+    """The answer to the ``Send`` of that correlation arrived from ``peer``."""
+
+    peer: int
+    correlation: int
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class SendFailed:
+    """The ``Send`` of that correlation got no answer: refused, reset, timed out, unsupported."""
+
+    peer: int
+    correlation: int
+    reason: str
+    unsupported_version: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """The controller wants these records in the log, each entry one atomic batch.
+
+    ``epoch`` is the epoch in which they were prepared: a stale one is refused.
+    """
+
+    token: int
+    epoch: int
+    entries: tuple[Records, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFlushed:
+    """All records below ``upto`` (exclusive) are on disk."""
+
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBarrier:
+    """Confirm leadership by fetches begun after now, then say up to where it is safe to read."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resign:
+    """The controller gives up the leadership of ``epoch``."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """Leave the quorum gracefully: a leader resigns and tells its successors."""
+
+
+Input = (
+    Tick
+    | RequestReceived
+    | ResponseReceived
+    | SendFailed
+    | Propose
+    | LogFlushed
+    | ReadBarrier
+    | Resign
+    | Shutdown
+)

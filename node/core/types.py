@@ -1,0 +1,115 @@
+"""The nouns of the consensus core: replica keys, offsets, voter sets, election state.
+
+Three kinds of number that are never mixed: an *offset* names a record (0-based), an *end
+offset* and a *high watermark* are exclusive (the offset of the first record not covered), a
+*count* is a count. ``UNKNOWN`` (-1) is Kafka's sentinel on the wire and never used inside.
+
+Source: KIP-595 (quorum state), KIP-853 (replica keys, voter sets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+
+class OffsetAndEpoch(NamedTuple):
+    """A point in a log: an end offset and the epoch of the record before it. Orders by epoch."""
+
+    offset: int
+    epoch: int
+
+    def at_least(self, other: OffsetAndEpoch) -> bool:
+        """Whether a log ending here is as up to date as one ending at ``other`` (Raft 5.4.1)."""
+        return (self.epoch, self.offset) >= (other.epoch, other.offset)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaKey:
+    """Identity of a replica: node id, and the directory id of its disk when known (KIP-853)."""
+
+    id: int
+    directory_id: UUID | None = None
+
+    def matches(self, other: ReplicaKey) -> bool:
+        """Same node, and the same disk unless either side does not say which disk."""
+        return self.id == other.id and (
+            self.directory_id is None
+            or other.directory_id is None
+            or self.directory_id == other.directory_id
+        )
+
+    def __str__(self) -> str:
+        return str(self.id) if self.directory_id is None else f"{self.id}@{self.directory_id.hex[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a node listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One member of a voter set."""
+
+    key: ReplicaKey
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """The voters of a quorum, by node id."""
+
+    voters: Mapping[int, Voter]
+
+    @classmethod
+    def of(cls, *voters: Voter) -> VoterSet:
+        """Build a set from its members, sorted by id."""
+        return cls({v.key.id: v for v in sorted(voters, key=lambda v: v.key.id)})
+
+    def __len__(self) -> int:
+        return len(self.voters)
+
+    def __iter__(self) -> Iterator[Voter]:
+        return iter(self.voters.values())
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Node ids, ascending."""
+        return tuple(sorted(self.voters))
+
+    @property
+    def majority(self) -> int:
+        """How many voters make a majority: floor(n / 2) + 1."""
+        return len(self.voters) // 2 + 1
+
+    def contains(self, key: ReplicaKey) -> bool:
+        """Whether ``key`` is a member: id in the set and no conflicting directory id."""
+        voter = self.voters.get(key.id)
+        return voter is not None and voter.key.matches(key)
+
+    def endpoint(self, node_id: int) -> Endpoint | None:
+        """The endpoint of a voter, None when ``node_id`` is not a voter."""
+        voter = self.voters.get(node_id)
+        return None if voter is None else voter.endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionState:
+    """What a replica must have on disk before it speaks: epoch, leader and vote.
+
+    Epoch and vote are one record on purpose: written apart, a crash between the two writes lets
+    a replica vote twice in one epoch. Source: KIP-595 "quorum-state"; Kafka's ElectionState.
+    """
+
+    epoch: int = 0
+    leader_id: int | None = None
+    voted: ReplicaKey | None = None
