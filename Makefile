@@ -11,13 +11,14 @@ help: ## list the verbs
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt 'pip>=25.1'
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt tools/dev-requirements.txt | $(BIN)/python
-	$(PIP) install -c constraints.txt -e '.[browser]' -r tools/dev-requirements.txt
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[browser]' --group dev
 	@touch $@ $(VENV)/.run
 
 run: $(VENV)/.run ## a real 30 s chaos run on this machine, ending in a report

@@ -44,7 +44,9 @@ class Registry:
                     f"two {self.kind} plug-ins are called {name!r}: {self._plugins[name]} and {plugin}"
                 )
             if not inspect.getdoc(plugin):
-                raise HarnessError(f"{self.kind} plug-in {name!r} has no docstring: say what it does")
+                raise HarnessError(
+                    f"{self.kind} plug-in {name!r} has no docstring: say what it does"
+                )
             self._plugins[name] = plugin
             return plugin
 
@@ -89,7 +91,11 @@ class Registry:
 def unknown(kind: str, name: str, names: list[str]) -> str:
     """One line that says a name is unknown and which were meant."""
     near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(names)}"
+    hint = (
+        f"did you mean {' or '.join(map(repr, near))}?"
+        if near
+        else f"there are: {', '.join(names)}"
+    )
     return f"no {kind} is called {name!r}: {hint}"
 
 

@@ -49,7 +49,13 @@ class TraceWriter:
     """Appends events to one file; ``flush`` hands them to the kernel, so SIGKILL loses none."""
 
     def __init__(
-        self, path: Path, *, node: int, directory_id: str, incarnation: int, clock_ns: Callable[[], int]
+        self,
+        path: Path,
+        *,
+        node: int,
+        directory_id: str,
+        incarnation: int,
+        clock_ns: Callable[[], int],
     ) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._common = {"node": node, "dir": directory_id, "inc": incarnation}

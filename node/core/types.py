@@ -42,7 +42,9 @@ class ReplicaKey:
         )
 
     def __str__(self) -> str:
-        return str(self.id) if self.directory_id is None else f"{self.id}@{self.directory_id.hex[:8]}"
+        return (
+            str(self.id) if self.directory_id is None else f"{self.id}@{self.directory_id.hex[:8]}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

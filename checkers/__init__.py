@@ -1,0 +1,1 @@
+"""Checkers: pure judgement over what a run left behind."""

@@ -1,0 +1,1 @@
+"""Environments: where node processes run."""

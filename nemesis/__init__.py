@@ -1,0 +1,1 @@
+"""Faults: one file per kind, each with its evidence and its heal."""

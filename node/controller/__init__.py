@@ -1,0 +1,1 @@
+"""The quorum controller: requests to records, pure."""

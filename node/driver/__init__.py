@@ -1,0 +1,1 @@
+"""The asyncio driver: runs the core's effects on sockets and files."""

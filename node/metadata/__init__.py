@@ -1,0 +1,1 @@
+"""Metadata records and the image they fold into."""

@@ -1,0 +1,1 @@
+"""Seeded bugs, one file each, off unless asked for."""

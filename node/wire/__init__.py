@@ -1,0 +1,1 @@
+"""Kafka's wire protocol through kio: frames, codec, server, connection."""

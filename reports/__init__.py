@@ -1,0 +1,1 @@
+"""Reports: one offline HTML file per run."""

@@ -1,0 +1,1 @@
+"""Workloads: client, generator and checkers, one file each."""
