@@ -6,7 +6,7 @@
     ├── UsageError               exit 254: bad arguments, unknown names, unreadable input
     │   ├── UnknownPluginError   a name that no plug-in has (says what was meant)
     │   └── HistoryFormatError   a history file that cannot be read (says where)
-    ├── EnvironmentError_        the environment cannot do what a run needs
+    ├── EnvError                 the environment cannot do what a run needs
     │   └── NodeStartError       a node did not come up (says where its log is)
     └── GuardError               a plug-in broke its contract (says which rule)
 
@@ -39,11 +39,11 @@ class HistoryFormatError(UsageError):
     """Raised when a history file cannot be read."""
 
 
-class EnvironmentError_(HarnessError):  # noqa: N801 - EnvironmentError is a builtin
+class EnvError(HarnessError):
     """Raised when an environment cannot do what a run needs."""
 
 
-class NodeStartError(EnvironmentError_):
+class NodeStartError(EnvError):
     """Raised when a node of the system under test does not come up."""
 
 

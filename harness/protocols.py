@@ -385,7 +385,7 @@ class Nemesis(Protocol):
         ...
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
-        """Install the fault and look whether it took hold. Never raises for a fault that did not."""
+        """Install the fault and look whether it took hold; one that did not is an outcome."""
         ...
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
@@ -400,8 +400,8 @@ class Nemesis(Protocol):
 class Workload:
     """Ops, how to do them, and which checkers judge them; made by ``factory(spec)``.
 
-    ``client`` builds the prototype client from the system and raises EnvironmentError_ when the
-    system lacks the ability. ``generator`` runs while faults do; ``final_generator`` after the heal.
+    ``client`` builds the prototype client from the system and raises EnvError when the system
+    lacks the ability. ``generator`` runs while faults do; ``final_generator`` after the heal.
     """
 
     client: Callable[[System], Client]
