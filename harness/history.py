@@ -198,7 +198,7 @@ def read_jsonl(path: Path) -> History:
         try:
             fields = msgspec.json.decode(line)
             if not isinstance(fields, dict):
-                raise ValueError(f"want an object, found {type(fields).__name__}")  # noqa: TRY004, TRY301
+                raise ValueError(f"want an object, found {type(fields).__name__}")  # noqa: TRY301
             ops.append(op_from_json(fields, index=len(ops)))
         except (ValueError, msgspec.DecodeError) as error:
             raise HistoryFormatError(f"{path}:{number}: not an op: {error}") from error

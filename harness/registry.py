@@ -41,7 +41,8 @@ class Registry:
         def add(plugin: T) -> T:
             if name in self._plugins and self._plugins[name] is not plugin:
                 raise HarnessError(
-                    f"two {self.kind} plug-ins are called {name!r}: {self._plugins[name]} and {plugin}"
+                    f"two {self.kind} plug-ins are called {name!r}: "
+                    f"{self._plugins[name]} and {plugin}"
                 )
             if not inspect.getdoc(plugin):
                 raise HarnessError(
