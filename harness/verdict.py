@@ -33,7 +33,7 @@ def merge(values: Iterable[Valid]) -> Valid:
 class Anomaly:
     """One broken promise.
 
-    ``invariant`` is a name of the catalogue ("S1", "C8", "linearizability"). ``message`` is one plain
+    ``invariant`` is a name of the catalogue ("S1", "C8", ...). ``message`` is one plain
     sentence with the values that matter. ``ops`` are indices into the history; ``events``
     are trace events as recorded; ``details`` is JSON for the report.
     """
