@@ -1,0 +1,74 @@
+"""What a replica is told about itself before it starts. All times are milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from node.core.types import Endpoint, ReplicaKey, VoterSet
+
+MIB = 1024 * 1024
+
+
+class Rng(Protocol):
+    """The randomness of a replica: it draws its election timeouts and bootstrap servers here."""
+
+    def random(self) -> float:
+        """Uniform in [0, 1)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaConfig:
+    """Identity, quorum and timers of one replica; the defaults are Kafka's.
+
+    The replica votes when ``voters`` contains ``key``, otherwise it is an observer.
+    ``flush_before_fetch`` holds back each Fetch until the log is on disk; a voter always does so,
+    whatever is said here, because a voter's fetch offset is a promise of durability.
+    """
+
+    key: ReplicaKey
+    cluster_id: str
+    voters: VoterSet
+    endpoint: Endpoint | None = None
+    bootstrap: tuple[Endpoint, ...] = ()
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    election_backoff_max_ms: int = 1000
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 8 * MIB
+    flush_before_fetch: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what cannot work."""
+        for name in ("election_timeout_ms", "fetch_timeout_ms", "request_timeout_ms"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}={getattr(self, name)!r}: a timeout must be positive")
+        if self.retry_backoff_ms <= 0:
+            raise ValueError(
+                f"retry_backoff_ms={self.retry_backoff_ms!r}: must be positive, or a refused "
+                "request would be repeated without end"
+            )
+        if self.key.id < 0:
+            raise ValueError(f"node id {self.key.id!r} is negative: use 0 or more")
+        if self.voters.contains(self.key) and self.endpoint is None:
+            raise ValueError(f"voter {self.key} has no endpoint: a leader must be reachable")
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The log as found on disk: exclusive ends, and the (epoch, start offset) pairs in it."""
+
+    start_offset: int = 0
+    end_offset: int = 0
+    flushed_offset: int = 0
+    epochs: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a log that contradicts itself."""
+        if not 0 <= self.start_offset <= self.end_offset:
+            raise ValueError(f"log start {self.start_offset!r} is not within 0..{self.end_offset}")
+        if not 0 <= self.flushed_offset <= self.end_offset:
+            raise ValueError(f"flushed {self.flushed_offset!r} is not within 0..{self.end_offset}")

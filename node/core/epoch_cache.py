@@ -1,0 +1,82 @@
+"""Which epoch began at which offset: all that is needed to find where two logs diverge.
+
+Source: KIP-101 (leader epoch checkpoint), KIP-595 "Fetch" (diverging epoch).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from node.core.types import OffsetAndEpoch
+
+
+class EpochCache:
+    """Ordered (epoch, start offset) pairs of one log, both strictly increasing in epoch.
+
+    Two neighbours may share a start offset: a leader that was elected and wrote nothing.
+    """
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        """Take over ``entries``; raises ValueError when they are not in order."""
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start in entries:
+            if epoch < 0 or start < 0 or (self._epochs and epoch <= self._epochs[-1]):
+                raise ValueError(
+                    f"epoch cache entry {(epoch, start)!r} does not follow {self.entries[-1:]!r}: "
+                    "epochs must rise and nothing may be negative; rebuild it from the log"
+                )
+            if self._starts and start < self._starts[-1]:
+                raise ValueError(
+                    f"epoch cache entry {(epoch, start)!r} starts before {self.entries[-1]!r}: "
+                    "rebuild it from the log"
+                )
+            self._epochs.append(epoch)
+            self._starts.append(start)
+
+    @property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        """All (epoch, start offset) pairs, ascending."""
+        return tuple(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest_epoch(self) -> int:
+        """The last epoch that began in this log; 0 for an empty log, as epoch 0 has no records."""
+        return self._epochs[-1] if self._epochs else 0
+
+    def assign(self, epoch: int, start: int) -> None:
+        """Record that ``epoch`` begins at ``start``; entries that contradict it are dropped.
+
+        Repeating the latest epoch further on changes nothing: only its first offset counts.
+        """
+        if self._epochs and epoch == self._epochs[-1] and start >= self._starts[-1]:
+            return
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start)
+
+    def truncate_from_end(self, offset: int) -> None:
+        """Drop the epochs that begin at or above ``offset``, the new log end.
+
+        An epoch beginning exactly there holds no record, so it goes too (a torn checkpoint would keep it).
+        """
+        while self._starts and self._starts[-1] >= offset:
+            self._epochs.pop()
+            self._starts.pop()
+
+    def end_offset_for(self, epoch: int, log_end: int) -> OffsetAndEpoch:
+        """Where ``epoch`` ends in this log, with the epoch that was really found.
+
+        The answer names ``epoch`` itself when the log has it (or begins above it), otherwise the
+        nearest lower epoch; ``log_end`` is the exclusive end of the log. O(log n).
+        """
+        if not self._epochs or epoch > self._epochs[-1]:
+            return OffsetAndEpoch(log_end, self.latest_epoch)
+        if epoch == self._epochs[-1]:
+            return OffsetAndEpoch(log_end, epoch)
+        higher = bisect_right(self._epochs, epoch)
+        found = epoch if higher == 0 else self._epochs[higher - 1]
+        return OffsetAndEpoch(self._starts[higher], found)
