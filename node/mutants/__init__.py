@@ -1,1 +1,67 @@
-"""Seeded bugs, one file each, off unless asked for."""
+"""Seeded bugs: each a small override of real code, in one file of its own, off unless asked for.
+
+A mutant is a function from the healthy ``NodeParts`` to parts with the bug::
+
+    @mutant("forgotten-vote", breaks=("S3", "S2"), source="KIP-595: votes must survive a restart")
+    def forgotten_vote(parts: NodeParts) -> NodeParts: ...
+
+``breaks`` names the invariants of which at least one must catch it; a catch by none of them does
+not count.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from node.config import ConfigError
+from node.driver.parts import NodeParts
+
+Apply = Callable[[NodeParts], NodeParts]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A seeded bug: its name, what it breaks, the real bug it stands for, and how to plant it."""
+
+    name: str
+    breaks: tuple[str, ...]
+    source: str
+    description: str
+    apply: Apply
+
+
+_MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(name: str, *, breaks: tuple[str, ...], source: str) -> Callable[[Apply], Apply]:
+    """Register the decorated function as the mutant ``name``."""
+
+    def add(apply: Apply) -> Apply:
+        description = (inspect.getdoc(apply) or "").partition("\n")[0]
+        assert description, f"mutant {name!r} has no docstring: say what it does wrong"  # noqa: S101
+        _MUTANTS[name] = Mutant(name, breaks, source, description, apply)
+        return apply
+
+    return add
+
+
+def load() -> dict[str, Mutant]:
+    """All mutants of this folder, by name."""
+    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+        importlib.import_module(f"{__name__}.{module}")
+    return dict(sorted(_MUTANTS.items()))
+
+
+def get(name: str) -> Mutant:
+    """The mutant of that name; raises ConfigError with the nearest names."""
+    known = load()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
+        raise ConfigError(f"no mutant is called {name!r}: {hint}")
+    return known[name]

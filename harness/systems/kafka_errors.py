@@ -1,0 +1,54 @@
+"""Kafka's error codes as outcomes: does the answer say for sure that nothing happened?
+
+The one table that decides between ``fail`` and ``info``. A code that is not here is indefinite:
+when in doubt nobody knows. Source: Kafka's protocol error list; KRaft's rule that an operation
+pending at the loss of leadership may still commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """One error code: its name in histories, and whether it means "did not happen"."""
+
+    name: str
+    definite: bool
+
+
+NOT_CONTROLLER = 41
+UNKNOWN_TOPIC_OR_PARTITION = 3
+TOPIC_ALREADY_EXISTS = 36
+
+ERRORS: dict[int, ErrorInfo] = {
+    -1: ErrorInfo("unknown-server-error", definite=False),
+    3: ErrorInfo("unknown-topic", definite=True),
+    5: ErrorInfo("leader-not-available", definite=True),
+    6: ErrorInfo("not-leader", definite=True),
+    7: ErrorInfo("request-timed-out", definite=False),
+    8: ErrorInfo("broker-not-available", definite=True),
+    17: ErrorInfo("invalid-topic", definite=True),
+    29: ErrorInfo("topic-authorization-failed", definite=True),
+    35: ErrorInfo("unsupported-version", definite=True),
+    36: ErrorInfo("topic-already-exists", definite=True),
+    37: ErrorInfo("invalid-partitions", definite=True),
+    38: ErrorInfo("invalid-replication-factor", definite=True),
+    39: ErrorInfo("invalid-replica-assignment", definite=True),
+    40: ErrorInfo("invalid-config", definite=True),
+    # Kafka gives 41 both to a request that was never tried and to one that was pending when the
+    # controller stepped down, so the code alone says nothing.
+    41: ErrorInfo("not-controller", definite=False),
+    42: ErrorInfo("invalid-request", definite=True),
+    44: ErrorInfo("policy-violation", definite=True),
+    87: ErrorInfo("invalid-record", definite=True),
+    89: ErrorInfo("throttling-quota-exceeded", definite=True),
+    100: ErrorInfo("unknown-topic-id", definite=True),
+    104: ErrorInfo("inconsistent-cluster-id", definite=True),
+}
+
+
+def describe(code: int) -> ErrorInfo:
+    """What a code means; unknown codes are indefinite."""
+    return ERRORS.get(code, ErrorInfo(f"error-{code}", definite=False))

@@ -1,0 +1,85 @@
+"""``register``: reads and writes of single keys, judged as linearizable registers."""
+
+from __future__ import annotations
+
+from random import Random
+
+from harness.errors import EnvError
+from harness.generator import Draft, Generator, each_thread, independent, limit, mix, stagger
+from harness.history import Op
+from harness.protocols import Client, Outcome, RegisterClient, Registers, System, Workload
+from harness.registry import workloads
+from harness.spec import RunSpec
+
+THREADS_PER_KEY = 5  # contention on one key; more threads work on other keys
+OPS_PER_KEY = 250
+FINAL_KEYS = 3  # read by every thread after the heal
+
+
+@workloads.register("register")
+def register(spec: RunSpec) -> Workload:
+    """Reads and writes of keys; every write has a value of its own; linearizable per key."""
+    return Workload(
+        client=register_client,
+        generator=stagger(
+            independent(_key_ops, threads_per_key=THREADS_PER_KEY, name=lambda n: f"r{n}"),
+            spec.rate_hz,
+        ),
+        final_generator=each_thread([Draft("read", key=f"r{n}") for n in range(FINAL_KEYS)]),
+        checkers=("linearizable", "consensus", "observers"),
+        model="register",
+    )
+
+
+def register_client(system: System) -> Client:
+    """A client for ``read``, ``write`` and ``local-read``; raises EnvError without registers."""
+    if not isinstance(system, Registers):
+        raise EnvError(f"system {system.name!r} has no registers: choose another workload")
+    return RegisterOps(system.register_client())
+
+
+class RegisterOps:
+    """Does register ops through a system's register client."""
+
+    def __init__(self, registers: RegisterClient) -> None:
+        self._registers = registers
+
+    async def open(self, node: str) -> RegisterOps:
+        """A client of ``node``."""
+        return RegisterOps(await self._registers.open(node))
+
+    async def invoke(self, op: Op) -> Op:
+        """Do one op; a read that failed is always a ``fail``, it changed nothing."""
+        assert op.key is not None, "register ops have a key"  # noqa: S101
+        try:
+            match op.f:
+                case "write":
+                    await self._registers.write(op.key, op.value)
+                    return op.with_(type="ok")
+                case "read":
+                    return op.with_(type="ok", value=await self._registers.read(op.key))
+                case "local-read":
+                    return op.with_(type="ok", value=await self._registers.read_local(op.key))
+                case _:
+                    raise AssertionError(f"register has no op {op.f!r}")
+        except Outcome as outcome:
+            failed = outcome.definite or op.f != "write"
+            return op.with_(type="fail" if failed else "info", error=outcome.error)
+
+    async def close(self) -> None:
+        """Release the connection."""
+        await self._registers.close()
+
+
+def write_op(_: Random, n: int) -> Draft:
+    """The n-th write of a key: values 1, 2, 3, ... are unique within the key."""
+    return Draft("write", n + 1)
+
+
+def read_op(_: Random, __: int) -> Draft:
+    """A linearizable read."""
+    return Draft("read")
+
+
+def _key_ops(_: str) -> Generator:
+    return limit(mix(write_op, read_op), OPS_PER_KEY)

@@ -1,0 +1,105 @@
+"""``topics``: create, delete and describe of contended topic names."""
+
+from __future__ import annotations
+
+from random import Random
+
+from harness.errors import EnvError
+from harness.generator import (
+    Draft,
+    Generator,
+    each_thread,
+    independent,
+    limit,
+    mix,
+    repeat,
+    stagger,
+)
+from harness.history import Op
+from harness.protocols import Client, Outcome, System, TopicClient, Topics, Workload
+from harness.registry import workloads
+from harness.spec import RunSpec
+
+THREADS_PER_NAME = 5  # clients that fight for one name
+OPS_PER_NAME = 120
+PARTITIONS_MAX = 4
+FINAL_NAMES = 3  # described by every thread after the heal
+
+
+@workloads.register("topics")
+def topics(spec: RunSpec) -> Workload:
+    """Create, delete, describe of contended names: one winner, all or nothing, ids never reused."""
+    return Workload(
+        client=topic_client,
+        generator=stagger(
+            independent(_name_ops, threads_per_key=THREADS_PER_NAME, name=lambda n: f"t{n}"),
+            spec.rate_hz,
+        ),
+        final_generator=each_thread([Draft("describe", key=f"t{n}") for n in range(FINAL_NAMES)]),
+        checkers=("topics", "consensus", "observers"),
+        model="topics",
+    )
+
+
+def topic_client(system: System) -> Client:
+    """A client for ``create``, ``delete`` and ``describe``; raises EnvError without topics."""
+    if not isinstance(system, Topics):
+        raise EnvError(f"system {system.name!r} has no topics: choose another workload")
+    return TopicOps(system.topic_client())
+
+
+class TopicOps:
+    """Does topic ops through a system's topic client."""
+
+    def __init__(self, topics: TopicClient) -> None:
+        self._topics = topics
+
+    async def open(self, node: str) -> TopicOps:
+        """A client of ``node``."""
+        return TopicOps(await self._topics.open(node))
+
+    async def invoke(self, op: Op) -> Op:
+        """Do one op; a describe that failed is always a ``fail``, it changed nothing."""
+        assert op.key is not None, "topic ops have a key"  # noqa: S101
+        try:
+            match op.f:
+                case "create":
+                    topic_id = await self._topics.create(
+                        op.key, partitions=op.value["partitions"], configs=op.value["configs"]
+                    )
+                    return op.with_(type="ok", value={**op.value, "id": topic_id})
+                case "delete":
+                    await self._topics.delete(op.key)
+                    return op.with_(type="ok")
+                case "describe":
+                    return op.with_(type="ok", value=await self._describe(op.key))
+                case _:
+                    raise AssertionError(f"topics has no op {op.f!r}")
+        except Outcome as outcome:
+            failed = outcome.definite or op.f == "describe"
+            return op.with_(type="fail" if failed else "info", error=outcome.error)
+
+    async def close(self) -> None:
+        """Release the connection."""
+        await self._topics.close()
+
+    async def _describe(self, name: str) -> dict[str, object] | None:
+        view = await self._topics.describe(name)
+        if view is None:
+            return None
+        return {
+            "id": view.topic_id,
+            "partitions": view.partitions,
+            "configs": dict(view.configs),
+        }
+
+
+def _create(rng: Random, n: int) -> Draft:
+    # the config value is unique within the name, so a describe shows which create it saw
+    partitions = 1 + rng.randrange(PARTITIONS_MAX)
+    return Draft("create", {"partitions": partitions, "configs": {"retention.ms": str(n + 1)}})
+
+
+def _name_ops(_: str) -> Generator:
+    ops = mix(_create, repeat(Draft("delete")), repeat(Draft("describe")), weights=(2, 1, 2))
+    return limit(ops, OPS_PER_NAME)
