@@ -1,0 +1,238 @@
+"""A disk in memory that forgets what was not fsynced, for crash tests and the simulator.
+
+It models the weakest file system the node may meet: until ``fsync`` a crash may undo any suffix
+of the changes to a file, until ``fsync_dir`` it undoes creations, renames and removals in that
+directory. Changes are kept as an undo journal, so an fsync costs O(1) whatever the file's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from node.log.disk import Lock, locked_error
+
+
+class PowerCutError(Exception):
+    """Raised by every operation once the power is gone, until ``MemoryDisk.crash``."""
+
+
+Fault = Callable[[str, Path], None]
+
+
+@dataclass(slots=True)
+class _Inode:
+    """Content of one file, and how to undo each change since the last fsync: (at, old bytes)."""
+
+    data: bytearray = field(default_factory=bytearray)
+    undo: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def change(self, offset: int, new: bytes, *, truncate: bool = False) -> None:
+        """Write ``new`` at ``offset``; with ``truncate`` drop all from there."""
+        if truncate:
+            old = bytes(self.data[offset:])
+            self.undo.append((offset, old))
+            del self.data[offset:]
+            return
+        # A write that extends the file is undone by cutting it there, so keep the whole tail.
+        self.undo.append((offset, bytes(self.data[offset:])))
+        self.data[offset : offset + len(new)] = new
+
+    def crash(self, rng: Random | None) -> None:
+        """Undo all changes since the last fsync, or with ``rng`` a random suffix of them."""
+        kept = rng.randint(0, len(self.undo)) if rng is not None else 0
+        torn: bytes | None = None
+        position = 0
+        while len(self.undo) > kept:
+            position, old = self.undo.pop()
+            torn = bytes(self.data[position:])
+            self.data[position:] = old
+        if rng is not None and torn:
+            part = torn[: rng.randrange(len(torn) + 1)]
+            self.data[position : position + len(part)] = part
+        self.undo.clear()
+
+
+class MemoryDisk:
+    """Files in memory. ``fault`` is called with (operation, path) first and may raise.
+
+    Operations are ``open``, ``append``, ``pwrite``, ``read``, ``truncate``, ``fsync``, ``rename``,
+    ``unlink`` and ``fsync_dir``; ``operations`` counts those that can change the disk.
+    """
+
+    def __init__(self, fault: Fault | None = None) -> None:
+        self.fault = fault
+        self.operations = 0
+        self.cut_at: int | None = None
+        self._names: dict[Path, _Inode] = {}
+        self._unsynced: list[dict[Path, _Inode | None]] = []
+        self._locks: set[Path] = set()
+        self._incarnation = 0
+
+    # ------------------------------------------------------------------ what the node uses
+
+    def open(self, path: Path, *, create: bool = False) -> MemoryFile:
+        """Open for reading and writing; raises FileNotFoundError unless ``create``."""
+        if path in self._names:
+            self._before("open", path, changes=False)
+        elif create:
+            self._before("open", path)
+            self._rename_entries({path: _Inode()})
+        else:
+            raise FileNotFoundError(str(path))
+        return MemoryFile(self, path, self._names[path])
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Atomically put ``source`` in the place of ``target``."""
+        self._before("rename", target)
+        self._rename_entries({source: None, target: self._existing(source)})
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file; raises FileNotFoundError."""
+        self._existing(path)
+        self._before("unlink", path)
+        self._rename_entries({path: None})
+
+    def listdir(self, directory: Path) -> list[str]:
+        """Names of the files in a directory, sorted; empty when there is no such directory."""
+        self._before("listdir", directory, changes=False)
+        return sorted(path.name for path in self._names if path.parent == directory)
+
+    def make_dirs(self, directory: Path) -> None:
+        """Directories need no creation here."""
+
+    def fsync_dir(self, directory: Path) -> None:
+        """Make the names in a directory durable."""
+        self._before("fsync_dir", directory)
+        self._unsynced = [
+            change for change in self._unsynced if all(p.parent != directory for p in change)
+        ]
+
+    def lock(self, path: Path) -> Lock:
+        """Take the lock file ``path`` until released or dead; raises DirectoryLockedError."""
+        if path in self._locks:
+            raise locked_error(path)
+        self._locks.add(path)
+        return _MemoryLock(self._locks, path)
+
+    # ------------------------------------------------------------------ what breaks it
+
+    def crash(self, rng: Random | None = None) -> None:
+        """Lose the power and get it back: what was not fsynced is gone, locks are free.
+
+        With ``rng`` a random prefix of the unsynced changes survives, per file with the next one
+        torn, and of the names; without, none. Open files are dead.
+        """
+        kept = rng.randint(0, len(self._unsynced)) if rng is not None else 0
+        for change in reversed(self._unsynced[kept:]):
+            for path, old in change.items():
+                if old is None:
+                    self._names.pop(path, None)
+                else:
+                    self._names[path] = old
+        self._unsynced.clear()
+        for path in sorted(self._names):
+            self._names[path].crash(rng)
+        self.kill()
+        self.cut_at = None
+
+    def kill(self) -> None:
+        """Kill the process only: all content stays, open files are dead, locks are free."""
+        self._incarnation += 1
+        self._locks = set()
+
+    def cut_power_at(self, operation: int) -> None:
+        """Fail the ``operation``-th change from now (1 = the next) and everything after it."""
+        self.cut_at = self.operations + operation
+
+    def clone(self) -> MemoryDisk:
+        """A disk with the same content, all of it durable: an old copy to restore, say."""
+        copy = MemoryDisk()
+        copy._names = {p: _Inode(bytearray(i.data)) for p, i in self._names.items()}
+        return copy
+
+    # ------------------------------------------------------------------ inside
+
+    def _before(self, operation: str, path: Path, *, changes: bool = True) -> None:
+        if self.fault is not None:
+            self.fault(operation, path)
+        if changes:
+            self.operations += 1
+        if self.cut_at is not None and self.operations >= self.cut_at:
+            raise PowerCutError(f"no power at operation {self.operations} ({operation} {path})")
+
+    def _existing(self, path: Path) -> _Inode:
+        if path not in self._names:
+            raise FileNotFoundError(str(path))
+        return self._names[path]
+
+    def _rename_entries(self, entries: dict[Path, _Inode | None]) -> None:
+        """Change directory entries in one step that a crash undoes as a whole."""
+        self._unsynced.append({path: self._names.get(path) for path in entries})
+        for path, inode in entries.items():
+            if inode is None:
+                self._names.pop(path, None)
+            else:
+                self._names[path] = inode
+
+
+class MemoryFile:
+    """An open file of a MemoryDisk; dead after a crash or kill of its process."""
+
+    def __init__(self, disk: MemoryDisk, path: Path, inode: _Inode) -> None:
+        self._disk = disk
+        self._path = path
+        self._inode = inode
+        self._incarnation = disk._incarnation  # noqa: SLF001 - one module, two halves
+
+    def append(self, data: bytes) -> None:
+        """Write all of ``data`` at the end."""
+        self._before("append")
+        self._inode.change(len(self._inode.data), data)
+
+    def pwrite(self, offset: int, data: bytes) -> None:
+        """Write all of ``data`` over what is at ``offset``, which must not be beyond the end."""
+        self._before("pwrite")
+        if offset > len(self._inode.data):
+            raise ValueError(
+                f"write at {offset} leaves a hole: the file ends at {len(self._inode.data)}"
+            )
+        self._inode.change(offset, data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
+        self._before("read", changes=False)
+        return bytes(memoryview(self._inode.data)[offset : offset + size])
+
+    def truncate(self, size: int) -> None:
+        """Drop everything from ``size`` on."""
+        self._before("truncate")
+        self._inode.change(size, b"", truncate=True)
+
+    def fsync(self) -> None:
+        """Make the content durable."""
+        self._before("fsync")
+        self._inode.undo.clear()
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return len(self._inode.data)
+
+    def close(self) -> None:
+        """Release the file, without making anything durable."""
+
+    def _before(self, operation: str, *, changes: bool = True) -> None:
+        if self._incarnation != self._disk._incarnation:  # noqa: SLF001 - as above
+            raise PowerCutError(f"{self._path} was opened by a process that is dead")
+        self._disk._before(operation, self._path, changes=changes)  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True)
+class _MemoryLock:
+    locks: set[Path]
+    path: Path
+
+    def release(self) -> None:
+        self.locks.discard(self.path)
