@@ -137,19 +137,37 @@ class History(Sequence[Op]):
 
 
 class HistoryWriter:
-    """Streams ops to a file as they happen; after SIGKILL at most a torn last line is lost."""
+    """Streams ops to a file as they happen; after SIGKILL at most what was not flushed is lost."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb", buffering=0)
         self._encoder = msgspec.json.Encoder()
+        self._lines: list[bytes] = []
 
     def append(self, op: Op) -> None:
-        """Hand one op to the kernel."""
-        self._file.write(self._encoder.encode(op.to_json()) + b"\n")
+        """Hand one op, and all that are held back, to the kernel."""
+        self.hold(op)
+        self.flush()
+
+    def hold(self, op: Op) -> None:
+        """Encode one op and keep it until ``flush``; raises TypeError when it is not JSON."""
+        self._lines.append(self._encoder.encode(op.to_json()))
+
+    def flush(self) -> None:
+        """Hand all ops held back to the kernel, in one write where it takes them."""
+        if not self._lines:
+            return
+        self._lines.append(b"")
+        view = memoryview(b"\n".join(self._lines))
+        self._lines.clear()
+        while view:
+            view = view[self._file.write(view) :]
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Flush and close the file; idempotent."""
+        if not self._file.closed:
+            self.flush()
+            self._file.close()
 
 
 def op_from_json(fields: dict[str, Any], *, index: int) -> Op:

@@ -1,0 +1,117 @@
+"""The recorder: gives every op its index and time, and sees that it reaches the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.clock import Clock
+from harness.errors import GuardError, HarnessError
+from harness.history import NEMESIS, HistoryWriter, Op, OpType
+from harness.protocols import Fault
+
+FLUSH_AFTER_MS = 20  # ops wait at most this long (plus one turn of the loop) for the kernel
+
+
+class Progress(Protocol):
+    """Is told what happens while it happens; must be quick and must not raise."""
+
+    def on_op(self, op: Op) -> None:
+        """An op of a client was invoked or completed."""
+        ...
+
+    def on_fault(self, fault: Fault, stage: str, detail: dict[str, Any]) -> None:
+        """A fault got to ``stage``: inject, the injection's outcome, heal, healed, heal-failed."""
+        ...
+
+    def on_phase(self, phase: str) -> None:
+        """The run entered a phase: open, main, heal, recovery, final, close."""
+        ...
+
+
+class Silence:
+    """Progress for those who do not watch."""
+
+    def on_op(self, op: Op) -> None:
+        """Nothing."""
+
+    def on_fault(self, fault: Fault, stage: str, detail: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def on_phase(self, phase: str) -> None:
+        """Nothing."""
+
+
+class Recorder:
+    """Writes the history in the order of index; one per run."""
+
+    def __init__(self, path: Path, clock: Clock, progress: Progress) -> None:
+        self.clock = clock
+        self.progress = progress
+        self.counts: Counter[str] = Counter()  # client ops by type
+        self.next_index = 0
+        self._writer = HistoryWriter(path)
+        self._loop = asyncio.get_running_loop()
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._failure: OSError | None = None
+
+    def client_op(self, op: Op, type_: OpType | None = None) -> Op:
+        """Record an op of a client: ``op`` with the index and time of now."""
+        op = Op(
+            self.next_index,
+            self.clock.now_ns(),
+            op.process,
+            type_ or op.type,
+            op.f,
+            op.value,
+            op.key,
+            op.error,
+            op.node,
+        )
+        self._write(op)
+        self.counts[op.type] += 1
+        self.progress.on_op(op)
+        return op
+
+    def nemesis_op(self, f: str, value: dict[str, Any], error: str | None = None) -> Op:
+        """Record an op of the nemesis."""
+        op = Op(self.next_index, self.clock.now_ns(), NEMESIS, "info", f, value, error=error)
+        self._write(op)
+        return op
+
+    def _write(self, op: Op) -> None:
+        if self._failure is not None:
+            raise HarnessError(
+                f"cannot write the history: {self._failure}; free the disk and run again"
+            ) from self._failure
+        try:
+            self._writer.hold(op)
+        except TypeError as error:
+            raise GuardError(
+                f"op {op.f!r} of process {op.process!r}: value {op.value!r} is not JSON: {error}"
+            ) from error
+        self.next_index += 1
+        if self._flush_timer is None:
+            self._flush_timer = self._loop.call_later(FLUSH_AFTER_MS / 1000, self._flush_due)
+
+    def _flush_due(self) -> None:
+        try:
+            self.flush()
+        except OSError as error:  # a timer has no caller: the next op raises it
+            self._failure = error
+
+    def flush(self) -> None:
+        """Hand everything recorded to the kernel."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Flush and close the history; idempotent."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        self._writer.close()

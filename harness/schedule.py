@@ -1,0 +1,183 @@
+"""Fault schedules: which fault when, as data drawn from a seed, saved one fault a line.
+
+A schedule is a list of faults, one after another with quiet gaps between them, and quiet at its
+start and end. When time allows, each requested nemesis comes once, in random order, before any
+comes again; afterwards they are drawn by weight. Equal input gives an equal schedule.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness import seeds
+from harness.errors import HarnessError, UsageError
+from harness.protocols import Fault, Nemesis
+
+Span = tuple[int, int]  # from, to: both inclusive, ms
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOptions:
+    """How dense a schedule is; all times in milliseconds."""
+
+    lead_ms: int = 1_000  # quiet at the start
+    fault_ms: Span = (1_000, 2_500)
+    gap_ms: Span = (800, 1_500)  # quiet between the end of a fault and the next one
+    tail_ms: int = 2_000  # quiet at the end
+    weights: Mapping[str, float] = field(default_factory=dict)  # by nemesis; 1 when not named
+
+    def __post_init__(self) -> None:
+        """Refuse spans that cannot be drawn from."""
+        for name, (low, high) in (("fault_ms", self.fault_ms), ("gap_ms", self.gap_ms)):
+            if not 0 <= low <= high:
+                raise HarnessError(f"{name} is ({low}, {high}), want 0 <= from <= to")
+        if self.lead_ms < 0 or self.tail_ms < 0:
+            raise HarnessError("lead_ms and tail_ms must not be negative")
+        bad = {name: weight for name, weight in self.weights.items() if weight <= 0}
+        if bad:
+            raise HarnessError(f"weights must be more than 0: {bad}")
+
+
+def build(
+    seed: int,
+    nemeses: Sequence[tuple[str, Nemesis]],
+    time_limit_s: float,
+    options: ScheduleOptions | None = None,
+) -> list[Fault]:
+    """The schedule of a seed; empty without nemeses or without time for a fault."""
+    options = options or ScheduleOptions()
+    if not nemeses:
+        return []
+    end_ms = int(time_limit_s * 1_000) - options.tail_ms
+    squeeze = _squeeze(len(nemeses), end_ms - options.lead_ms, options)
+    order = seeds.rng(seed, "schedule", "order").sample(list(nemeses), len(nemeses))
+    by_name = dict(nemeses)
+    faults: list[Fault] = []
+    at_ms = options.lead_ms
+    while True:
+        number = len(faults)
+        rng = seeds.rng(seed, "schedule", number)
+        first_round = number < len(order)
+        scale = squeeze if first_round else 1.0
+        duration_ms = _draw(options.fault_ms, rng.random(), scale)
+        gap_ms = _draw(options.gap_ms, rng.random(), scale)
+        name = order[number][0] if first_round else _choose(by_name, options, rng.random())
+        if at_ms + duration_ms > end_ms:
+            return faults
+        faults.append(
+            Fault(
+                id=number,
+                nemesis=name,
+                at_ms=at_ms,
+                duration_ms=duration_ms,
+                params=dict(by_name[name].params(rng)),
+                draw=seeds.unit(seed, "schedule", number, "draw"),
+            )
+        )
+        at_ms += duration_ms + gap_ms
+
+
+def _squeeze(count: int, budget_ms: int, options: ScheduleOptions) -> float:
+    """How much of each span the first round may use, so that every nemesis fits: 0 to 1."""
+    (fault_low, fault_high), (gap_low, gap_high) = options.fault_ms, options.gap_ms
+    least = count * fault_low + (count - 1) * gap_low
+    spread = count * (fault_high - fault_low) + (count - 1) * (gap_high - gap_low)
+    return 1.0 if spread == 0 else min(1.0, max(0.0, (budget_ms - least) / spread))
+
+
+def _draw(span: Span, share: float, scale: float) -> int:
+    low, high = span
+    return low + int((high - low) * share * scale)
+
+
+def _choose(nemeses: Mapping[str, Nemesis], options: ScheduleOptions, share: float) -> str:
+    weights = {name: options.weights.get(name, 1.0) for name in nemeses}
+    point = share * sum(weights.values())
+    for name, weight in weights.items():
+        point -= weight
+        if point < 0:
+            return name
+    return next(reversed(weights))
+
+
+# --------------------------------------------------------------------------- on disk
+
+
+def save(path: Path, faults: Iterable[Fault]) -> None:
+    """Write a schedule, one fault a line; the file appears whole or not at all."""
+    lines = [msgspec.json.encode(fault.to_json()) + b"\n" for fault in faults]
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_bytes(b"".join(lines))
+    os.replace(draft, path)  # noqa: PTH105 - the same call everywhere that must be atomic
+
+
+def load(path: Path) -> list[Fault]:
+    """Read a schedule.
+
+    Raises:
+        UsageError: A file that cannot be read, or a line that is no fault, with its number.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the schedule: {error.strerror}") from error
+    faults: list[Fault] = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            faults.append(fault_from_json(msgspec.json.decode(line)))
+        except (ValueError, msgspec.DecodeError) as error:
+            raise UsageError(f"{path}:{number}: not a fault: {error}") from error
+    twice = [number for number, count in Counter(f.id for f in faults).items() if count > 1]
+    if twice:
+        raise UsageError(f"{path}: fault ids {twice} occur more than once; give each its own")
+    return faults
+
+
+def fault_from_json(fields: Any) -> Fault:
+    """Build a fault from its JSON object; raises ValueError that names the field at fault."""
+    if not isinstance(fields, dict):
+        raise ValueError(f"want an object, found {type(fields).__name__}")
+    known = {"id", "nemesis", "at_ms", "duration_ms", "params", "draw"}
+    if extra := sorted(set(fields) - known):
+        raise ValueError(f"unknown fields {extra}; there are {sorted(known)}")
+    for name in ("id", "at_ms", "duration_ms"):
+        value = fields.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValueError(f"{name} is {value!r}, want an integer of 0 or more")
+    nemesis, params, draw = fields.get("nemesis"), fields.get("params", {}), fields.get("draw", 0.0)
+    if not isinstance(nemesis, str) or not nemesis:
+        raise ValueError(f"nemesis is {nemesis!r}, want a name")
+    if not isinstance(params, dict):
+        raise ValueError(f"params is {params!r}, want an object")
+    if isinstance(draw, bool) or not isinstance(draw, int | float) or not 0 <= draw < 1:
+        raise ValueError(f"draw is {draw!r}, want a number in [0, 1)")
+    return Fault(fields["id"], nemesis, fields["at_ms"], fields["duration_ms"], params, float(draw))
+
+
+def summary(faults: Sequence[Fault]) -> dict[str, Any]:
+    """What a schedule asks for, as a JSON object: counts by nemesis, time under fault, its end."""
+    return {
+        "faults": len(faults),
+        "by_nemesis": dict(sorted(Counter(f.nemesis for f in faults).items())),
+        "fault_ms": _covered_ms(faults),
+        "end_ms": max((f.at_ms + f.duration_ms for f in faults), default=0),
+    }
+
+
+def _covered_ms(faults: Sequence[Fault]) -> int:
+    """Milliseconds in which at least one fault is on."""
+    covered = reached = 0
+    for fault in sorted(faults, key=lambda f: f.at_ms):
+        end = fault.at_ms + fault.duration_ms
+        covered += max(0, end - max(reached, fault.at_ms))
+        reached = max(reached, end)
+    return covered
