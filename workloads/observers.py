@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from harness.errors import UsageError
-from harness.generator import Draft, each_thread, map_ops, mix, stagger
+from harness.generator import Draft, each_thread, map_ops, mix
 from harness.protocols import Workload
 from harness.registry import workloads
 from harness.spec import RunSpec
@@ -31,7 +31,7 @@ def observers(spec: RunSpec) -> Workload:
 
     return Workload(
         client=register_client,
-        generator=map_ops(local, stagger(mix(_write, _read), spec.rate_hz)),
+        generator=map_ops(local, mix(_write, _read)),
         final_generator=map_ops(
             local, each_thread([Draft("read", key=f"o{key}") for key in range(KEYS)])
         ),

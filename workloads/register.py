@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from harness.errors import EnvError
-from harness.generator import Draft, Generator, each_thread, independent, limit, mix, stagger
+from harness.generator import Draft, Generator, each_thread, independent, limit, mix
 from harness.history import Op
 from harness.protocols import Client, Outcome, RegisterClient, Registers, System, Workload
 from harness.registry import workloads
@@ -17,14 +17,11 @@ FINAL_KEYS = 3  # read by every thread after the heal
 
 
 @workloads.register("register")
-def register(spec: RunSpec) -> Workload:
+def register(_: RunSpec) -> Workload:
     """Reads and writes of keys; every write has a value of its own; linearizable per key."""
     return Workload(
         client=register_client,
-        generator=stagger(
-            independent(_key_ops, threads_per_key=THREADS_PER_KEY, name=lambda n: f"r{n}"),
-            spec.rate_hz,
-        ),
+        generator=independent(_key_ops, threads_per_key=THREADS_PER_KEY, name=lambda n: f"r{n}"),
         final_generator=each_thread([Draft("read", key=f"r{n}") for n in range(FINAL_KEYS)]),
         checkers=("linearizable", "consensus", "observers"),
         model="register",

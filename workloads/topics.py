@@ -13,7 +13,6 @@ from harness.generator import (
     limit,
     mix,
     repeat,
-    stagger,
 )
 from harness.history import Op
 from harness.protocols import Client, Outcome, System, TopicClient, Topics, Workload
@@ -27,14 +26,11 @@ FINAL_NAMES = 3  # described by every thread after the heal
 
 
 @workloads.register("topics")
-def topics(spec: RunSpec) -> Workload:
+def topics(_: RunSpec) -> Workload:
     """Create, delete, describe of contended names: one winner, all or nothing, ids never reused."""
     return Workload(
         client=topic_client,
-        generator=stagger(
-            independent(_name_ops, threads_per_key=THREADS_PER_NAME, name=lambda n: f"t{n}"),
-            spec.rate_hz,
-        ),
+        generator=independent(_name_ops, threads_per_key=THREADS_PER_NAME, name=lambda n: f"t{n}"),
         final_generator=each_thread([Draft("describe", key=f"t{n}") for n in range(FINAL_NAMES)]),
         checkers=("topics", "consensus", "observers"),
         model="topics",
