@@ -53,8 +53,16 @@ class ReplicaConfig:
             )
         if self.key.id < 0:
             raise ValueError(f"node id {self.key.id!r} is negative: use 0 or more")
-        if self.voters.contains(self.key) and self.endpoint is None:
-            raise ValueError(f"voter {self.key} has no endpoint: a leader must be reachable")
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this replica is a member of the voter set."""
+        return self.voters.contains(self.key)
+
+    @property
+    def advertised(self) -> Endpoint | None:
+        """Where others reach this replica: its own word first, then the voter set's."""
+        return self.endpoint or self.voters.endpoint(self.key.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,8 @@ class EpochCache:
     def truncate_from_end(self, offset: int) -> None:
         """Drop the epochs that begin at or above ``offset``, the new log end.
 
-        An epoch beginning exactly there holds no record, so it goes too (a torn checkpoint would keep it).
+        An epoch beginning exactly there holds no record, so it goes too: kept, it would make the
+        log look newer than it is.
         """
         while self._starts and self._starts[-1] >= offset:
             self._epochs.pop()

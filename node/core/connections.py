@@ -1,0 +1,72 @@
+"""Who is being asked what: at most one request in flight per peer, and a pause after a failure.
+
+Source: Kafka 4.1 ``RequestManager``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from node.core.messages import FetchRequest, Request
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A request that waits for its answer."""
+
+    peer: int
+    correlation: int
+    request: Request
+
+
+class Connections:
+    """The outgoing requests of one replica, by peer."""
+
+    def __init__(self) -> None:
+        self._in_flight: dict[int, InFlight] = {}
+        self._ready_at_ms: dict[int, int] = {}
+        self._correlation = 0
+
+    def open(self, peer: int, request: Request) -> InFlight:
+        """Note that ``request`` leaves for an idle ``peer``; gives it its correlation."""
+        assert peer not in self._in_flight, f"peer {peer} is still busy"
+        self._correlation += 1
+        flight = InFlight(peer, self._correlation, request)
+        self._in_flight[peer] = flight
+        return flight
+
+    def close(self, peer: int, correlation: int) -> InFlight | None:
+        """The request that this answer belongs to, now done; None when nobody waits for it."""
+        flight = self._in_flight.get(peer)
+        if flight is None or flight.correlation != correlation:
+            return None
+        del self._in_flight[peer]
+        return flight
+
+    def back_off(self, peer: int, until_ms: int) -> None:
+        """Send nothing to ``peer`` before ``until_ms``."""
+        self._ready_at_ms[peer] = until_ms
+
+    def is_ready(self, peer: int, now_ms: int) -> bool:
+        """Whether a request may leave for ``peer`` now."""
+        return peer not in self._in_flight and self.ready_at_ms(peer) <= now_ms
+
+    def is_busy(self, peer: int) -> bool:
+        """Whether ``peer`` still owes an answer."""
+        return peer in self._in_flight
+
+    def ready_at_ms(self, peer: int) -> int:
+        """When the pause after the last failure ends; 0 without one."""
+        return self._ready_at_ms.get(peer, 0)
+
+    @property
+    def fetching(self) -> bool:
+        """Whether a Fetch is in flight, to whomever: two would append the same offsets twice."""
+        return any(isinstance(f.request, FetchRequest) for f in self._in_flight.values())
+
+    def reset(self) -> bool:
+        """Forget everything; says whether there was anything in flight."""
+        busy = bool(self._in_flight)
+        self._in_flight.clear()
+        self._ready_at_ms.clear()
+        return busy

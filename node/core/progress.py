@@ -1,0 +1,104 @@
+"""What a leader knows about the replicas that fetch from it, and when it may commit.
+
+Source: KIP-595 "Fetch" and "Log replication", KIP-853 (progress is kept by replica key).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from node.core.messages import ReplicaStatus
+from node.core.types import ReplicaKey, VoterSet
+
+OBSERVER_SESSION_MS = 300_000
+OBSERVERS_MAX = 1_000  # anybody may claim to be an observer: bound what they cost
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """How far one replica has come; ``end_offset`` is exclusive and None before its first fetch."""
+
+    key: ReplicaKey
+    end_offset: int | None = None
+    last_fetch_ms: int | None = None
+    last_caught_up_ms: int | None = None
+    last_fetch_log_end: int | None = None  # the leader's log end at the last fetch
+    # The read barrier: the last fetch reply to this voter went out on this connection after so
+    # many barriers had been asked for; the newest barrier this voter has confirmed.
+    replied: tuple[int, int] | None = None
+    confirmed_barrier: int = 0
+
+    def fetched(self, offset: int, log_end: int, now_ms: int) -> None:
+        """Take a valid fetch at ``offset``; it may lie lower than before after a lost disk."""
+        if offset >= log_end:
+            self.last_caught_up_ms = now_ms
+        elif self.last_fetch_log_end is not None and offset >= self.last_fetch_log_end:
+            self.last_caught_up_ms = self.last_fetch_ms
+        self.end_offset = offset
+        self.last_fetch_ms = now_ms
+        self.last_fetch_log_end = log_end
+
+    def status(self) -> ReplicaStatus:
+        """As DescribeQuorum shows it."""
+        return ReplicaStatus(self.key, self.end_offset, self.last_fetch_ms, self.last_caught_up_ms)
+
+
+class LeaderProgress:
+    """Progress of all voters, and of the observers that fetched lately."""
+
+    def __init__(self, voters: VoterSet, local_id: int) -> None:
+        self.voters = {voter.key.id: ReplicaProgress(voter.key) for voter in voters}
+        self.observers: dict[ReplicaKey, ReplicaProgress] = {}
+        self._set = voters
+        self._local_id = local_id
+
+    def voter(self, key: ReplicaKey) -> ReplicaProgress | None:
+        """The voter that ``key`` speaks for; never the leader itself, whose disk it knows."""
+        if key.id == self._local_id or not self._set.contains(key):
+            return None
+        return self.voters[key.id]
+
+    def observer(self, key: ReplicaKey, now_ms: int) -> ReplicaProgress | None:
+        """The observer ``key``, made known if new; None for an anonymous reader."""
+        if key.id < 0 or key.id == self._local_id:
+            return None
+        if key not in self.observers:
+            self._forget_observers(now_ms)
+            self.observers[key] = ReplicaProgress(key)
+        return self.observers[key]
+
+    def live_observers(self, now_ms: int) -> tuple[ReplicaProgress, ...]:
+        """Observers that fetched within the last five minutes, by key."""
+        return tuple(
+            sorted(
+                (p for p in self.observers.values() if not self._expired(p, now_ms)),
+                key=lambda p: (p.key.id, str(p.key.directory_id)),
+            )
+        )
+
+    def local(self) -> ReplicaProgress:
+        """The leader's own entry; ``end_offset`` there is what it has flushed."""
+        return self.voters[self._local_id]
+
+    def end_offsets_descending(self) -> list[int]:
+        """End offsets of the voters, highest first; -1 for one that has not fetched."""
+        ends = (-1 if p.end_offset is None else p.end_offset for p in self.voters.values())
+        return sorted(ends, reverse=True)
+
+    def others_by_progress(self) -> tuple[ReplicaKey, ...]:
+        """The other voters, the most advanced first; ids decide between equals."""
+        others = [p for id_, p in self.voters.items() if id_ != self._local_id]
+        others.sort(key=lambda p: (-(-1 if p.end_offset is None else p.end_offset), p.key.id))
+        return tuple(p.key for p in others)
+
+    def _expired(self, progress: ReplicaProgress, now_ms: int) -> bool:
+        last_ms = progress.last_fetch_ms
+        return last_ms is None or now_ms - last_ms > OBSERVER_SESSION_MS
+
+    def _forget_observers(self, now_ms: int) -> None:
+        for key in [k for k, p in self.observers.items() if self._expired(p, now_ms)]:
+            del self.observers[key]
+        while len(self.observers) >= OBSERVERS_MAX:
+            del self.observers[
+                min(self.observers, key=lambda k: self.observers[k].last_fetch_ms or 0)
+            ]

@@ -1,0 +1,76 @@
+"""Fetches that wait for something to tell: new records, a newer high watermark, their time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from node.core.messages import FetchRequest
+from node.core.types import ReplicaKey
+
+PARK_MAX_MS = 60_000  # whatever a client asks for
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedFetch:
+    """A fetch whose reply is held back, at the latest until ``deadline_ms``."""
+
+    token: int
+    connection: int
+    request: FetchRequest
+    deadline_ms: int
+
+    @classmethod
+    def of(cls, token: int, connection: int, request: FetchRequest, now_ms: int) -> ParkedFetch:
+        """Park ``request`` for as long as it asks for."""
+        wait_ms = min(request.max_wait_ms, PARK_MAX_MS)
+        return cls(token, connection, request, now_ms + wait_ms)
+
+
+class Purgatory:
+    """Parked fetches of one leader, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._parked: list[ParkedFetch] = []
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def add(self, fetch: ParkedFetch) -> None:
+        """Hold back one reply."""
+        self._parked.append(fetch)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the first of them must be answered."""
+        return min((f.deadline_ms for f in self._parked), default=None)
+
+    def take_all(self) -> list[ParkedFetch]:
+        """Every parked fetch."""
+        return self._take(lambda _: True)
+
+    def take_expired(self, now_ms: int) -> list[ParkedFetch]:
+        """Those that have waited long enough."""
+        return self._take(lambda f: f.deadline_ms <= now_ms)
+
+    def take_below(self, log_end: int) -> list[ParkedFetch]:
+        """Those for which there are records now."""
+        return self._take(lambda f: f.request.offset < log_end)
+
+    def take_behind(self, high_watermark: int) -> list[ParkedFetch]:
+        """Those that know only a lower high watermark (and said so, KIP-1166)."""
+        return self._take(
+            lambda f: (
+                f.request.high_watermark is not None and f.request.high_watermark < high_watermark
+            )
+        )
+
+    def take_of(self, is_wanted: Callable[[ReplicaKey], object]) -> list[ParkedFetch]:
+        """Those of replicas for which ``is_wanted`` gives something true."""
+        return self._take(lambda f: bool(is_wanted(f.request.replica)))
+
+    def _take(self, condition: Callable[[ParkedFetch], bool]) -> list[ParkedFetch]:
+        taken = [f for f in self._parked if condition(f)]
+        if taken:
+            self._parked = [f for f in self._parked if not condition(f)]
+        return taken

@@ -1,0 +1,246 @@
+"""The roles of a replica, what each of them remembers, and which may follow which.
+
+``TRANSITIONS`` is the rule: for a pair of roles it says how the new epoch must relate to the old
+one. A pair that is not in it must never happen; the replica then stops with ``Fatal``.
+
+==================  ===========================================================================
+unattached          knows an epoch, perhaps who leads it but not where; may hold a vote
+prospective         asks with pre-votes whether an election could be won; same epoch
+candidate           voted for itself in a new epoch and asks for real votes
+leader              won; owns the log of its epoch
+follower            knows the leader and where it is; fetches from it
+resigned            was leader of this very epoch and will not vote or lead in it again
+==================  ===========================================================================
+
+An observer is only ever unattached or follower.
+
+Source: KIP-595 "Leader Election and the Vote Request", KIP-996 (prospective), KIP-853 section
+"KIP-996: Pre-vote"; Kafka 4.1 ``QuorumState``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+from node.core.progress import LeaderProgress
+from node.core.types import ElectionState, Endpoint, ReplicaKey
+
+
+class RoleName(StrEnum):
+    """The role names as they stand in the trace."""
+
+    UNATTACHED = "unattached"
+    PROSPECTIVE = "prospective"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    RESIGNED = "resigned"
+
+
+class NewEpoch(Enum):
+    """How the epoch of the new role must relate to that of the old one."""
+
+    SAME = "the same epoch"
+    NEXT = "exactly one epoch later"
+    LATER = "any later epoch"
+    NOT_EARLIER = "the same epoch or any later one"
+
+    def allows(self, old: int, new: int) -> bool:
+        """Whether a move from epoch ``old`` to ``new`` is of this kind."""
+        match self:
+            case NewEpoch.SAME:
+                return new == old
+            case NewEpoch.NEXT:
+                return new == old + 1
+            case NewEpoch.LATER:
+                return new > old
+            case NewEpoch.NOT_EARLIER:
+                return new >= old
+
+
+_U, _P, _C = RoleName.UNATTACHED, RoleName.PROSPECTIVE, RoleName.CANDIDATE
+_L, _F, _R = RoleName.LEADER, RoleName.FOLLOWER, RoleName.RESIGNED
+
+TRANSITIONS: Mapping[tuple[RoleName, RoleName], NewEpoch] = {
+    # Any role meets a newer epoch without a leader, or with one.
+    (_U, _U): NewEpoch.LATER,
+    (_C, _U): NewEpoch.LATER,
+    (_L, _U): NewEpoch.LATER,
+    (_F, _U): NewEpoch.LATER,
+    (_R, _U): NewEpoch.LATER,  # by itself after the election timeout: exactly the next one
+    (_L, _F): NewEpoch.LATER,
+    (_F, _F): NewEpoch.LATER,
+    (_R, _F): NewEpoch.LATER,  # never of the same epoch: that leader was this replica
+    # A role without a leader may also learn the leader of its own epoch.
+    (_U, _F): NewEpoch.NOT_EARLIER,
+    (_C, _F): NewEpoch.NOT_EARLIER,
+    (_P, _F): NewEpoch.NOT_EARLIER,  # also back to the last leader when pre-votes are refused
+    (_P, _U): NewEpoch.NOT_EARLIER,  # same epoch: refused, and no leader to go back to
+    # Elections.
+    (_U, _P): NewEpoch.SAME,
+    (_F, _P): NewEpoch.SAME,
+    (_C, _P): NewEpoch.SAME,
+    (_R, _P): NewEpoch.SAME,  # only a lone voter, which need not wait for anybody
+    (_P, _C): NewEpoch.NEXT,
+    (_C, _L): NewEpoch.SAME,
+    (_L, _R): NewEpoch.SAME,
+}
+
+
+@dataclass(slots=True)
+class VoteTally:
+    """Answers of the voters to one round of (pre-)votes; the candidate's own is among them."""
+
+    voters: int
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+    def record(self, voter_id: int, *, granted: bool) -> None:
+        """Count an answer; the first one of each voter stands."""
+        if voter_id not in self.granted and voter_id not in self.rejected:
+            (self.granted if granted else self.rejected).add(voter_id)
+
+    def has_answer_of(self, voter_id: int) -> bool:
+        """Whether that voter need not be asked any more."""
+        return voter_id in self.granted or voter_id in self.rejected
+
+    @property
+    def lost(self) -> bool:
+        """Whether a majority has become impossible."""
+        return self.voters - len(self.rejected) < self.voters // 2 + 1
+
+
+@dataclass(slots=True)
+class Unattached:
+    """No leader to fetch from. An observer has no ``deadline_ms``: it never stands."""
+
+    epoch: int
+    leader_id: int | None
+    voted: ReplicaKey | None
+    deadline_ms: int | None
+    name = RoleName.UNATTACHED
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Unknown; with it this replica would be a follower."""
+        return None
+
+    @property
+    def durable(self) -> ElectionState:
+        """What must be on disk in this role."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+
+@dataclass(slots=True)
+class Prospective:
+    """Asks for pre-votes in its old epoch; remembers the last leader to go back to."""
+
+    epoch: int
+    leader_id: int | None
+    leader_endpoint: Endpoint | None
+    voted: ReplicaKey | None
+    deadline_ms: int
+    tally: VoteTally
+    name = RoleName.PROSPECTIVE
+
+    @property
+    def durable(self) -> ElectionState:
+        """What must be on disk: what was there before."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Voted for itself in ``epoch``."""
+
+    epoch: int
+    voted: ReplicaKey
+    deadline_ms: int
+    tally: VoteTally
+    name = RoleName.CANDIDATE
+
+    @property
+    def leader_id(self) -> None:
+        """Nobody leads yet."""
+        return
+
+    @property
+    def leader_endpoint(self) -> None:
+        """Nobody leads yet."""
+        return
+
+    @property
+    def durable(self) -> ElectionState:
+        """The vote for itself."""
+        return ElectionState(self.epoch, None, self.voted)
+
+
+@dataclass(slots=True)
+class Leader:
+    """Leads ``epoch``; its first batch lies at ``epoch_start``.
+
+    ``check_quorum_deadline_ms`` is None for a lone voter (KAFKA-16144).
+    """
+
+    epoch: int
+    voted: ReplicaKey
+    leader_id: int
+    leader_endpoint: Endpoint | None
+    epoch_start: int
+    progress: LeaderProgress
+    check_quorum_deadline_ms: int | None
+    begin_deadline_ms: int
+    begin_pending: set[int]
+    high_watermark: int | None = None  # of this epoch
+    heard_from: set[int] = field(default_factory=set)
+    name = RoleName.LEADER
+
+    @property
+    def durable(self) -> ElectionState:
+        """That this replica leads: it must not come back as anything but resigned."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+
+@dataclass(slots=True)
+class Follower:
+    """Fetches from the leader of ``epoch``."""
+
+    epoch: int
+    leader_id: int
+    leader_endpoint: Endpoint
+    voted: ReplicaKey | None
+    deadline_ms: int
+    has_fetched: bool = False
+    name = RoleName.FOLLOWER
+
+    @property
+    def durable(self) -> ElectionState:
+        """The leader, and the vote kept from before it was known."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+
+@dataclass(slots=True)
+class Resigned:
+    """Led ``epoch`` and does not any more; ``deadline_ms`` None means until it hears of another.
+
+    ``unacked`` voters still have to be told who should follow, best first in ``preferred``.
+    """
+
+    epoch: int
+    voted: ReplicaKey | None
+    leader_id: int
+    leader_endpoint: Endpoint | None
+    deadline_ms: int | None
+    unacked: set[int]
+    preferred: tuple[ReplicaKey, ...]
+    name = RoleName.RESIGNED
+
+    @property
+    def durable(self) -> ElectionState:
+        """Still the leadership: nothing durable changes on resigning."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+
+Role = Unattached | Prospective | Candidate | Leader | Follower | Resigned
