@@ -1,0 +1,189 @@
+"""From a run and its results to the report's model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from harness.protocols import RunData
+from harness.spec import RunSpec
+from reports import cluster, command, faults, findings, ops
+from reports.cluster import NodeTrack
+from reports.model import AnomalyView, Fact, FaultView, NodeView, OpStats, ReportModel
+from reports.ops import Span
+from reports.text import UNKNOWN, clean, compact, count, duration, seconds
+
+TAIL_LINES = 40
+ALARMS_MAX = 40
+LINE_CHARS_MAX = 500
+NOTES_MAX = 20
+_ALARM = re.compile(r"\b(ERROR|FATAL|CRITICAL|WARN|WARNING|Traceback|Exception|panic|Killed)\b")
+
+
+def build_model(run: RunData, result: Mapping[str, Any]) -> ReportModel:
+    """Everything the report shows, from what the run left behind and what the judge said. Pure."""
+    spans, notes = ops.pair(run.history)
+    end_ns = _end(run)
+    names = node_names(run)
+    tracks = [cluster.track(name, run.events.get(name, ()), end_ns) for name in names]
+    fault_views = faults.fault_views(run.faults, run.history.nemesis())
+    anomalies, total = findings.anomalies(result, spans, cluster.names_by_id(run.events))
+    op_stats = ops.stats(spans)
+    notes += _unplaced(tracks)
+    return ReportModel(
+        title=clean(f"{run.spec.system} {run.spec.workload}, seed {run.spec.seed}", limit=200),
+        headline=findings.headline(result, anomalies, total, ops=len(spans), faults=fault_views),
+        commands=command.commands(run.spec, result),
+        facts=_facts(run, spans, tracks, fault_views, end_ns),
+        settings=_settings(run.spec),
+        versions=findings.pairs(result.get("versions")),
+        anomalies=anomalies,
+        anomalies_left_out=total - len(anomalies),
+        faults=fault_views,
+        coverage=findings.coverage(result, fault_views, _outcomes(op_stats)),
+        checkers=findings.checkers(result),
+        op_stats=op_stats,
+        errors=ops.errors(spans),
+        nodes=_nodes(run, tracks, anomalies),
+        notes=_first(notes, NOTES_MAX),
+        timeline=_timeline(run, spans, tracks, fault_views, anomalies, end_ns),
+    )
+
+
+def node_names(run: RunData) -> list[str]:
+    """All nodes that anything is known of: voters, observers, then others by name."""
+    known = [*run.voters, *run.observers]
+    others = sorted({*run.events, *run.output} - set(known))
+    return list(dict.fromkeys([*known, *others]))
+
+
+def _end(run: RunData) -> int:
+    """The last moment anything happened."""
+    last = max((op.time_ns for op in run.history), default=0)
+    for events in run.events.values():
+        last = max([last, *(t for e in events if type(t := e.get("rx_ns")) is int)])
+    return last
+
+
+def _unplaced(tracks: Iterable[NodeTrack]) -> list[str]:
+    return [
+        f"{clean(t.name, limit=60)}: {count(t.unplaced, 'event')} without a usable rx_ns, not drawn"
+        for t in tracks
+        if t.unplaced
+    ]
+
+
+def _first(notes: Sequence[str], most: int) -> tuple[str, ...]:
+    rest = len(notes) - most
+    return (*notes[:most], *([f"… and {count(rest, 'more note')}"] if rest > 0 else []))
+
+
+def _outcomes(stats: Iterable[OpStats]) -> Counter[str]:
+    out: Counter[str] = Counter()
+    for item in stats:
+        out.update(ok=item.ok, fail=item.fail, info=item.info)
+    return out
+
+
+def _facts(
+    run: RunData,
+    spans: Sequence[Span],
+    tracks: Sequence[NodeTrack],
+    fault_views: Sequence[FaultView],
+    end_ns: int,
+) -> tuple[Fact, ...]:
+    outcomes = Counter(span.outcome for span in spans)
+    times = sorted(s.latency_ns for s in spans if s.outcome == "ok" and s.latency_ns is not None)
+    p50, p99 = ops.percentile(times, 50), ops.percentile(times, 99)
+    gap = ops.longest_gap(spans, end_ns)
+    installed = sum(fault.outcome == "installed" for fault in fault_views)
+    reigns = sorted((span.start_ns, t.name, span.epoch) for t in tracks for span in t.reigns)
+    highest = max((epoch for _, _, epoch in reigns if epoch is not None), default=None)
+    hwm = max((value for t in tracks for _, value in t.hwm), default=None)
+    rate = outcomes["ok"] / (end_ns / 1e9) if end_ns else 0.0
+    parts = ", ".join(f"{outcomes[name]:,} {name}" for name in ops.OUTCOMES)
+    return (
+        Fact("duration", duration(end_ns), f"of {run.spec.time_limit_s:g} s planned for faults"),
+        Fact("ops", f"{len(spans):,}", parts),
+        Fact("ok rate", f"{rate:,.1f}/s", f"asked for {run.spec.rate_hz:g}/s"),
+        Fact("ok latency p50", duration(p50), f"p99 {duration(p99)}"),
+        Fact(
+            "longest stall",
+            UNKNOWN if gap is None else duration(gap[1] - gap[0]),
+            "no ok op" if gap is None else f"no ok op after {seconds(gap[0])}",
+        ),
+        Fact("faults", f"{installed}", f"installed, of {len(fault_views)} planned"),
+        Fact("reigns", f"{len(reigns)}", "" if highest is None else f"highest epoch {highest}"),
+        Fact("high watermark", UNKNOWN if hwm is None else f"{hwm:,}", "at the end, highest node"),
+    )
+
+
+def _settings(spec: RunSpec) -> tuple[tuple[str, str], ...]:
+    shown = {k: v for k, v in spec.to_json().items() if k not in ("settings", "version")}
+    rows = [(name, _setting(value)) for name, value in sorted(shown.items())]
+    return (*rows, *findings.pairs(spec.settings))
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return clean(", ".join(map(str, value)) or "none")
+    if value is None:
+        return "none"
+    return clean(value) if isinstance(value, str) else compact(value)
+
+
+def _nodes(
+    run: RunData, tracks: Sequence[NodeTrack], anomalies: Sequence[AnomalyView]
+) -> tuple[NodeView, ...]:
+    named = {name for anomaly in anomalies for name in anomaly.nodes}
+    out = []
+    for number, track in enumerate(tracks, start=1):
+        lines = run.output.get(track.name, ())
+        head = lines[: max(0, len(lines) - TAIL_LINES)]
+        alarms = [(n, line) for n, line in enumerate(head, start=1) if _ALARM.search(str(line))]
+        kind = "voter" if track.name in run.voters else "node"
+        out.append(
+            NodeView(
+                anchor=f"node-{number}",
+                name=clean(track.name, limit=60),
+                kind="observer" if track.name in run.observers else kind,
+                starts=track.starts,
+                reigns=len(track.reigns),
+                hwm=track.hwm[-1][1] if track.hwm else None,
+                log_end=track.log_end,
+                alarms=tuple(
+                    f"{n}: {clean(line, limit=LINE_CHARS_MAX)}" for n, line in alarms[-ALARMS_MAX:]
+                ),
+                alarms_left_out=max(0, len(alarms) - ALARMS_MAX),
+                tail=tuple(clean(line, limit=LINE_CHARS_MAX) for line in lines[-TAIL_LINES:]),
+                lines=len(lines),
+                involved=clean(track.name, limit=60) in named,
+            )
+        )
+    return tuple(out)
+
+
+def _timeline(
+    run: RunData,
+    spans: Sequence[Span],
+    tracks: Sequence[NodeTrack],
+    fault_views: Sequence[FaultView],
+    anomalies: Sequence[AnomalyView],
+    end_ns: int,
+) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "end": end_ns // 1000,
+        "nodes": [clean(track.name, limit=60) for track in tracks],
+        "observers": [track.name in run.observers for track in tracks],
+        "ops": ops.columns(spans, end_ns, width=run.spec.concurrency),
+        "faults": faults.timeline(fault_views, end_ns),
+        "anomalies": [
+            [a.number, a.invariant, at // 1000]
+            for a in anomalies
+            if (at := a.end_ns if a.time_ns is None else a.time_ns) is not None
+        ],
+        **cluster.timeline(tracks),
+    }

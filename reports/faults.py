@@ -1,0 +1,116 @@
+"""Faults for the report: the schedule joined with what the nemesis wrote into the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from harness.history import Op
+from harness.protocols import Fault
+from reports.model import FaultView
+from reports.text import clean, compact, integer
+
+EVIDENCE_SHOWN_MAX = 20
+
+
+def fault_views(planned: Iterable[Fault], nemesis_ops: Iterable[Op]) -> tuple[FaultView, ...]:
+    """All faults that were planned or tried, in order of their begin.
+
+    An ``inject`` or ``heal`` op without ``outcome`` begins, the one with it ends.
+    """
+    plans = {clean(fault.id, limit=40): fault for fault in planned}
+    tried: dict[str, list[Op]] = {}
+    for op in nemesis_ops:
+        if isinstance(op.value, Mapping) and op.f in ("inject", "heal"):
+            tried.setdefault(clean(op.value.get("id"), limit=40), []).append(op)
+    views = [_view(id_, plans.get(id_), tried.get(id_, [])) for id_ in {**plans, **tried}]
+    far = 1 << 62
+    return tuple(
+        sorted(
+            views,
+            key=lambda v: (
+                far if v.begin_ns is None else v.begin_ns,
+                v.planned_ms or 0,
+                len(v.id),
+                v.id,
+            ),
+        )
+    )
+
+
+def _view(id_: str, plan: Fault | None, ops: list[Op]) -> FaultView:
+    inject = [op for op in ops if op.f == "inject"]
+    heal = [op for op in ops if op.f == "heal"]
+    injected = next((op for op in inject if "outcome" in op.value), None)
+    healed = next((op for op in heal if "outcome" in op.value), None)
+    value: dict[str, Any] = {}
+    for op in inject:
+        value.update(op.value)
+    after: dict[str, Any] = dict(healed.value) if healed else {}
+    outcome = value.get("outcome", "begun" if inject else "planned")
+    why_not = [_words(after["reason"])] if after.get("reason") else []
+    return FaultView(
+        id=id_,
+        nemesis=clean(value.get("nemesis", plan.nemesis if plan else "?"), limit=60),
+        params=compact(value.get("params", plan.params if plan else {})),
+        targets=_names(value.get("targets")),
+        outcome=clean(outcome, limit=40),
+        reason=_words(value.get("reason")),
+        planned_ms=integer(plan.at_ms) if plan else None,
+        planned_duration_ms=integer(plan.duration_ms) if plan else None,
+        begin_ns=inject[0].time_ns if inject else None,
+        installed_ns=injected.time_ns if injected and outcome == "installed" else None,
+        heal_begin_ns=heal[0].time_ns if heal else None,
+        healed_ns=healed.time_ns if healed and after.get("outcome") != "failed" else None,
+        heal_outcome=_words(after.get("outcome")) or ("begun" if heal else ""),
+        evidence=_evidence(value.get("evidence")),
+        heal_evidence=(
+            *_evidence(after.get("evidence")),
+            *filter(None, [_words(after.get("reason"))]),
+        ),
+    )
+
+
+def _words(value: Any) -> str:
+    return "" if value is None else clean(value, limit=600)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(clean(name, limit=60) for name in value[:EVIDENCE_SHOWN_MAX])
+    return () if value is None else (clean(value, limit=60),)
+
+
+def _evidence(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    items = value if isinstance(value, list | tuple) else [value]
+    shown = [compact(item, limit=600) for item in items[:EVIDENCE_SHOWN_MAX]]
+    if len(items) > EVIDENCE_SHOWN_MAX:
+        shown.append(f"… +{len(items) - EVIDENCE_SHOWN_MAX} more in the history")
+    return tuple(shown)
+
+
+def timeline(views: Iterable[FaultView], end_ns: int) -> list[dict[str, Any]]:
+    """The faults that were tried, for the script; times in µs."""
+    out = []
+    for view in views:
+        if view.begin_ns is None:
+            continue
+        open_end = view.healed_ns or view.heal_begin_ns
+        stuck = view.outcome == "installed" and view.healed_ns is None
+        end = end_ns if stuck else (open_end or view.installed_ns or view.begin_ns)
+        out.append(
+            {
+                "id": view.id,
+                "nemesis": view.nemesis,
+                "targets": list(view.targets),
+                "params": view.params,
+                "outcome": view.outcome,
+                "reason": view.reason,
+                "t0": view.begin_ns // 1000,
+                "t1": max(end, view.begin_ns) // 1000,
+                "healed": view.healed_ns is not None,
+            }
+        )
+    return out

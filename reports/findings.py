@@ -1,0 +1,301 @@
+"""Verdict, anomalies and checkers of a run, out of its results, in plain words.
+
+The results are JSON that may come from an older run or a hand: whatever is missing is not shown,
+nothing is assumed to be good because it is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from harness.history import Op
+from reports import catalogue
+from reports.cluster import own_fields
+from reports.model import AnomalyView, CheckerView, EventRow, FaultView, Headline, OpRow
+from reports.ops import Span
+from reports.text import UNKNOWN, clean, compact, count, integer, listing, pretty, seconds
+
+ANOMALIES_SHOWN_MAX = 200
+OPS_SHOWN_MAX = 60
+EVENTS_SHOWN_MAX = 40
+CULPRITS_MAX = 3
+_NODE_NAME = re.compile(r"\bn\d+\b")
+
+
+# --------------------------------------------------------------------------- the sentence
+
+
+def headline(
+    result: Mapping[str, Any],
+    anomalies: Sequence[AnomalyView],
+    total: int,
+    *,
+    ops: int,
+    faults: Sequence[FaultView],
+) -> Headline:
+    """The verdict in one sentence: invalid wins over a broken harness, that over unknown."""
+    system, why_system = axis(result, "system")
+    coverage, why_coverage = axis(result, "coverage")
+    harness, why_harness = axis(result, "harness")
+    if system == "invalid":
+        return Headline("invalid", "INVALID", _broken_promise(anomalies, total))
+    if harness not in ("valid", "ok", "true"):
+        reasons = why_harness or ["the harness did not finish its work"]
+        return Headline("broken", "HARNESS ERROR", _short(reasons), tuple(reasons))
+    if system != "valid":
+        reasons = why_system or unknown_reasons(result) or ["no checker came to a verdict"]
+        return Headline("unknown", "UNKNOWN", _short(reasons), tuple(reasons))
+    if coverage != "valid":
+        reasons = why_coverage or never_installed(faults) or ["the run did not exercise enough"]
+        return Headline("unknown", "UNKNOWN (coverage)", _short(reasons), tuple(reasons))
+    installed = sum(fault.outcome == "installed" for fault in faults)
+    parts = [count(ops, "op"), count(installed, "fault"), count(total, "anomaly", "anomalies")]
+    return Headline("valid", "VALID", ", ".join(parts))
+
+
+def _broken_promise(anomalies: Sequence[AnomalyView], total: int) -> str:
+    if not anomalies:
+        return "a promise was broken, but the results do not say which"
+    first = min(anomalies, key=lambda a: (a.time_ns is None, a.time_ns or 0, a.number))
+    name = f"{first.invariant} {first.title}".strip()
+    by = f" by {listing(list(first.nodes))}" if 0 < len(first.nodes) <= CULPRITS_MAX else ""
+    at = "" if first.time_ns is None else f" at {first.time_ns / 1e9:.1f} s"
+    more = f", and {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
+    return f"{name} broken{by}{at}{more}"
+
+
+def _short(reasons: Sequence[str]) -> str:
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return reasons[0] + more
+
+
+def axis(result: Mapping[str, Any], name: str) -> tuple[str, list[str]]:
+    """One axis of the verdict and its reasons; an axis that is missing is unknown.
+
+    The value may be a word, a truth value (True is ok) or an object with ``valid`` and
+    ``reason`` or ``reasons``; reasons may also stand beside it as ``<name>_reasons``.
+    """
+    value = result.get(name)
+    reasons: list[str] = []
+    if isinstance(value, Mapping):
+        for key in ("reason", "reasons", "error"):
+            reasons += _texts(value.get(key))
+        value = value.get("valid", value.get("verdict"))
+    for key in (f"{name}_reason", f"{name}_reasons", f"{name}_error"):
+        reasons += _texts(result.get(key))
+    if value is None:
+        return "unknown", reasons or [f"the results say nothing about: {name}"]
+    if isinstance(value, bool):
+        return ("valid" if value else "invalid"), reasons
+    return clean(value, limit=40).lower(), reasons
+
+
+def _texts(value: Any) -> list[str]:
+    if value is None:
+        return []
+    items = value if isinstance(value, list | tuple) else [value]
+    return [clean(i, limit=600) if isinstance(i, str) else compact(i, limit=600) for i in items]
+
+
+def unknown_reasons(result: Mapping[str, Any]) -> list[str]:
+    """Why checkers came to no verdict: ``checker: reason``."""
+    return [
+        f"{checker.name}: {checker.reason or 'no reason given'}"
+        for checker in checkers(result)
+        if checker.verdict == "unknown"
+    ]
+
+
+def never_installed(faults: Iterable[FaultView]) -> list[str]:
+    """Kinds of fault that were planned or tried and never took hold, with why."""
+    installed: Counter[str] = Counter()
+    reasons: dict[str, str] = {}
+    for fault in faults:
+        installed[fault.nemesis] += fault.outcome == "installed"
+        if fault.reason:
+            reasons.setdefault(fault.nemesis, fault.reason)
+    return [
+        f"{name} was never installed" + (f": {reasons[name]}" if name in reasons else "")
+        for name in sorted(installed)
+        if not installed[name]
+    ]
+
+
+# --------------------------------------------------------------------------- checkers
+
+
+def checkers(result: Mapping[str, Any]) -> tuple[CheckerView, ...]:
+    """What every checker said, in the order of the results."""
+    return tuple(
+        CheckerView(
+            name=clean(item.get("checker", "?"), limit=100),
+            verdict=clean(item.get("valid", "unknown"), limit=40).lower(),
+            anomalies=len(_objects(item.get("anomalies"))),
+            reason="" if item.get("reason") is None else clean(item["reason"], limit=600),
+            checked=pairs(item.get("checked")),
+            stats=pairs(item.get("stats")),
+        )
+        for item in _objects(result.get("results"))
+    )
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list | tuple):
+        return []
+    return [item for item in value if isinstance(item, Mapping)]
+
+
+def pairs(value: Any) -> tuple[tuple[str, str], ...]:
+    """An object as sorted (name, text) pairs; anything else is none."""
+    if not isinstance(value, Mapping):
+        return ()
+    shown = [
+        (clean(k, limit=100), clean(v, limit=400) if isinstance(v, str) else compact(v))
+        for k, v in value.items()
+    ]
+    return tuple(sorted(shown))
+
+
+# --------------------------------------------------------------------------- anomalies
+
+
+def anomalies(
+    result: Mapping[str, Any], spans: Sequence[Span], names: Mapping[int, str]
+) -> tuple[tuple[AnomalyView, ...], int]:
+    """The anomalies to show, in order of the results, and how many there are in all."""
+    found = [
+        (clean(item.get("checker", ""), limit=100), anomaly)
+        for item in _objects(result.get("results"))
+        for anomaly in _objects(item.get("anomalies"))
+    ]
+    judged = [anomaly for _, anomaly in found]
+    found += [("", a) for a in _objects(result.get("anomalies")) if a not in judged]
+    by_index: dict[int, Span] = {}
+    for span in spans if found else ():
+        by_index[span.invocation.index] = span
+        if span.completion is not None:
+            by_index[span.completion.index] = span
+    shown = [
+        _anomaly(number, checker, anomaly, by_index, names)
+        for number, (checker, anomaly) in enumerate(found[:ANOMALIES_SHOWN_MAX], start=1)
+    ]
+    return tuple(shown), len(found)
+
+
+def _anomaly(
+    number: int,
+    checker: str,
+    anomaly: Mapping[str, Any],
+    by_index: Mapping[int, Span],
+    names: Mapping[int, str],
+) -> AnomalyView:
+    raw_ops = anomaly.get("ops")
+    wanted = [i for i in raw_ops if integer(i) is not None] if isinstance(raw_ops, list) else []
+    ops = _involved(wanted, by_index)
+    raw_events = _objects(anomaly.get("events"))
+    events = [_event_row(event, names) for event in raw_events]
+    invariant = clean(anomaly.get("invariant", "?"), limit=60)
+    message = clean(anomaly.get("message", ""))
+    time_ns = integer(anomaly.get("time_ns"))
+    times = [op.time_ns for op in ops]
+    times += [event.time_ns for event in events if event.time_ns is not None]
+    times += [] if time_ns is None else [time_ns]
+    details = anomaly.get("details")
+    return AnomalyView(
+        number=number,
+        invariant=invariant,
+        title=catalogue.title(invariant),
+        checker=checker,
+        message=message,
+        nodes=_culprits(details, events, message),
+        time_ns=time_ns,
+        start_ns=min(times, default=None),
+        end_ns=max(times, default=None),
+        ops=tuple(op_row(op) for op in ops[:OPS_SHOWN_MAX]),
+        ops_left_out=max(0, len(ops) - OPS_SHOWN_MAX),
+        events=tuple(events[:EVENTS_SHOWN_MAX]),
+        events_left_out=max(0, len(events) - EVENTS_SHOWN_MAX),
+        details=pretty(details) if details else "",
+    )
+
+
+def _involved(indices: Iterable[int], by_index: Mapping[int, Span]) -> list[Op]:
+    """The ops of these indices, each with its other half, in order of the history."""
+    found: dict[int, Op] = {}
+    for index in indices:
+        span = by_index.get(index)
+        for op in (span.invocation, span.completion) if span else ():
+            if op is not None:
+                found[op.index] = op
+    return [found[index] for index in sorted(found)]
+
+
+def _culprits(details: Any, events: Sequence[EventRow], message: str) -> tuple[str, ...]:
+    """Who broke it: as the checker says, else whose events show it, else whom the text names."""
+    if isinstance(details, Mapping):
+        for key in ("nodes", "node"):
+            value = details.get(key)
+            named = value if isinstance(value, list | tuple) else [value]
+            if named and all(isinstance(name, str) for name in named):
+                return tuple(dict.fromkeys(clean(name, limit=60) for name in named))
+    if nodes := sorted({event.node for event in events if event.node}):
+        return tuple(nodes)
+    return tuple(dict.fromkeys(_NODE_NAME.findall(message)))
+
+
+def op_row(op: Op) -> OpRow:
+    """An op as a row of text."""
+    return OpRow(
+        index=op.index,
+        time_ns=op.time_ns,
+        process=clean(op.process, limit=40),
+        type=op.type,
+        f=clean(op.f, limit=100),
+        key="" if op.key is None else clean(op.key, limit=100),
+        value="" if op.value is None else compact(op.value),
+        error="" if op.error is None else clean(op.error, limit=400),
+        node="" if op.node is None else clean(op.node, limit=60),
+    )
+
+
+def _event_row(event: Mapping[str, Any], names: Mapping[int, str]) -> EventRow:
+    node = event.get("node")
+    id_ = integer(node)
+    name = "" if node is None else clean(node, limit=60)
+    return EventRow(
+        time_ns=integer(event.get("rx_ns")),
+        node=name if id_ is None else names.get(id_, f"n{id_}"),
+        epoch="" if event.get("ep") is None else clean(event["ep"], limit=40),
+        type=clean(event.get("t", "?"), limit=60),
+        rest=own_fields(event),
+    )
+
+
+# --------------------------------------------------------------------------- coverage
+
+
+def coverage(
+    result: Mapping[str, Any], faults: Sequence[FaultView], ops: Counter[str]
+) -> tuple[tuple[str, str], ...]:
+    """What the run exercised: per kind of fault how often it took hold, and ops by outcome."""
+    verdict, reasons = axis(result, "coverage")
+    rows = [("verdict", verdict), *(("reason", reason) for reason in reasons)]
+    for nemesis in sorted({fault.nemesis for fault in faults}):
+        outcomes = Counter(fault.outcome for fault in faults if fault.nemesis == nemesis)
+        healed = sum(f.nemesis == nemesis and f.healed_ns is not None for f in faults)
+        others = [f", {n} {name}" for name, n in sorted(outcomes.items()) if name != "installed"]
+        taken = f"{outcomes['installed']} installed of {sum(outcomes.values())}{''.join(others)}"
+        rows.append((nemesis, f"{taken}; {healed} healed"))
+    by_outcome = ", ".join(f"{ops[name]:,} {name}" for name in ("ok", "fail", "info"))
+    rows.append(("client ops", by_outcome))
+    return tuple(rows)
+
+
+def last_moment(fault: FaultView) -> str:
+    """When a fault was over, in words."""
+    if fault.healed_ns is not None:
+        return seconds(fault.healed_ns)
+    return "not healed" if fault.outcome == "installed" else UNKNOWN

@@ -1,0 +1,90 @@
+"""The report's model as one HTML file: nothing is loaded, nothing but its own script runs.
+
+The page carries a Content-Security-Policy that names the hashes of its one style and one script
+and forbids everything else, so that markup smuggled in through a history could neither run nor
+call home even if it escaped the escaping.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from reports import findings, text
+from reports.model import ReportModel
+
+SCRIPTS = ("data.js", "view.js", "draw.js", "plots.js", "hover.js", "page.js")
+_TEMPLATE = "run.html"
+
+
+def render(model: ReportModel) -> str:
+    """The report as a complete HTML document; equal models give equal text."""
+    style = _asset("run.css")
+    script = _script()
+    return _template().render(
+        model=model,
+        style=Markup(style),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own files
+        policy=policy(style=style, script=script),
+        data=Markup(embed(model.timeline)),  # noqa: S704 - made safe by embed
+    )
+
+
+def policy(*, style: str, script: str) -> str:
+    """A policy that allows exactly this style and this script, and no connection at all."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {_digest(script)}",
+            f"style-src {_digest(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def embed(data: Any) -> str:
+    """JSON that cannot end the script element it stands in; keys are sorted."""
+    out = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        out = out.replace(char, f"\\u{ord(char):04x}")
+    return out
+
+
+def _digest(source: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _script() -> str:
+    """All scripts as one function of their own, so that nothing is global."""
+    return f'(() => {{\n"use strict";\n{"".join(_asset(name) for name in SCRIPTS)}}})();\n'
+
+
+@cache
+def _template() -> Template:
+    env = Environment(
+        loader=FunctionLoader(_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    env.filters.update(
+        seconds=text.seconds, duration=text.duration, count=text.count, over=findings.last_moment
+    )
+    return env.get_template(_TEMPLATE)

@@ -1,0 +1,178 @@
+"""What a run report shows, as plain data: every string is cleaned, nothing is HTML yet.
+
+Times are nanoseconds since the start of the run on the harness's clock unless a name says
+otherwise; ``None`` means not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict in one sentence; ``kind`` is valid, invalid, unknown or broken."""
+
+    kind: str
+    label: str
+    sentence: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line to copy, and what it is for."""
+
+    purpose: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A named value of the summary; ``note`` adds what the number alone does not say."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """One op of the history in a table."""
+
+    index: int
+    time_ns: int
+    process: str
+    type: str
+    f: str
+    key: str
+    value: str
+    error: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One trace event in a table; ``rest`` is its own fields as one line of JSON."""
+
+    time_ns: int | None
+    node: str
+    epoch: str
+    type: str
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnomalyView:
+    """A broken promise, with the ops and events that show it."""
+
+    number: int
+    invariant: str
+    title: str
+    checker: str
+    message: str
+    nodes: tuple[str, ...]
+    time_ns: int | None
+    start_ns: int | None  # the span of everything involved: where a link to the timeline leads
+    end_ns: int | None
+    ops: tuple[OpRow, ...]
+    ops_left_out: int
+    events: tuple[EventRow, ...]
+    events_left_out: int
+    details: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultView:
+    """A fault: what was planned, what became of it, and how we know."""
+
+    id: str
+    nemesis: str
+    params: str
+    targets: tuple[str, ...]
+    outcome: str  # planned (never tried), installed, skipped, failed
+    reason: str
+    planned_ms: int | None
+    planned_duration_ms: int | None
+    begin_ns: int | None
+    installed_ns: int | None
+    heal_begin_ns: int | None
+    healed_ns: int | None
+    heal_outcome: str
+    evidence: tuple[str, ...]
+    heal_evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckerView:
+    """What one checker examined and said."""
+
+    name: str
+    verdict: str
+    anomalies: int
+    reason: str
+    checked: tuple[tuple[str, str], ...]
+    stats: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpStats:
+    """Counts and latencies of one kind of op."""
+
+    f: str
+    ok: int
+    fail: int
+    info: int
+    p50_ns: int | None
+    p99_ns: int | None
+    max_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCount:
+    """How often ops ended with one error."""
+
+    error: str
+    outcome: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node: what it was, and the end of what it said."""
+
+    anchor: str  # id of its place on the page
+    name: str
+    kind: str  # voter, observer or node
+    starts: int
+    reigns: int
+    hwm: int | None
+    log_end: int | None
+    alarms: tuple[str, ...]  # warnings and errors before the tail, "line: text"
+    alarms_left_out: int
+    tail: tuple[str, ...]
+    lines: int
+    involved: bool  # named by an anomaly
+
+
+@dataclass(frozen=True, slots=True)
+class ReportModel:
+    """Everything a report shows; ``timeline`` is the JSON that the page's script draws."""
+
+    title: str
+    headline: Headline
+    commands: tuple[Command, ...]
+    facts: tuple[Fact, ...]
+    settings: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    anomalies: tuple[AnomalyView, ...]
+    anomalies_left_out: int
+    faults: tuple[FaultView, ...]
+    coverage: tuple[tuple[str, str], ...]
+    checkers: tuple[CheckerView, ...]
+    op_stats: tuple[OpStats, ...]
+    errors: tuple[ErrorCount, ...]
+    nodes: tuple[NodeView, ...]
+    notes: tuple[str, ...] = ()
+    timeline: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,192 @@
+// page.js: buttons, keys, pointer, filters, links, printing: everything that the reader does.
+
+const $ = (id) => document.getElementById(id);
+
+function start() {
+  for (const button of document.querySelectorAll("button.copy")) copyButton(button);
+  for (const link of document.querySelectorAll("a.to-log")) link.addEventListener("click", () => { openTarget(link.hash); });
+  openTarget(location.hash);
+  window.addEventListener("beforeprint", () => toPaper(true));
+  window.addEventListener("afterprint", () => toPaper(false));
+  if (!OPS.n && !D.faults.length && !D.roles.some((spans) => spans.length)) {
+    $("nothing").hidden = false;
+    for (const link of document.querySelectorAll("a.jump")) link.hidden = true;
+    return;
+  }
+  $("stage").hidden = false;
+  choose();
+  colours();
+  layout();
+  filters();
+  legend();
+  tools();
+  for (const link of document.querySelectorAll("a.jump")) link.addEventListener("click", (event) => jump(link, event));
+  new ResizeObserver(again).observe(plot);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  showAll();
+}
+
+function again() {
+  colours();
+  layout();
+  legend();
+  draw();
+}
+
+let opened = [];
+function toPaper(on) {
+  document.documentElement.toggleAttribute("data-print", on);
+  if (on) opened = [...document.querySelectorAll("details:not([open])")];
+  for (const one of opened) one.open = on;
+  if (!$("stage").hidden) again();
+}
+
+function openTarget(hash) {
+  const target = hash.length > 1 ? $(decodeURIComponent(hash.slice(1))) : null;
+  if (target && target.tagName === "DETAILS") target.open = true;
+}
+
+function copyButton(button) {
+  const code = button.parentElement.querySelector("code");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const range = document.createRange();
+    range.selectNodeContents(code);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    let copied = false;
+    try { await navigator.clipboard.writeText(code.textContent); copied = true; }
+    catch { copied = document.execCommand("copy"); } // a file:// page may have no clipboard
+    button.textContent = copied ? "Copied" : "Press Ctrl+C";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+}
+
+function toggle(group, name, colour, pressed, change) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.setAttribute("aria-pressed", String(pressed));
+  if (colour) button.append(swatch(colour));
+  button.append(name);
+  button.addEventListener("click", () => {
+    const on = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(on));
+    change(on);
+    choose();
+    layout();
+    draw();
+  });
+  group.append(button);
+}
+
+function swatch(colour) {
+  const box = document.createElement("span");
+  box.className = "swatch";
+  box.dataset.colour = colour;
+  box.style.background = `var(--${colour})`;
+  return box;
+}
+
+function filters() {
+  OUTCOMES.forEach((name, at) => toggle($("outcomes"), name, name, true, (on) => { shown.outcomes[at] = on; }));
+  NODES.forEach((name) => {
+    const at = D.nodes.indexOf(name);
+    toggle($("nodes-shown"), name, at < 0 ? "" : "n" + (at % 7), true, (on) => { shown.nodes[on ? "add" : "delete"](name); });
+  });
+}
+
+function legend() {
+  const entries = [["ok", "ok: full bar, dot"], ["fail", "fail: low bar, cross"], ["info", "info: hollow bar, triangle"]];
+  const seen = new Set();
+  D.roles.forEach((spans, node) => spans.forEach(([role]) => seen.add(shownRole(node, role))));
+  for (const role of ROLE_COLOUR) if (seen.has(role)) entries.push([role, role]);
+  const signs = [];
+  for (const [type, [sign]] of Object.entries(MARK)) {
+    if (type !== "elected" && D.marks.some((marks) => marks.some((mark) => mark[0] === type))) signs.push(`${sign} ${type}`);
+  }
+  if (D.faults.length) signs.push("grey bands: faults installed", "dashed: skipped or failed");
+  $("legend").replaceChildren(...entries.map(([colour, text]) => {
+    const entry = document.createElement("span");
+    entry.append(swatch(colour), text);
+    return entry;
+  }), ...signs.map((text) => { const entry = document.createElement("span"); entry.append(text); return entry; }));
+}
+
+function jump(link, event) {
+  let t0 = Number(link.dataset.t0) / 1000, t1 = Number(link.dataset.t1) / 1000, found = null;
+  if (link.dataset.op !== undefined) {
+    const index = Number(link.dataset.op);
+    for (let i = 0; i < OPS.n && !found; i++) {
+      if (OPS.index[i] === index || (!OPS.open(i) && OPS.completion(i) === index)) found = sayOp(i);
+    }
+    if (!found) { event.preventDefault(); return; }
+    [t0, t1] = [found.t0, found.t1];
+  }
+  const room = Math.max((t1 - t0) * 0.5, found ? 20000 : 250000);
+  show(t0 - room, t1 + room);
+  pin(found);
+}
+
+function tools() {
+  const actions = { in: () => zoom(0.5), out: () => zoom(2), left: () => pan(-0.25), right: () => pan(0.25), all: showAll };
+  for (const button of document.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
+  const keys = { "+": actions.in, "=": actions.in, "-": actions.out, "_": actions.out, ArrowLeft: actions.left,
+    ArrowRight: actions.right, 0: showAll, Home: showAll, Escape: () => pin(null) };
+  base.addEventListener("keydown", (event) => {
+    if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  $("unpin").addEventListener("click", () => pin(null));
+  base.addEventListener("wheel", wheel, { passive: false });
+  dragging();
+}
+
+let hintOff = 0;
+function wheel(event) {
+  if (event.ctrlKey || event.metaKey || document.activeElement === base) {
+    event.preventDefault();
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan((event.deltaX || event.deltaY) / 1500);
+    else zoom(Math.exp(Math.max(-200, Math.min(200, event.deltaY)) / 300), event.offsetX);
+    return;
+  }
+  $("hint").hidden = false; // a page that scrolls past a picture must not get stuck in it
+  clearTimeout(hintOff);
+  hintOff = setTimeout(() => { $("hint").hidden = true; }, 1200);
+}
+
+function dragging() {
+  let from = null;
+  base.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    from = { x: event.offsetX, t0: view.t0, t1: view.t1, moved: false };
+    base.setPointerCapture(event.pointerId);
+    $("hint").hidden = true;
+  });
+  base.addEventListener("pointermove", (event) => {
+    if (!from) { hover(event.offsetX, event.offsetY); return; }
+    if (Math.abs(event.offsetX - from.x) > 3) from.moved = true;
+    if (!from.moved) return;
+    base.classList.add("dragging");
+    const by = ((from.x - event.offsetX) / (W - LEFT)) * (from.t1 - from.t0);
+    leave();
+    show(from.t0 + by, from.t1 + by);
+  });
+  const done = (event) => {
+    if (from && !from.moved && event.type === "pointerup") click(event);
+    from = null;
+    base.classList.remove("dragging");
+  };
+  base.addEventListener("pointerup", done);
+  base.addEventListener("pointercancel", done);
+  base.addEventListener("pointerleave", () => { if (!from) leave(); });
+}
+
+function click(event) {
+  base.focus({ preventScroll: true });
+  const found = find(event.offsetX, event.offsetY);
+  pin(found);
+  if (found && found.anomaly) $("anomaly-" + found.anomaly).open = true;
+}
+
+start();
