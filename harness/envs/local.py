@@ -1,0 +1,229 @@
+"""Nodes as processes on this machine's loopback: no root, no Docker, real sockets and signals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.envs.child import Child
+from harness.envs.loopback import NODES_MAX, Block
+from harness.envs.procfs import GONE
+from harness.envs.relay_net import CLIENT, Endpoint, RelayNet
+from harness.errors import EnvError, NodeStartError
+from harness.journal import Journal, heal_all
+from harness.protocols import Address, ProcessState
+from harness.registry import environments
+
+_STATE_TIMEOUT_S = 5.0
+_RELAY = "relay"  # its log lies beside the nodes'
+
+
+@dataclass(slots=True)
+class _Running:
+    """A node's process and its open entries in the journal."""
+
+    child: Child
+    entry: int
+    watcher: asyncio.Task[None] | None = None
+    pause_entry: int | None = None
+
+
+@environments.register("local")
+class Local:
+    """Processes on loopback addresses of their own, with a relay that can cut any link."""
+
+    name = "local"
+
+    def __init__(self, run_dir: Path, journal: Journal) -> None:
+        """Prepare; nothing is touched before ``setup``.
+
+        Args:
+            run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
+            journal: The run's open heal journal; the caller closes it after ``teardown``.
+        """
+        self._run_dir = run_dir.absolute()
+        self._journal = journal
+        self._block: Block | None = None
+        self._ends: dict[str, Endpoint] = {}
+        self._running: dict[str, _Running] = {}
+        self._last_end: dict[str, str] = {}
+        self.net = RelayNet(journal, self.log_file(_RELAY))
+
+    async def setup(self, nodes: Sequence[str]) -> None:
+        """Heal what dead runs left, reserve addresses, start the relay.
+
+        Raises:
+            EnvError: Bad node names, no free addresses, or the relay does not come up.
+        """
+        _check_names(nodes)
+        await asyncio.to_thread(heal_all, self._journal.path.parent)
+        block = self._block = Block.reserve(len(nodes))
+        self._ends = {
+            name: Endpoint(
+                name,
+                source=block.node(number),
+                outgoing=block.relay(number),
+                bind=Address(block.node(number), block.port),
+                advertised=Address(block.relay(number), block.port),
+            )
+            for number, name in enumerate(nodes, start=1)
+        }
+        client = Endpoint(CLIENT, source=block.client, outgoing=block.client)
+        try:
+            for node in nodes:
+                self.node_dir(node).mkdir(parents=True, exist_ok=True)
+            self.log_file(_RELAY).parent.mkdir(parents=True, exist_ok=True)
+            await self.net.start([*self._ends.values(), client], self._environ({}))
+        except BaseException:
+            await self.teardown()
+            raise
+
+    def bind_address(self, node: str) -> Address:
+        """Where the node itself must listen, and (its host) connect from."""
+        return _listening(node, self._end(node).bind)
+
+    def address(self, node: str) -> Address:
+        """The relay's address for the node: what it must advertise and others must use."""
+        return _listening(node, self._end(node).advertised)
+
+    def client_source(self) -> str | None:
+        """Clients of the harness connect from here; the relay knows them as ``client``."""
+        return None if self._block is None else self._block.client
+
+    def node_dir(self, node: str) -> Path:
+        """The node's working folder; its disk, kept over restarts."""
+        return self._run_dir / "nodes" / node
+
+    def log_file(self, node: str) -> Path:
+        """Where the node's stdout and stderr go, one file for all its restarts."""
+        return self._run_dir / "logs" / f"{node}.log"
+
+    async def start(self, node: str, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
+        """Start the node's process in its folder; ``env`` is added to the harness's own.
+
+        Returns at once: whether the node serves is the system's to find out.
+
+        Raises:
+            EnvError: The node runs already.
+            NodeStartError: The program cannot be executed.
+        """
+        self._end(node)
+        if node in self._running:
+            raise EnvError(f"{node} runs already: {self._running[node].child.id}")
+        entry = await asyncio.to_thread(self._journal.record, "process", node=node, argv=[*argv])
+        try:
+            child = Child(
+                argv, cwd=self.node_dir(node), log=self.log_file(node), environ=self._environ(env)
+            )
+        except OSError as error:
+            await asyncio.to_thread(self._journal.undone, entry)
+            raise NodeStartError(f"cannot start {node}: {' '.join(argv)}: {error}") from error
+        running = self._running[node] = _Running(child, entry)
+        running.watcher = asyncio.create_task(self._watch(node, running))
+        await asyncio.to_thread(self._journal.update, entry, pid=child.id.pid, start=child.id.start)
+
+    async def signal(self, node: str, signal_number: int) -> None:
+        """Signal the node's process group; SIGKILL, SIGSTOP, SIGCONT return once they took hold.
+
+        Raises:
+            EnvError: The node does not run, or the signal does not take hold.
+        """
+        running = self._running.get(node)
+        if running is None:
+            raise EnvError(f"cannot signal {node}: {self._last_end.get(node, 'it never started')}")
+        if signal_number == signal.SIGSTOP and running.pause_entry is None:
+            who = running.child.id
+            running.pause_entry = await asyncio.to_thread(
+                self._journal.record, "pause", node=node, pid=who.pid, start=who.start
+            )
+        running.child.signal(signal_number)
+        if signal_number == signal.SIGKILL:
+            await self._await_end(node, running)
+        elif signal_number == signal.SIGSTOP:
+            await self._await_state(node, running, stopped=True)
+        elif signal_number == signal.SIGCONT:
+            await self._await_state(node, running, stopped=False)
+            await self._close_pause(running)
+
+    def process(self, node: str) -> ProcessState:
+        """What the kernel says about the node's process; detail has its identity or its end."""
+        self._end(node)
+        running = self._running.get(node)
+        if running is None or running.child.ended.done():
+            end = self._last_end.get(node) if running is None else running.child.describe_end()
+            return ProcessState(None, GONE, end or "never started")
+        return ProcessState(running.child.id.pid, running.child.state, str(running.child.id))
+
+    async def teardown(self) -> None:
+        """Kill what still runs, stop the relay, give the addresses back. Idempotent."""
+        for node, running in list(self._running.items()):
+            running.child.signal(signal.SIGKILL)
+            await self._await_end(node, running)
+        await self.net.stop()
+        if self._block is not None:
+            self._block.release()
+            self._block = None
+
+    # ---- processes
+
+    def _environ(self, extra: Mapping[str, str]) -> dict[str, str]:
+        return {**os.environ, **extra, **self._journal.environ()}
+
+    async def _watch(self, node: str, running: _Running) -> None:
+        """Whenever the process ends, remember how and close its journal entries."""
+        await running.child.ended
+        self._last_end[node] = running.child.describe_end()
+        await self._close_pause(running)
+        await asyncio.to_thread(self._journal.undone, running.entry)
+        del self._running[node]
+
+    async def _close_pause(self, running: _Running) -> None:
+        entry, running.pause_entry = running.pause_entry, None
+        if entry is not None:
+            await asyncio.to_thread(self._journal.undone, entry)
+
+    async def _await_end(self, node: str, running: _Running) -> None:
+        if running.watcher is None:
+            return
+        done, _ = await asyncio.wait({running.watcher}, timeout=_STATE_TIMEOUT_S)
+        if not done:
+            raise EnvError(
+                f"{node} ({running.child.id}) did not die of SIGKILL within "
+                f"{_STATE_TIMEOUT_S:g} s: state {running.child.state}"
+            )
+        running.watcher.result()
+
+    async def _await_state(self, node: str, running: _Running, *, stopped: bool) -> None:
+        deadline = time.monotonic() + _STATE_TIMEOUT_S
+        while (state := running.child.state) not in (GONE, "Z") and (state == "T") != stopped:
+            if time.monotonic() > deadline:
+                raise EnvError(
+                    f"{node} ({running.child.id}) is in state {state} {_STATE_TIMEOUT_S:g} s "
+                    f"after {'SIGSTOP' if stopped else 'SIGCONT'}"
+                )
+            await asyncio.sleep(0.002)
+
+    def _end(self, node: str) -> Endpoint:
+        if node not in self._ends:
+            known = ", ".join(self._ends) or "none before setup"
+            raise EnvError(f"no node is called {node!r}; there are: {known}")
+        return self._ends[node]
+
+
+def _check_names(nodes: Sequence[str]) -> None:
+    if not 0 < len(nodes) <= NODES_MAX:
+        raise EnvError(f"{len(nodes)} nodes: the local environment takes 1 to {NODES_MAX}")
+    for node in nodes:
+        if not node.isalnum() or nodes.count(node) > 1 or node in (CLIENT, _RELAY):
+            raise EnvError(f"bad node name {node!r}: want letters and digits, each name once")
+
+
+def _listening(node: str, address: Address | None) -> Address:
+    if address is None:
+        raise EnvError(f"{node!r} does not listen")
+    return address

@@ -1,0 +1,366 @@
+"""The heal journal: what is installed on this host right now, so that anybody can undo it.
+
+Before a process is started, frozen or cut off, a line says so in the run's journal file, flushed
+to disk; when it is undone, another line says that. A harness that is killed leaves its open lines
+behind, and ``heal_all`` (``krucible heal``, and the start of every run) undoes them. As a second
+net every process we start carries two marker variables, so that it can be found even when the
+harness died between the fork and the journal's line.
+
+One file per run in ``$KRUCIBLE_STATE``, else ``$XDG_STATE_HOME/krucible``, else
+``~/.local/state/krucible``, JSON lines::
+
+    {"run": "r1", "harness": {"pid": 7, "start": 99}, "place": "host/pid:[4026531836]", "boot": "…"}
+    {"entry": 1, "kind": "process", "what": {"node": "n1"}}
+    {"entry": 1, "what": {"pid": 8, "start": 101}}
+    {"entry": 1, "undone": true}
+
+Other kinds of things to undo (containers, firewall rules) register how: see ``undoes``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.envs.procfs import (
+    ProcessId,
+    environment_of,
+    identify,
+    is_alive,
+    processes,
+    send_signal,
+)
+from harness.errors import EnvError
+
+RUN_VARIABLE = "KRUCIBLE_RUN"  # the run a process belongs to
+HARNESS_VARIABLE = "KRUCIBLE_HARNESS"  # "<pid>.<start>" of the harness that started it
+_GONE_TIMEOUT_S = 5.0
+
+
+@dataclass(slots=True)
+class Entry:
+    """One thing that was installed; ``what`` is JSON."""
+
+    id: int
+    kind: str
+    what: dict[str, Any] = field(default_factory=dict)
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something a dead harness left behind, and what became of it.
+
+    ``done`` is False when it is still there; ``action`` then says why.
+    """
+
+    run: str
+    kind: str
+    what: dict[str, Any]
+    action: str
+    done: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The leftover as a JSON object."""
+        return asdict(self)
+
+
+Undo = Callable[[str, Mapping[str, Any]], str]
+_UNDO: dict[str, Undo] = {}
+
+
+def undoes(kind: str) -> Callable[[Undo], Undo]:
+    """Decorate the function that undoes journal entries of a kind.
+
+    It gets the run's id and the entry's ``what``, returns what it did in a few words, and must
+    be idempotent. It raises EnvError when the thing is still there.
+    """
+
+    def add(function: Undo) -> Undo:
+        _UNDO[kind] = function
+        return function
+
+    return add
+
+
+class Journal:
+    """The heal journal of one live run. Thread-safe; each call returns once it is on disk."""
+
+    def __init__(self, path: Path, run: str) -> None:
+        self.run = run
+        self.path = path
+        self._entries: dict[int, Entry] = {}
+        self._lock = threading.Lock()
+        self._file = path.open("ab", buffering=0)
+
+    @classmethod
+    def open(cls, run: str, *, folder: Path | None = None) -> Journal:
+        """Begin the journal of a run; ``run`` must be unique on this host.
+
+        Raises:
+            EnvError: The folder cannot be written, or a run of that id has a journal already.
+        """
+        folder = state_folder() if folder is None else folder
+        path = folder / f"{run}.jsonl"
+        draft = folder / f".{run}.{os.getpid()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(_header(run)) + "\n")
+            os.link(draft, path)  # whole or not at all: nobody ever sees it without its owner
+            draft.unlink()
+        except FileExistsError:
+            draft.unlink(missing_ok=True)
+            raise EnvError(
+                f"run {run!r} has a heal journal already ({path}): choose another run id, "
+                f"or `krucible heal` if that run is dead"
+            ) from None
+        except OSError as error:
+            raise EnvError(
+                f"cannot write the heal journal {path}: {error}; set KRUCIBLE_STATE to a folder "
+                f"that can be written"
+            ) from error
+        return cls(path, run)
+
+    def environ(self) -> dict[str, str]:
+        """The marker variables that every process of this run must carry."""
+        me = _self()
+        return {RUN_VARIABLE: self.run, HARNESS_VARIABLE: f"{me.pid}.{me.start}"}
+
+    def record(self, kind: str, **what: Any) -> int:
+        """Say that something is about to be installed; returns the entry's id."""
+        with self._lock:
+            entry = Entry(len(self._entries) + 1, kind, what)
+            self._entries[entry.id] = entry
+            self._write({"entry": entry.id, "kind": kind, "what": what})
+            return entry.id
+
+    def update(self, entry: int, **what: Any) -> None:
+        """Add what is known only now, such as a pid."""
+        with self._lock:
+            self._entries[entry].what.update(what)
+            self._write({"entry": entry, "what": what})
+
+    def undone(self, entry: int) -> None:
+        """Say that it is undone; idempotent."""
+        with self._lock:
+            if not self._entries[entry].undone:
+                self._entries[entry].undone = True
+                self._write({"entry": entry, "undone": True})
+
+    def open_entries(self) -> tuple[Entry, ...]:
+        """What is installed at present."""
+        with self._lock:
+            return tuple(e for e in self._entries.values() if not e.undone)
+
+    def close(self) -> None:
+        """Close the journal; its file goes when nothing is left to undo. Idempotent."""
+        if self._file.closed:
+            return
+        self._file.close()
+        if not self.open_entries():
+            self.path.unlink(missing_ok=True)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(line).encode() + b"\n")
+        os.fsync(self._file.fileno())
+
+
+def state_folder() -> Path:
+    """Where the journals of this user's runs are."""
+    if chosen := os.environ.get("KRUCIBLE_STATE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "krucible"
+
+
+def heal_all(folder: Path | None = None, *, only_run: str | None = None) -> list[Leftover]:
+    """Undo what dead harnesses left behind; returns what was found and what was done.
+
+    Never touches a run whose harness lives, nor a process without our marker. Idempotent; two
+    at the same time do no harm.
+    """
+    folder = state_folder() if folder is None else folder
+    found: list[Leftover] = []
+    for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
+        if only_run is None or path.stem == only_run:
+            found += _heal_journal(path)
+    return found + _heal_marked(only_run)
+
+
+def leftovers(folder: Path | None = None) -> list[Leftover]:
+    """What ``heal_all`` would undo; changes nothing."""
+    folder = state_folder() if folder is None else folder
+    found = [
+        Leftover(header["run"], entry.kind, entry.what, "left", done=False)
+        for path in (sorted(folder.glob("*.jsonl")) if folder.is_dir() else ())
+        for header, entries in [read_journal(path)]
+        if header is not None and _is_here(header) and not _harness_alive(header)
+        for entry in entries
+        if not entry.undone
+    ]
+    marked = [
+        Leftover(run, "marked process", {"pid": p.pid, "start": p.start}, "left", done=False)
+        for run, p in _orphans(None)
+    ]
+    return found + marked
+
+
+def read_journal(path: Path) -> tuple[dict[str, Any] | None, list[Entry]]:
+    """A journal's header (None when unreadable) and its entries; a torn last line is dropped."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]  # what has no newline at its end was torn
+        header = json.loads(lines[0])
+        ProcessId(**header["harness"])
+        str(header["run"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None, []
+    entries: dict[int, Entry] = {}
+    for raw in lines[1:]:
+        try:
+            line = json.loads(raw)
+            entry = entries.setdefault(line["entry"], Entry(line["entry"], line.get("kind", "?")))
+            entry.what.update(line.get("what", {}))
+            entry.undone = entry.undone or bool(line.get("undone"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # one unreadable line must not keep the others from being healed
+    return header, list(entries.values())
+
+
+# --------------------------------------------------------------------------- healing
+
+
+def _heal_journal(path: Path) -> list[Leftover]:
+    header, entries = read_journal(path)
+    if header is None:
+        if not path.exists():  # another heal was faster
+            return []
+        return [
+            Leftover(path.stem, "journal", {"path": str(path)}, "unreadable: delete it", done=False)
+        ]
+    if not _is_here(header) or _harness_alive(header):
+        return []
+    run = header["run"]
+    healed = [_undo(run, entry) for entry in reversed(entries) if not entry.undone]
+    if all(item.done for item in healed):
+        path.unlink(missing_ok=True)
+    return healed
+
+
+def _undo(run: str, entry: Entry) -> Leftover:
+    function = _UNDO.get(entry.kind)
+    if function is None:
+        return Leftover(
+            run, entry.kind, entry.what, f"nobody here knows how to undo {entry.kind!r}", done=False
+        )
+    try:
+        return Leftover(run, entry.kind, entry.what, function(run, entry.what), done=True)
+    except EnvError as error:
+        return Leftover(run, entry.kind, entry.what, str(error), done=False)
+
+
+@undoes("pause")
+def _thaw(run: str, what: Mapping[str, Any]) -> str:
+    process = _ours(run, what)
+    if process is None:
+        return "already gone"
+    return "thawed" if send_signal(process, signal.SIGCONT) else "already gone"
+
+
+@undoes("process")
+def _kill(run: str, what: Mapping[str, Any]) -> str:
+    process = _ours(run, what)
+    return "already gone" if process is None else _kill_process(process)
+
+
+@undoes("cut")
+def _uncut(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
+    return "gone with its relay"
+
+
+def _ours(run: str, what: Mapping[str, Any]) -> ProcessId | None:
+    """The process of an entry if it still is the one we started, by start time and by marker."""
+    if "pid" not in what or "start" not in what:
+        return None  # never started, or the harness died before it knew: the marker finds it
+    process = ProcessId(int(what["pid"]), int(what["start"]))
+    if not is_alive(process) or environment_of(process.pid).get(RUN_VARIABLE) != run:
+        return None
+    return process
+
+
+def _heal_marked(only_run: str | None) -> list[Leftover]:
+    healed = []
+    for run, process in list(_orphans(only_run)):
+        what = {"pid": process.pid, "start": process.start}
+        try:
+            action, done = _kill_process(process), True
+        except EnvError as error:
+            action, done = str(error), False
+        healed.append(Leftover(run, "marked process", what, action, done=done))
+    return healed
+
+
+def _orphans(only_run: str | None) -> Iterator[tuple[str, ProcessId]]:
+    """Processes that carry our marker and whose harness is dead."""
+    for pid in processes():
+        process = identify(pid)
+        variables = environment_of(pid)
+        run = variables.get(RUN_VARIABLE)
+        if process is None or run is None or only_run not in (None, run):
+            continue
+        harness = _parse_harness(variables.get(HARNESS_VARIABLE, ""))
+        orphaned = harness is not None and not is_alive(harness)
+        if orphaned and is_alive(process) and pid != os.getpid():
+            yield run, process
+
+
+def _kill_process(process: ProcessId) -> str:
+    frozen = send_signal(process, signal.SIGCONT)
+    if not frozen or not send_signal(process, signal.SIGKILL):
+        return "already gone"
+    deadline = time.monotonic() + _GONE_TIMEOUT_S
+    while is_alive(process):
+        if time.monotonic() > deadline:
+            raise EnvError(f"{process} did not die of SIGKILL within {_GONE_TIMEOUT_S:g} s")
+        time.sleep(0.005)
+    return "killed"
+
+
+def _parse_harness(text: str) -> ProcessId | None:
+    pid, _, start = text.partition(".")
+    return ProcessId(int(pid), int(start)) if pid.isdigit() and start.isdigit() else None
+
+
+def _header(run: str) -> dict[str, Any]:
+    return {"run": run, "harness": asdict(_self()), "place": _place(), "boot": _boot()}
+
+
+def _self() -> ProcessId:
+    me = identify(os.getpid())
+    if me is None:
+        raise EnvError("cannot read /proc/self/stat: krucible needs Linux with /proc mounted")
+    return me
+
+
+def _is_here(header: Mapping[str, Any]) -> bool:
+    """Whether the run belongs to this host and pid namespace (a home folder may be shared)."""
+    return bool(header.get("place") == _place())
+
+
+def _harness_alive(header: Mapping[str, Any]) -> bool:
+    return bool(header.get("boot") == _boot()) and is_alive(ProcessId(**header["harness"]))
+
+
+def _place() -> str:
+    return f"{platform.node()}/{Path('/proc/self/ns/pid').readlink()}"
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
