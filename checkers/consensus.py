@@ -1,0 +1,72 @@
+"""``consensus``: the nodes' own events and logs against the invariants of KRaft."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from checkers.invariants.acknowledged import Survival, survival
+from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
+from harness.errors import HistoryFormatError
+from harness.protocols import RunData
+from harness.registry import checkers
+from harness.verdict import Anomaly, CheckResult, Valid
+
+NAME = "consensus"
+
+
+@checkers.register(NAME)
+def consensus(run: RunData) -> CheckResult:
+    """Election safety, durable votes, log matching, quorum-backed commits, acked writes survive.
+
+    Judges S1 to S4, S7 to S10 and S13 to S17 of the catalogue. O(n log n) in the events. UNKNOWN
+    without events, and when the trace lacks some of what was to be judged.
+    """
+    if not any(run.events.values()):
+        return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event: nothing was judged")
+    monitor = Monitor()
+    anomalies = [*monitor.feed_all(run.events), *monitor.finish(run.logs)]
+    kept = _survival(run, monitor)
+    anomalies += kept.anomalies[:KEPT_PER_INVARIANT_MAX]
+    monitor.found.update(a.invariant for a in kept.anomalies)
+    checked = Counter(monitor.checked)
+    checked["S17"] += kept.checked
+    reason = _doubts(monitor, kept)
+    return CheckResult(
+        NAME,
+        _verdict(anomalies, reason),
+        tuple(anomalies),
+        checked=dict(sorted(checked.items(), key=lambda item: int(item[0][1:]))),
+        stats={
+            "events": monitor.events,
+            "nodes": len(monitor.world.replicas),
+            "commits": len(monitor.world.commits),
+            "found": dict(sorted(monitor.found.items())),
+            "gaps": monitor.gaps,
+        },
+        reason=reason,
+    )
+
+
+def _verdict(anomalies: list[Anomaly], reason: str | None) -> Valid:
+    if anomalies:
+        return Valid.INVALID
+    return Valid.VALID if reason is None else Valid.UNKNOWN
+
+
+def _survival(run: RunData, monitor: Monitor) -> Survival:
+    try:
+        return survival(run.history, run.logs, monitor.world.commits, run.voters)
+    except HistoryFormatError as error:
+        return Survival(undecided=f"acknowledged ops were not looked up: {error}")
+
+
+def _doubts(monitor: Monitor, kept: Survival) -> str | None:
+    """Why the verdict is not sure, in one line."""
+    doubts = [*monitor.gaps[:3]]
+    if monitor.gaps_total > len(doubts):
+        doubts.append(f"and {monitor.gaps_total - len(doubts)} more gaps in the trace")
+    if not len(monitor.world.commits):
+        doubts.append("no high watermark was ever seen: nothing was committed")
+    if kept.undecided is not None:
+        doubts.append(kept.undecided)
+    return "; ".join(doubts) or None

@@ -1,0 +1,221 @@
+"""S17: what clients were told is committed was committed, and is still there at the end.
+
+Acknowledgements are ordered against commits by the nodes' own events, never by when a line of
+their trace happened to arrive; survival is judged on the logs that the run left on the disks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from checkers.invariants.base import FinalLogs, Invariant
+from checkers.invariants.effects import topic_id, topic_of_record, write_of_op, write_of_record
+from checkers.invariants.trace import Event, label
+from checkers.invariants.world import Batch, Commits, World, stored
+from harness.history import History, Interval
+from harness.verdict import Anomaly
+
+NAME = "S17"
+
+
+class AcknowledgedAfterCommit(Invariant):
+    """S17: a write is acknowledged only after the high watermark passed its last record."""
+
+    name: ClassVar[str] = NAME
+    listens: ClassVar[tuple[str, ...]] = ("ack",)
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare the write's offset with the acknowledging node's high watermark."""
+        replica, offset = world.replica(event), event["off"]
+        if offset < 0:
+            return  # nothing was written
+        self.checked += 1
+        said = event.get("hwm")
+        known = replica.hwm if replica.known else said
+        if any(not isinstance(hwm, int) or hwm <= offset for hwm in (said, known)):
+            yield self._anomaly(
+                f"{replica.id} acknowledged offset {offset} at high watermark {said}"
+                f" ({label(event)}); the highest it had exposed was {replica.hwm}",
+                event,
+                offset=offset,
+            )
+
+
+@dataclass(slots=True)
+class Survival:
+    """What became of the acknowledged ops; ``undecided`` says why nothing could be looked up."""
+
+    anomalies: list[Anomaly] = field(default_factory=list)
+    checked: int = 0
+    undecided: str | None = None
+
+
+@dataclass(slots=True)
+class _Committed:
+    """The committed records that the final logs still hold, by what they do."""
+
+    writes: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    topics: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
+    start: int = 0  # below it at least one log was cut off at its front
+
+
+def survival(
+    history: History, logs: FinalLogs, commits: Commits, voters: tuple[str, ...]
+) -> Survival:
+    """Each ok op is in the committed log, each fail is not, each info is at most once. O(n).
+
+    A committed batch must also be in the final logs of a majority of the voters.
+    """
+    found = Survival()
+    intervals = [i for i in history.intervals() if i.invocation.f in ("write", "create")]
+    if not logs or not len(commits):
+        if any(i.outcome == "ok" for i in intervals):
+            missing = "final logs" if not logs else "high watermark events"
+            found.undecided = f"acknowledged ops were not looked up: there are no {missing}"
+        return found
+    committed = _committed_records(logs, commits)
+    _judge_writes(intervals, committed, found)
+    _judge_creates(intervals, committed, found)
+    found.anomalies += _under_retained(logs, commits, voters, _owners(intervals, committed))
+    return found
+
+
+def _committed_records(logs: FinalLogs, commits: Commits) -> _Committed:
+    committed = _Committed(start=max((log[0].base for log in logs.values() if log), default=0))
+    seen: set[int] = set()
+    for _, log in sorted(logs.items()):
+        for batch in log:
+            if batch.control or batch.base in seen or not commits.contains(stored(batch)):
+                continue
+            seen.add(batch.base)
+            for record in batch.records:
+                _file(record, committed, batch.base)
+    return committed
+
+
+def _file(record: Mapping[str, Any], committed: _Committed, base: int) -> None:
+    offset = record.get("offset")
+    at = offset if isinstance(offset, int) else base
+    write = write_of_record(record)
+    if write is not None:
+        committed.writes[write].append(at)
+    topic = topic_of_record(record)
+    if topic is not None:
+        name, id_ = topic
+        committed.topics[name].append((id_, at))
+
+
+def _judge_writes(intervals: list[Interval], committed: _Committed, found: Survival) -> None:
+    by_write: dict[tuple[str, str], list[Interval]] = defaultdict(list)
+    for interval in intervals:
+        write = write_of_op(interval.invocation)
+        if write is not None:
+            by_write[write].append(interval)
+    for write, attempts in by_write.items():
+        offsets = committed.writes.get(write, [])
+        found.checked += 1
+        found.anomalies += _judge(f"write {write[0]}={write[1]}", attempts, offsets, committed)
+
+
+def _judge_creates(intervals: list[Interval], committed: _Committed, found: Survival) -> None:
+    by_name: dict[str, list[Interval]] = defaultdict(list)
+    for interval in intervals:
+        if interval.invocation.f == "create" and interval.invocation.key is not None:
+            by_name[interval.invocation.key].append(interval)
+    for name, attempts in by_name.items():
+        records = committed.topics.get(name, [])
+        found.checked += 1
+        ids = {id_ for id_, _ in records}
+        for attempt in attempts:
+            told = _created_id(attempt)
+            if told is not None and told not in ids and not committed.start:
+                found.anomalies.append(_lost(f"create of topic {name} (id {told})", attempt))
+        possible = [a for a in attempts if a.outcome != "fail"]
+        if len(records) > len(possible):
+            offsets = [at for _, at in records]
+            found.anomalies.append(_surplus(f"create of topic {name}", attempts, offsets))
+
+
+def _created_id(interval: Interval) -> str | None:
+    value = interval.completion.value if interval.completion else None
+    if interval.outcome != "ok" or not isinstance(value, Mapping) or "id" not in value:
+        return None
+    return topic_id(value["id"])
+
+
+def _judge(
+    what: str, attempts: list[Interval], offsets: list[int], committed: _Committed
+) -> Iterator[Anomaly]:
+    """Compare how often an effect is in the log with how often it may be."""
+    oks = [a for a in attempts if a.outcome == "ok"]
+    possible = len(oks) + sum(a.outcome == "info" for a in attempts)
+    if oks and not offsets and not committed.start:
+        yield _lost(what, oks[0])
+    if len(offsets) > possible:
+        yield _surplus(what, attempts, offsets)
+
+
+def _lost(what: str, attempt: Interval) -> Anomaly:
+    done = attempt.completion or attempt.invocation
+    return Anomaly(
+        NAME,
+        f"acknowledged {what} (op {done.index}) is not in the committed log",
+        ops=(attempt.invocation.index, done.index),
+        time_ns=done.time_ns,
+    )
+
+
+def _surplus(what: str, attempts: list[Interval], offsets: list[int]) -> Anomaly:
+    outcomes = ", ".join(sorted(a.outcome for a in attempts))
+    return Anomaly(
+        NAME,
+        f"{what} ended as {outcomes}, but is committed {len(offsets)} times:"
+        f" at offsets {', '.join(map(str, sorted(offsets)))}",
+        ops=tuple(a.invocation.index for a in attempts),
+        details={"offsets": sorted(offsets)},
+    )
+
+
+def _owners(intervals: list[Interval], committed: _Committed) -> dict[int, Interval]:
+    """The ok write at each offset that holds one."""
+    owners: dict[int, Interval] = {}
+    for interval in intervals:
+        write = write_of_op(interval.invocation)
+        if write is not None and interval.outcome == "ok":
+            owners.update(dict.fromkeys(committed.writes.get(write, ()), interval))
+    return owners
+
+
+def _under_retained(
+    logs: FinalLogs, commits: Commits, voters: tuple[str, ...], owners: Mapping[int, Interval]
+) -> Iterator[Anomaly]:
+    """Committed batches that too few voters still hold; a missing log speaks for neither side."""
+    held: dict[Batch, int] = defaultdict(int)
+    seen = {node: logs[node] for node in voters if logs.get(node)}
+    starts = [log[0].base for log in seen.values()]
+    for log in seen.values():
+        for batch in map(stored, log):
+            held[batch] += 1
+    majority = len(voters) // 2 + 1
+    for batch, event in commits:
+        absent = len(voters) - len(seen) + sum(start > batch.base for start in starts)
+        if held[batch] + absent >= majority:
+            continue
+        owner = next((owners[o] for o in range(batch.base, batch.last + 1) if o in owners), None)
+        yield _forgotten(batch, event, held[batch], len(voters), owner)
+
+
+def _forgotten(
+    batch: Batch, event: Event, holders: int, voters: int, owner: Interval | None
+) -> Anomaly:
+    what = "" if owner is None else f", which acknowledged op {owner.invocation.index} wrote,"
+    return Anomaly(
+        "S9" if owner is None else NAME,
+        f"the committed {batch}{what} is in the final logs of only {holders} of {voters} voters",
+        ops=() if owner is None else (owner.invocation.index,),
+        events=(dict(event),),
+        details={"offset": batch.base, "holders": holders},
+    )

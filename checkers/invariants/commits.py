@@ -1,0 +1,258 @@
+"""Invariants of the high watermark: backed by a quorum, of the present epoch, never taken back.
+
+Source: Raft 5.4.2; KIP-595; MajorityReachedHighWatermark, MonotonicHighWatermark and
+ConsistentCommittedData of Kafka's own simulation tests.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from checkers.invariants.base import FinalLogs, Invariant
+from checkers.invariants.trace import Event, label
+from checkers.invariants.world import Batch, Replica, World, stored
+from harness.verdict import Anomaly
+
+
+class CommitStability(Invariant):
+    """S9: what is committed at an offset is the same for every replica, and for ever."""
+
+    name: ClassVar[str] = "S9"
+    listens: ClassVar[tuple[str, ...]] = ("hwm", "apply")
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare what the replica now takes for committed with what was committed before."""
+        replica = world.replica(event)
+        if not replica.known:
+            return
+        below = event["v"] if event["t"] == "hwm" else event["off"]
+        for batch in replica.log.between(replica.agreed, below):
+            self.checked += 1
+            yield from self._compare(batch, event, f"{replica.id} ({label(event)}) has", world)
+
+    def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
+        """Every final log holds what its replica knew to be committed."""
+        for node, log in sorted(logs.items()):
+            hwm = max((r.hwm_max for r in world.replicas.values() if str(r.id) == node), default=0)
+            for batch in map(stored, log):
+                if batch.last >= hwm:
+                    break
+                self.checked += 1
+                where = f"the final log of {node} holds"
+                yield from self._compare(batch, None, where, world)
+
+    def _compare(
+        self, batch: Batch, event: Event | None, where: str, world: World
+    ) -> Iterator[Anomaly]:
+        found = world.commits.overlapping(batch)
+        if found is None or found[0] == batch or not self._once((found[0], batch)):
+            return
+        committed, by = found
+        yield self._anomaly(
+            f"offset {max(committed.base, batch.base)} was committed as {committed}"
+            f" by {label(by)}, but {where} {batch} there",
+            by,
+            event,
+            offset=max(committed.base, batch.base),
+        )
+
+
+class QuorumBacked(Invariant):
+    """S13: at a leader's high watermark a majority of voters has all below it on disk.
+
+    Their records are the leader's; the leader counts only as a voter and only what it flushed.
+    """
+
+    name: ClassVar[str] = "S13"
+    listens: ClassVar[tuple[str, ...]] = ("hwm",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.undecided = 0
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Count the voters that hold the newly committed records on disk."""
+        voters = event.get("voters")
+        leader = world.replica(event)
+        if event["as"] != "leader" or not isinstance(voters, list | tuple):
+            return
+        value: int = event["v"]
+        new = list(leader.log.between(leader.agreed, value)) if leader.known else []
+        holds = {v: _holds(world.current(v), value, new) for v in sorted(set(voters))}
+        sure = sum(holding is True for holding in holds.values())
+        unseen = sum(holding is None for holding in holds.values())
+        majority = len(holds) // 2 + 1
+        if sure < majority <= sure + unseen:
+            self.undecided += 1
+            return
+        self.checked += 1
+        if sure < majority:
+            flushed = {f"n{v}": _flushed(world.current(v)) for v in holds}
+            told = ", ".join(f"{node} {upto}" for node, upto in flushed.items())
+            yield self._anomaly(
+                f"{leader.id} raised the high watermark of epoch {event['ep']} to {value}"
+                f" ({label(event)}) with {sure} of {len(holds)} voters holding those records on"
+                f" disk, and {majority} needed; flushed: {told}",
+                event,
+                hwm=value,
+                flushed=flushed,
+                holds={f"n{v}": holding for v, holding in holds.items()},
+            )
+
+
+def _holds(voter: Replica | None, below: int, batches: Iterable[Batch]) -> bool | None:
+    """Whether the voter has flushed these batches, the last of them up to ``below``.
+
+    None when the trace does not tell.
+    """
+    if voter is None or not voter.known or voter.log.end is None:
+        return None
+    if voter.log.flushed < below:
+        return False
+    holds: bool | None = True
+    for batch in batches:
+        own = voter.log.at(batch.base)
+        if own is None and not voter.log.knows(batch.base):
+            holds = None
+        elif own != batch:
+            return False
+    return holds
+
+
+def _flushed(voter: Replica | None) -> int | None:
+    return None if voter is None else voter.log.flushed
+
+
+class CurrentEpochCommit(Invariant):
+    """S14: the first high watermark that a leader exposes covers a record of its own epoch.
+
+    Committing older records by counting replicas alone loses them (Raft 5.4.2, figure 8).
+    """
+
+    name: ClassVar[str] = "S14"
+    listens: ClassVar[tuple[str, ...]] = ("hwm",)
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare a leader's high watermark with the start of its epoch."""
+        if event["as"] != "leader":
+            return
+        replica, epoch = world.replica(event), event["ep"]
+        epoch_start = replica.epoch_starts.get(epoch)
+        if epoch_start is None or not self._once((replica.id, epoch)):
+            return
+        self.checked += 1
+        last = replica.log.at(event["v"] - 1) if replica.known else None
+        if event["v"] <= epoch_start or (last is not None and last.epoch != epoch):
+            found = "" if last is None else f"; the last record below it is of epoch {last.epoch}"
+            yield self._anomaly(
+                f"{replica.id} exposed high watermark {event['v']} in epoch {epoch}, which it"
+                f" began at offset {epoch_start} ({label(event)}){found}",
+                event,
+                hwm=event["v"],
+                epoch_start=epoch_start,
+            )
+
+
+class MonotonicHighWatermark(Invariant):
+    """S15: a high watermark never falls, within a process nor from one leader to the next.
+
+    A follower's is not above its own log end, nor above every leader's so far.
+    """
+
+    name: ClassVar[str] = "S15"
+    listens: ClassVar[tuple[str, ...]] = ("hwm",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._epochs: list[int] = []
+        self._ranges: dict[int, tuple[Event, Event]] = {}  # lowest and highest of each epoch
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare with the replica's own, its log end, and the leaders'."""
+        self.checked += 1
+        replica, value = world.replica(event), event["v"]
+        if replica.hwm is not None and value < replica.hwm:
+            yield self._anomaly(
+                f"the high watermark of {replica.id} fell from {replica.hwm} to {value}"
+                f" ({label(event)})",
+                event,
+                hwm=value,
+                before=replica.hwm,
+            )
+        if event["as"] == "leader":
+            yield from self._leaders(event)
+        else:
+            yield from self._follower(event, replica, world)
+
+    def _follower(self, event: Event, replica: Replica, world: World) -> Iterator[Anomaly]:
+        value, end, highest = event["v"], replica.log.end, world.leader_hwm_max
+        if replica.known and end is not None and value > end:
+            yield self._anomaly(
+                f"the high watermark {value} of {replica.id} is above its log end {end}"
+                f" ({label(event)})",
+                event,
+                hwm=value,
+                log_end=end,
+            )
+        seen = replica.known and world.sees_all(replica.voters)
+        if seen and highest is not None and value > highest:
+            yield self._anomaly(
+                f"the high watermark {value} of {replica.id} is above every leader's so far,"
+                f" {highest} ({label(event)})",
+                event,
+                hwm=value,
+                leaders=highest,
+            )
+
+    def _leaders(self, event: Event) -> Iterator[Anomaly]:
+        epoch, value = event["ep"], event["v"]
+        place = bisect_left(self._epochs, epoch)
+        if epoch not in self._ranges:
+            insort(self._epochs, epoch)
+            self._ranges[epoch] = event, event
+        low, high = self._ranges[epoch]
+        self._ranges[epoch] = (
+            (event if value < low["v"] else low),
+            (event if value > high["v"] else high),
+        )
+        earlier = self._ranges[self._epochs[place - 1]][1] if place > 0 else None
+        later = self._ranges[self._epochs[place + 1]][0] if place + 1 < len(self._epochs) else None
+        for before, after in ((earlier, event), (event, later)):
+            if before is None or after is None or before["v"] <= after["v"]:
+                continue
+            if self._once((before["ep"], after["ep"])):
+                yield self._anomaly(
+                    f"the leader of epoch {before['ep']} exposed high watermark {before['v']}"
+                    f" ({label(before)}), that of the later epoch {after['ep']} only"
+                    f" {after['v']} ({label(after)})",
+                    before,
+                    after,
+                    epochs=[before["ep"], after["ep"]],
+                )
+
+
+class DurableBeforeFetch(Invariant):
+    """S16: a voter fetches at an offset only when all below it is on its disk.
+
+    To the leader a voter's fetch at an offset is its promise to hold everything before it.
+    """
+
+    name: ClassVar[str] = "S16"
+    listens: ClassVar[tuple[str, ...]] = ("fetch_tx",)
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare the fetch offset with what was flushed."""
+        replica = world.replica(event)
+        if not replica.known or event["node"] not in replica.voters:
+            return
+        self.checked += 1
+        if event["off"] > replica.log.flushed:
+            yield self._anomaly(
+                f"{replica.id} fetched at offset {event['off']} with only {replica.log.flushed}"
+                f" on its disk ({label(event)})",
+                event,
+                offset=event["off"],
+                flushed=replica.log.flushed,
+            )

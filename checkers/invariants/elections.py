@@ -1,0 +1,249 @@
+"""Invariants of elections: one leader, one vote, votes on disk, epochs that only rise.
+
+Source: KIP-595, KIP-853, KIP-996; ElectionSafety of the KRaft TLA+ specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import ClassVar
+
+from checkers.invariants.base import FinalLogs, Invariant
+from checkers.invariants.trace import Event, ReplicaId, label, replica_of
+from checkers.invariants.world import Persisted, World, appended, persisted, same_directory
+from harness.verdict import Anomaly
+
+
+class ElectionSafety(Invariant):
+    """S1: in each epoch at most one replica leads, and all who name a leader name the same."""
+
+    name: ClassVar[str] = "S1"
+    listens: ClassVar[tuple[str, ...]] = ("start", "role", "qs", "elected", "append")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._leads: dict[int, tuple[ReplicaId, Event]] = {}
+        self._named: dict[int, tuple[int, Event]] = {}
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Collect who leads and who is said to lead."""
+        del world
+        kind = event["t"]
+        if kind == "append":
+            if event["src"] == "leader":
+                yield from self._leading(event["bep"], event)
+            return
+        if kind == "elected" or (kind == "role" and event["to"] == "leader"):
+            yield from self._leading(event["ep"], event)
+            return
+        fields = event["qs"] if kind == "start" else event
+        leader, epoch = fields.get("leader"), fields.get("ep")
+        if isinstance(leader, int) and isinstance(epoch, int):
+            yield from self._naming(epoch, leader, event)
+
+    def _leading(self, epoch: int, event: Event) -> Iterator[Anomaly]:
+        replica = replica_of(event)
+        first = self._leads.get(epoch)
+        if first is None:
+            self.checked += 1
+            self._leads[epoch] = replica, event
+            yield from self._naming(epoch, replica.node, event)
+        elif first[0] != replica and self._once((epoch, first[0], replica)):
+            other, seen = first
+            yield self._anomaly(
+                f"epoch {epoch} has two leaders: {other} ({label(seen)}, dir {other.directory})"
+                f" and {replica} ({label(event)}, dir {replica.directory})",
+                seen,
+                event,
+                epoch=epoch,
+                leaders=[other.node, replica.node],
+            )
+
+    def _naming(self, epoch: int, leader: int, event: Event) -> Iterator[Anomaly]:
+        first = self._named.get(epoch)
+        if first is None:
+            self._named[epoch] = leader, event
+        elif first[0] != leader and self._once((epoch, leader)):
+            yield self._anomaly(
+                f"epoch {epoch} has two leaders: {label(first[1])} names n{first[0]}"
+                f" and {label(event)} names n{leader}",
+                first[1],
+                event,
+                epoch=epoch,
+                leaders=[first[0], leader],
+            )
+
+
+class OneVote(Invariant):
+    """S2: in each epoch a replica votes for one candidate only, over all its incarnations."""
+
+    name: ClassVar[str] = "S2"
+    listens: ClassVar[tuple[str, ...]] = ("start", "vote", "qs", "role")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._votes: dict[tuple[ReplicaId, int], tuple[int, str | None, Event]] = {}
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare every vote given or recorded with the first one of that epoch."""
+        del world
+        vote = _vote_in(event)
+        if vote is None:
+            return
+        epoch, candidate, directory = vote
+        voter = replica_of(event)
+        first = self._votes.get((voter, epoch))
+        if first is None:
+            self.checked += 1
+            self._votes[voter, epoch] = candidate, directory, event
+            return
+        same = first[0] == candidate and same_directory(first[1], directory)
+        if not same and self._once((voter, epoch, candidate, directory)):
+            yield self._anomaly(
+                f"{voter} voted twice in epoch {epoch}: for n{first[0]} ({label(first[2])})"
+                f" and for n{candidate} ({label(event)})",
+                first[2],
+                event,
+                epoch=epoch,
+                voter=voter.node,
+                candidates=[first[0], candidate],
+            )
+
+
+def _vote_in(event: Event) -> tuple[int, int, str | None] | None:
+    """(epoch, candidate, its directory) of the vote that an event shows, if it shows one."""
+    kind = event["t"]
+    if kind == "vote":
+        if event["pre"] or not event["ok"]:
+            return None
+        return event["ep"], event["cand"], event.get("cand_dir")
+    if kind == "role":
+        return (event["ep"], event["node"], event["dir"]) if event["to"] == "candidate" else None
+    state = event["qs"] if kind == "start" else event
+    epoch, voted = state.get("ep"), state.get("voted")
+    if isinstance(epoch, int) and isinstance(voted, int):
+        return epoch, voted, state.get("voted_dir")
+    return None
+
+
+class VoteDurability(Invariant):
+    """S3: a vote is on disk before anyone hears of it, and a restart never finds an older state."""
+
+    name: ClassVar[str] = "S3"
+    listens: ClassVar[tuple[str, ...]] = ("start", "vote", "votereq")
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Compare what is told, or found at a start, with what was last written."""
+        replica = world.replica(event)
+        if event["t"] == "start":
+            return self._restart(event, replica.quorum)
+        if not replica.known or event["pre"] or not event.get("ok", True):
+            return ()
+        if event["t"] == "votereq":
+            if not self._once((replica.id, replica.incarnation, event["ep"])):
+                return ()
+            return self._told(event, replica.quorum, event["node"], event["dir"])
+        return self._told(event, replica.quorum, event["cand"], event.get("cand_dir"))
+
+    def _told(
+        self, event: Event, disk: Persisted | None, candidate: int, directory: str | None
+    ) -> Iterator[Anomaly]:
+        self.checked += 1
+        if disk is not None and disk.epoch == event["ep"] and disk.names(candidate, directory):
+            return
+        what = "asked for votes" if event["t"] == "votereq" else f"voted for n{candidate}"
+        found = "nothing" if disk is None else str(disk)
+        yield self._anomaly(
+            f"n{event['node']} {what} in epoch {event['ep']} before that vote was on its disk"
+            f" ({label(event)}); the disk had {found}",
+            event,
+            epoch=event["ep"],
+            candidate=candidate,
+        )
+
+    def _restart(self, event: Event, written: Persisted | None) -> Iterator[Anomaly]:
+        epoch = event["qs"].get("ep")
+        if written is None or not isinstance(epoch, int):
+            return
+        self.checked += 1
+        found = persisted(epoch, event["qs"])
+        lost = _lost(written, found)
+        if lost:
+            yield self._anomaly(
+                f"n{event['node']} forgot its {lost} at a restart ({label(event)}):"
+                f" it had written {written}, and started from {found}",
+                event,
+                epoch=written.epoch,
+                written=written._asdict(),
+                found=found._asdict(),
+            )
+
+
+def _lost(written: Persisted, found: Persisted) -> str | None:
+    """What a start from ``found`` has forgotten of ``written``; a newer state forgets nothing."""
+    if found.epoch != written.epoch:
+        return "epoch" if found.epoch < written.epoch else None
+    if written.voted is not None and not found.names(written.voted, written.voted_dir):
+        return "vote"
+    if written.leader is not None and found.leader != written.leader:
+        return "leader"
+    return None
+
+
+class MonotonicEpoch(Invariant):
+    """S4: a replica's epoch never falls, nor do the epochs of the batches in its log."""
+
+    name: ClassVar[str] = "S4"
+    listens: ClassVar[tuple[str, ...]] = ("qs", "role", "append")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._highest: dict[ReplicaId, tuple[int, Event]] = {}
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Compare with the highest epoch so far, or with the batch before."""
+        self.checked += 1
+        return self._batch(event, world) if event["t"] == "append" else self._state(event)
+
+    def _state(self, event: Event) -> Iterator[Anomaly]:
+        replica, epoch = replica_of(event), event["ep"]
+        highest = self._highest.get(replica)
+        if highest is None or epoch >= highest[0]:
+            self._highest[replica] = epoch, event
+        elif self._once((replica, highest[0], epoch)):
+            yield self._anomaly(
+                f"the epoch of {replica} fell from {highest[0]} ({label(highest[1])})"
+                f" to {epoch} ({label(event)})",
+                highest[1],
+                event,
+                epochs=[highest[0], epoch],
+            )
+
+    def _batch(self, event: Event, world: World) -> Iterator[Anomaly]:
+        replica, batch = world.replica(event), appended(event)
+        if batch.epoch > event["ep"]:
+            yield self._anomaly(
+                f"{replica.id} is in epoch {event['ep']} and appended {batch} ({label(event)})",
+                event,
+            )
+        tail = replica.log.tail if replica.known else None
+        if tail is not None and tail.base < batch.base and tail.epoch > batch.epoch:
+            yield self._anomaly(
+                f"{replica.id} appended {batch} behind {tail}, of a later epoch ({label(event)})",
+                event,
+            )
+
+    def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
+        """Epochs in each final log rise with the offset."""
+        del world
+        for node, log in sorted(logs.items()):
+            for before, after in pairwise(log):
+                self.checked += 1
+                if after.epoch < before.epoch:
+                    yield self._anomaly(
+                        f"the final log of {node} has epoch {after.epoch} at offset {after.base}"
+                        f" behind epoch {before.epoch}",
+                        node=node,
+                        offset=after.base,
+                    )

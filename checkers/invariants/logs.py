@@ -1,0 +1,179 @@
+"""Invariants of logs: a record has one content, logs match, committed records are not cut.
+
+Source: Raft, log matching; LogMatching and Durability of the KRaft TLA+ specification.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import ClassVar
+
+from checkers.invariants.base import FinalLogs, Invariant
+from checkers.invariants.trace import Event, label
+from checkers.invariants.world import Batch, Replica, World, appended, stored
+from harness.verdict import Anomaly
+
+
+class RecordIdentity(Invariant):
+    """S7: an (offset, epoch) has one content on all replicas at all times, committed or not."""
+
+    name: ClassVar[str] = "S7"
+    listens: ClassVar[tuple[str, ...]] = ("append",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_epoch: dict[int, _EpochBatches] = {}
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Compare the batch with all others of its epoch."""
+        del world
+        return self._compare(appended(event), event, f"n{event['node']} appended ({label(event)})")
+
+    def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
+        """The same for what the disks hold after the run."""
+        del world
+        for node, log in sorted(logs.items()):
+            for batch in map(stored, log):
+                yield from self._compare(batch, None, f"the final log of {node} holds")
+
+    def _compare(self, batch: Batch, event: Event | None, where: str) -> Iterator[Anomaly]:
+        self.checked += 1
+        of_epoch = self._by_epoch.setdefault(batch.epoch, _EpochBatches())
+        clash = of_epoch.add(batch, where, event)
+        if clash is not None and self._once((clash[0], batch)):
+            other, other_where, other_event = clash
+            yield self._anomaly(
+                f"two contents at offset {max(other.base, batch.base)} of epoch {batch.epoch}:"
+                f" {other_where} {other}, {where} {batch}",
+                other_event,
+                event,
+                offset=max(other.base, batch.base),
+                epoch=batch.epoch,
+            )
+
+
+class _EpochBatches:
+    """The batches of one epoch, to be found by the offsets they share."""
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._seen: dict[int, tuple[Batch, str, Event | None]] = {}
+
+    def add(
+        self, batch: Batch, where: str, event: Event | None
+    ) -> tuple[Batch, str, Event | None] | None:
+        """Another batch on some of the same offsets; without one, the batch is kept."""
+        same = self._seen.get(batch.base)
+        if same is not None:
+            return None if same[0] == batch else same
+        place = bisect_left(self._bases, batch.base)
+        for base in self._bases[max(0, place - 1) : place + 1]:
+            other = self._seen[base]
+            if other[0].base <= batch.last and batch.base <= other[0].last:
+                return other
+        insort(self._bases, batch.base)
+        self._seen[batch.base] = batch, where, event
+        return None
+
+
+class LogMatching(Invariant):
+    """S8: logs that hold the same batch hold the same batches below it, as far as both retain.
+
+    It is enough that a batch has the same batch before it everywhere: the rest is induction.
+    """
+
+    name: ClassVar[str] = "S8"
+    listens: ClassVar[tuple[str, ...]] = ("append",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: dict[Batch, tuple[Batch, str, Event | None]] = {}
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Compare what lies before the batch with what lies before it elsewhere."""
+        replica, batch = world.replica(event), appended(event)
+        tail = replica.log.tail if replica.known else None
+        if tail is None or tail.last + 1 != batch.base:
+            return ()  # nothing known to lie before it
+        return self._compare(tail, batch, event, f"on {replica.id} ({label(event)})")
+
+    def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
+        """The same for what the disks hold after the run, which must also be without holes."""
+        del world
+        for node, log in sorted(logs.items()):
+            batches = [stored(batch) for batch in log]
+            for before, batch in pairwise(batches):
+                if before.last + 1 != batch.base:
+                    yield self._anomaly(
+                        f"the final log of {node} jumps from offset {before.last} to {batch.base}",
+                        node=node,
+                    )
+                yield from self._compare(before, batch, None, f"in the final log of {node}")
+
+    def _compare(
+        self, before: Batch, batch: Batch, event: Event | None, where: str
+    ) -> Iterator[Anomaly]:
+        self.checked += 1
+        first = self._before.setdefault(batch, (before, where, event))
+        if first[0] != before and self._once((batch, before)):
+            yield self._anomaly(
+                f"logs differ below {batch}: {first[1]} it follows {first[0]},"
+                f" {where} it follows {before}",
+                first[2],
+                event,
+                offset=before.base,
+            )
+
+
+class NoCommittedTruncation(Invariant):
+    """S10: no truncation, and no restart, removes a record that is committed."""
+
+    name: ClassVar[str] = "S10"
+    listens: ClassVar[tuple[str, ...]] = ("trunc", "start")
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Look at what a truncation or a recovery leaves out."""
+        replica = world.replica(event)
+        if event["t"] == "trunc":
+            return self._truncation(event, replica, world)
+        return self._recovery(event, replica, world)
+
+    def _truncation(self, event: Event, replica: Replica, world: World) -> Iterator[Anomaly]:
+        self.checked += 1
+        to: int = event["to"]
+        if replica.hwm is not None and to < replica.hwm:
+            yield self._anomaly(
+                f"{replica.id} truncated its log to {to}, below its high watermark {replica.hwm}"
+                f" ({label(event)})",
+                event,
+                to=to,
+                hwm=replica.hwm,
+            )
+        elif replica.known:
+            yield from self._removed(event, replica, to, replica.log.end or 0, world)
+
+    def _recovery(self, event: Event, replica: Replica, world: World) -> Iterator[Anomaly]:
+        flushed = replica.log.flushed
+        if not replica.known or replica.log.end is None:
+            return
+        self.checked += 1
+        if event["leo"] < flushed:
+            yield from self._removed(event, replica, event["leo"], flushed, world)
+
+    def _removed(
+        self, event: Event, replica: Replica, low: int, high: int, world: World
+    ) -> Iterator[Anomaly]:
+        for batch in replica.log.between(low, high):
+            if world.commits.contains(batch):
+                found = world.commits.overlapping(batch)
+                committed = None if found is None else found[1]
+                how = "truncation" if event["t"] == "trunc" else "restart"
+                yield self._anomaly(
+                    f"{replica.id} lost the committed {batch} by a {how} to {low} ({label(event)})",
+                    committed,
+                    event,
+                    offset=batch.base,
+                )
+                return

@@ -1,0 +1,113 @@
+"""All invariants at once, fed one event after the other: for a finished trace or a live one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from checkers.invariants.acknowledged import AcknowledgedAfterCommit
+from checkers.invariants.base import FinalLogs, Invariant
+from checkers.invariants.commits import (
+    CommitStability,
+    CurrentEpochCommit,
+    DurableBeforeFetch,
+    MonotonicHighWatermark,
+    QuorumBacked,
+)
+from checkers.invariants.elections import ElectionSafety, MonotonicEpoch, OneVote, VoteDurability
+from checkers.invariants.logs import LogMatching, NoCommittedTruncation, RecordIdentity
+from checkers.invariants.trace import Event, Intake, merged
+from checkers.invariants.world import World
+from harness.verdict import Anomaly
+
+KEPT_PER_INVARIANT_MAX = 25
+
+INVARIANTS: Mapping[str, type[Invariant]] = {
+    invariant.name: invariant
+    for invariant in (
+        ElectionSafety,
+        OneVote,
+        VoteDurability,
+        MonotonicEpoch,
+        RecordIdentity,
+        LogMatching,
+        CommitStability,
+        NoCommittedTruncation,
+        QuorumBacked,
+        CurrentEpochCommit,
+        MonotonicHighWatermark,
+        DurableBeforeFetch,
+        AcknowledgedAfterCommit,
+    )
+}
+
+
+class Monitor:
+    """Judges events in the order in which they happened; memory is linear in their number.
+
+    Anomalies are returned as they are found. Of one invariant only the first
+    ``KEPT_PER_INVARIANT_MAX`` are; ``found`` counts them all.
+    """
+
+    def __init__(self, invariants: Iterable[type[Invariant]] = tuple(INVARIANTS.values())) -> None:
+        self.world = World()
+        self.found: Counter[str] = Counter()
+        self.events = 0
+        self._intake = Intake()
+        self._invariants = [invariant() for invariant in invariants]
+        self._listeners: dict[str, list[Invariant]] = defaultdict(list)
+        for invariant in self._invariants:
+            for kind in invariant.listens:
+                self._listeners[kind].append(invariant)
+
+    @property
+    def gaps(self) -> list[str]:
+        """What was missing from the trace, in sentences; at most a few dozen."""
+        return self._intake.gaps
+
+    @property
+    def gaps_total(self) -> int:
+        """How much was missing from the trace."""
+        return self._intake.gaps_total
+
+    @property
+    def checked(self) -> dict[str, int]:
+        """How much each invariant really examined."""
+        return {invariant.name: invariant.checked for invariant in self._invariants}
+
+    def feed(self, event: Event) -> list[Anomaly]:
+        """Judge one event and let it happen."""
+        return self._judge(event) if self._intake.admit(event) else []
+
+    def feed_all(self, events: Mapping[str, Iterable[dict[str, Any]]]) -> list[Anomaly]:
+        """Judge the events of all nodes in their order.
+
+        What is missing is looked for first, so that nothing is concluded from the time before a
+        loss shows.
+        """
+        whole = [event for event in merged(events) if self._intake.admit(event)]
+        self.world.whole = not self._intake.blind
+        return [anomaly for event in whole for anomaly in self._judge(event)]
+
+    def _judge(self, event: Event) -> list[Anomaly]:
+        self.events += 1
+        self.world.arrive(event, blind=(event["node"], event["inc"]) in self._intake.blind)
+        anomalies: list[Anomaly] = []
+        for invariant in self._listeners.get(event["t"], ()):
+            anomalies += self._keep(invariant.feed(event, self.world))
+        self.world.update(event)
+        return anomalies
+
+    def finish(self, logs: FinalLogs) -> list[Anomaly]:
+        """Judge the logs that the run left on the disks."""
+        anomalies: list[Anomaly] = []
+        for invariant in self._invariants:
+            anomalies += self._keep(invariant.finish(logs, self.world))
+        return anomalies
+
+    def _keep(self, anomalies: Iterable[Anomaly]) -> Iterator[Anomaly]:
+        for anomaly in anomalies:
+            self.found[anomaly.invariant] += 1
+            if self.found[anomaly.invariant] <= KEPT_PER_INVARIANT_MAX:
+                yield anomaly

@@ -1,0 +1,139 @@
+"""Raw trace events made safe to judge: required fields, nothing missing, one total order.
+
+An invariant may index an event's required fields without fear, because ``Intake`` lets no event
+through that lacks one. Whatever is wrong with a trace becomes a sentence in ``Intake.gaps``: it
+makes a verdict UNKNOWN, and never raises.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+Event = Mapping[str, Any]
+
+GAPS_KEPT_MAX = 50
+
+_Kinds = tuple[type, ...]
+_INT: _Kinds = (int,)
+_BOOL: _Kinds = (bool,)
+_STR: _Kinds = (str,)
+_LIST: _Kinds = (list, tuple)
+_COMMON = {"ts": _INT, "seq": _INT, "node": _INT, "dir": _STR, "inc": _INT, "t": _STR}
+_EPOCH = {"ep": _INT}
+# What the invariants read, by type; fields that may be null or absent are not listed.
+REQUIRED: dict[str, dict[str, _Kinds]] = {
+    "start": {"leo": _INT, "log_start": _INT, "flushed": _INT, "qs": (dict,), "voters": _LIST},
+    "role": {"to": _STR} | _EPOCH,
+    "qs": _EPOCH,
+    "votereq": {"pre": _BOOL} | _EPOCH,
+    "vote": {"pre": _BOOL, "ok": _BOOL, "cand": _INT} | _EPOCH,
+    "elected": {"es": _INT} | _EPOCH,
+    "append": {"base": _INT, "last": _INT, "bep": _INT, "h": _INT, "src": _STR} | _EPOCH,
+    "flush": {"upto": _INT},
+    "trunc": {"to": _INT},
+    "hwm": {"v": _INT, "as": _STR} | _EPOCH,
+    "fetch_tx": {"off": _INT},
+    "apply": {"off": _INT},
+    "ack": {"off": _INT},
+    "image": {"off": _INT, "digest": _STR},
+}
+# An event of these types changes what a replica has or has told: without it the rest is guesswork.
+_STATE_TYPES = frozenset({"start", "qs", "append", "flush", "trunc", "hwm"})
+
+
+class ReplicaId(NamedTuple):
+    """A replica as the invariants count them: node id and the directory id of its disk."""
+
+    node: int
+    directory: str
+
+    def __str__(self) -> str:
+        return f"n{self.node}"
+
+
+def replica_of(event: Event) -> ReplicaId:
+    """Who wrote the event."""
+    return ReplicaId(event["node"], event["dir"])
+
+
+def label(event: Event) -> str:
+    """How a sentence names an event: node and sequence number."""
+    return f"n{event.get('node', '?')} seq {event.get('seq', '?')}"
+
+
+def merged(events: Mapping[str, Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """All events in one order: by time over nodes, by (incarnation, seq) within one. O(n log n).
+
+    Time is ``ts``, one clock for all nodes of a host. Within a node the written order wins even
+    where its times do not agree with it.
+    """
+    streams = (sorted(of_node, key=_within_node) for _, of_node in sorted(events.items()))
+    return heapq.merge(*streams, key=lambda event: _number(event.get("ts")))
+
+
+def _within_node(event: dict[str, Any]) -> tuple[int, int]:
+    return _number(event.get("inc")), _number(event.get("seq"))
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+class Intake:
+    """Lets whole events through in the order given, and notes what is missing.
+
+    ``blind`` holds the incarnations of which an event that matters was lost: what they had on
+    disk is not known any more, so nothing may be concluded from it.
+    """
+
+    def __init__(self) -> None:
+        self.gaps: list[str] = []
+        self.gaps_total = 0
+        self.blind: set[tuple[int, int]] = set()
+        self._last_seq: dict[tuple[int, int], int] = {}
+        self._newest: dict[int, int] = {}
+
+    def admit(self, event: Event) -> bool:
+        """Whether the event is whole and new; what it lacks is noted otherwise."""
+        lack = _lacking(event, _COMMON)
+        if lack is not None:
+            self._note(f"event {label(event)} lacks field {lack}")
+            return False
+        stream = event["node"], event["inc"]
+        if not self._in_sequence(event, stream):
+            return False
+        lack = _lacking(event, REQUIRED.get(event["t"], {}))
+        if lack is None:
+            return True
+        self._note(f"event {label(event)} lacks field {lack}")
+        if event["t"] in _STATE_TYPES:
+            self.blind.add(stream)
+        return False
+
+    def _in_sequence(self, event: Event, stream: tuple[int, int]) -> bool:
+        node, incarnation = stream
+        seq, last = event["seq"], self._last_seq.get(stream, 0)
+        if seq <= last or incarnation < self._newest.get(node, incarnation):
+            return False  # seen before: a trace copied twice
+        if seq > last + 1:
+            self._note(f"events n{node} seq {last + 1} to {seq - 1} are missing")
+            self.blind.add(stream)
+        self._last_seq[stream] = seq
+        self._newest[node] = incarnation
+        return True
+
+    def _note(self, sentence: str) -> None:
+        self.gaps_total += 1
+        if len(self.gaps) < GAPS_KEPT_MAX:
+            self.gaps.append(sentence)
+
+
+def _lacking(event: Event, required: Mapping[str, _Kinds]) -> str | None:
+    """The first required field that is absent or of another type."""
+    for field, kinds in required.items():
+        value = event.get(field)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is _INT):
+            return field
+    return None

@@ -1,0 +1,304 @@
+"""What a trace says each replica had on its disk, and what was committed, rebuilt event by event.
+
+Offsets are 0-based; ``end``, ``flushed`` and high watermarks are exclusive. Logs are kept as
+batches, so memory is linear in the number of appends. Where the trace cannot know what lies in a
+log (a process killed between writing its log and its trace) the log has a hole: looking there
+gives None, and no invariant concludes anything from it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from checkers.invariants.trace import Event, ReplicaId, replica_of
+from harness.protocols import LogBatch
+
+
+class Batch(NamedTuple):
+    """A record batch by what identifies it: position, epoch and fingerprint."""
+
+    base: int
+    last: int
+    epoch: int
+    h: int
+
+    def __str__(self) -> str:
+        return f"offsets {self.base}-{self.last} of epoch {self.epoch} (crc {self.h:08x})"
+
+
+def appended(event: Event) -> Batch:
+    """The batch of an ``append`` event."""
+    return Batch(event["base"], event["last"], event["bep"], event["h"])
+
+
+def stored(batch: LogBatch) -> Batch:
+    """The batch of a final log."""
+    return Batch(batch.base, batch.last, batch.epoch, batch.crc)
+
+
+def _base(batch: Batch) -> int:
+    return batch.base
+
+
+class ReplicaLog:
+    """The log of one replica: batches in order, its end, and how much of it is on disk."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.end: int | None = None  # None = not known
+        self.flushed = 0
+
+    @property
+    def tail(self) -> Batch | None:
+        """The last batch; None when the log is empty or its end is a hole."""
+        if self.batches and self.batches[-1].last + 1 == self.end:
+            return self.batches[-1]
+        return None
+
+    def append(self, batch: Batch) -> None:
+        """Add a batch at its place; what lay there or above is gone."""
+        if self.end is not None and batch.base < self.end:
+            self.truncate(batch.base)
+        self.batches.append(batch)
+        self.end = batch.last + 1
+
+    def truncate(self, to: int) -> None:
+        """Drop everything at or above ``to``."""
+        while self.batches and self.batches[-1].last >= to:
+            self.batches.pop()
+        self.end = to
+        self.flushed = min(self.flushed, to)
+
+    def at(self, offset: int) -> Batch | None:
+        """The batch that holds the offset."""
+        place = bisect_right(self.batches, offset, key=_base) - 1
+        if place >= 0 and self.batches[place].last >= offset:
+            return self.batches[place]
+        return None
+
+    def between(self, low: int, high: int) -> Iterator[Batch]:
+        """Batches that end in [low, high): wholly below ``high``, not wholly below ``low``."""
+        place = max(0, bisect_right(self.batches, low, key=_base) - 1)
+        while place < len(self.batches) and self.batches[place].last < high:
+            if self.batches[place].last >= low:
+                yield self.batches[place]
+            place += 1
+
+    def knows(self, offset: int) -> bool:
+        """Whether the trace says what is at the offset, be it that nothing is there."""
+        return self.end is not None and (offset >= self.end or self.at(offset) is not None)
+
+
+class Commits:
+    """The commit map C: what the first high watermark to cover an offset found there."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self._bases: list[int] = []
+        self._found: dict[int, tuple[Batch, Event]] = {}
+
+    def __len__(self) -> int:
+        return len(self._bases)
+
+    def __iter__(self) -> Iterator[tuple[Batch, Event]]:
+        return (self._found[base] for base in self._bases)
+
+    def add(self, batch: Batch, event: Event) -> None:
+        """Define the offsets of a batch, unless some of them are defined already."""
+        if self.overlapping(batch) is not None:
+            return
+        if self._bases and batch.base < self._bases[-1]:
+            insort(self._bases, batch.base)
+        else:
+            self._bases.append(batch.base)
+        self._found[batch.base] = batch, event
+        self.end = max(self.end, batch.last + 1)
+
+    def overlapping(self, batch: Batch) -> tuple[Batch, Event] | None:
+        """A committed batch that shares an offset with this one, and the event that committed it.
+
+        The batch itself, when it is committed.
+        """
+        exact = self._found.get(batch.base)
+        if exact is not None:
+            return exact
+        place = bisect_right(self._bases, batch.last) - 1
+        if place >= 0:
+            found = self._found[self._bases[place]]
+            if found[0].last >= batch.base:
+                return found
+        return None
+
+    def contains(self, batch: Batch) -> bool:
+        """Whether exactly this batch is committed."""
+        found = self._found.get(batch.base)
+        return found is not None and found[0] == batch
+
+
+class Persisted(NamedTuple):
+    """What ``quorum-state`` on disk says."""
+
+    epoch: int
+    leader: int | None
+    voted: int | None
+    voted_dir: str | None
+
+    def names(self, candidate: int, directory: str | None) -> bool:
+        """Whether the vote is for that candidate; an unknown directory fits any."""
+        return self.voted == candidate and same_directory(self.voted_dir, directory)
+
+    def __str__(self) -> str:
+        voted = "no vote" if self.voted is None else f"a vote for n{self.voted}"
+        leader = "no leader" if self.leader is None else f"leader n{self.leader}"
+        return f"epoch {self.epoch}, {leader}, {voted}"
+
+
+def same_directory(one: str | None, other: str | None) -> bool:
+    """Whether two directory ids do not contradict each other."""
+    return one is None or other is None or one == other
+
+
+def persisted(epoch: int | None, fields: Mapping[str, Any]) -> Persisted:
+    """The quorum state in a ``qs`` event or in the ``qs`` of a ``start``."""
+    return Persisted(
+        0 if epoch is None else epoch,
+        fields.get("leader"),
+        fields.get("voted"),
+        fields.get("voted_dir"),
+    )
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica as far as the trace tells; ``known`` is False after a loss of events."""
+
+    id: ReplicaId
+    log: ReplicaLog = field(default_factory=ReplicaLog)
+    quorum: Persisted | None = None
+    incarnation: int = 0
+    known: bool = True
+    voters: frozenset[int] = frozenset()
+    hwm: int | None = None  # of this incarnation
+    hwm_max: int = 0  # of all incarnations
+    agreed: int = 0  # its log is in the commit map up to here
+    epoch_starts: dict[int, int] = field(default_factory=dict)
+
+    def begin(self, incarnation: int, *, whole: bool) -> None:
+        """A new process runs; what an incomplete trace told of its disk is forgotten."""
+        if not self.known:
+            self.log, self.quorum, self.agreed = ReplicaLog(), None, 0
+        self.incarnation, self.known, self.hwm = incarnation, whole, None
+
+
+class World:
+    """All replicas and the commit map, as they were just before the event being judged."""
+
+    def __init__(self) -> None:
+        self.replicas: dict[ReplicaId, Replica] = {}
+        self.commits = Commits()
+        self.leader_hwm_max: int | None = None
+        self.whole = True  # False once any replica's trace is known to have lost something
+        self._current: dict[int, ReplicaId] = {}
+        self._apply: dict[str, Callable[[Replica, Event], None]] = {
+            "start": _start,
+            "qs": _qs,
+            "append": _append,
+            "flush": _flush,
+            "trunc": _trunc,
+            "elected": _elected,
+            "hwm": self._hwm,
+            "apply": self._applied,
+        }
+
+    def replica(self, event: Event) -> Replica:
+        """The replica that wrote the event."""
+        key = replica_of(event)
+        found = self.replicas.get(key)
+        if found is None:
+            found = self.replicas[key] = Replica(key)
+        return found
+
+    def current(self, node: int) -> Replica | None:
+        """The replica that node is at present (its newest directory)."""
+        key = self._current.get(node)
+        return None if key is None else self.replicas[key]
+
+    def arrive(self, event: Event, *, blind: bool) -> None:
+        """Note whose event comes, before it is judged; ``blind``: its disk is not known."""
+        replica = self.replica(event)
+        self._current[event["node"]] = replica.id
+        if event["inc"] != replica.incarnation:
+            replica.begin(event["inc"], whole=event["t"] == "start")
+        if blind:
+            replica.known = self.whole = False
+
+    def sees_all(self, nodes: Iterable[int]) -> bool:
+        """Whether nothing that one of these nodes has told can have escaped the trace."""
+        return self.whole and all(node in self._current for node in nodes)
+
+    def update(self, event: Event) -> None:
+        """Let the event happen, after it was judged."""
+        change = self._apply.get(event["t"])
+        if change is not None:
+            change(self.replica(event), event)
+
+    def _hwm(self, replica: Replica, event: Event) -> None:
+        value: int = event["v"]
+        replica.hwm = value if replica.hwm is None else max(replica.hwm, value)
+        replica.hwm_max = max(replica.hwm_max, value)
+        if event["as"] == "leader":
+            known = self.leader_hwm_max
+            self.leader_hwm_max = value if known is None else max(known, value)
+        self._commit(replica, value, event)
+
+    def _applied(self, replica: Replica, event: Event) -> None:
+        self._commit(replica, event["off"], event)
+
+    def _commit(self, replica: Replica, below: int, event: Event) -> None:
+        if not replica.known:
+            return
+        for batch in replica.log.between(replica.agreed, below):
+            self.commits.add(batch, event)
+            replica.agreed = batch.last + 1
+
+
+def _start(replica: Replica, event: Event) -> None:
+    log = replica.log
+    leo: int = event["leo"]
+    if log.end is not None and log.end > leo:
+        log.truncate(leo)
+    log.end = leo  # what was appended but not traced before a kill is a hole
+    log.flushed = event["flushed"]
+    replica.agreed = min(replica.agreed, leo)
+    replica.voters = frozenset(v for v in event["voters"] if isinstance(v, int))
+    state = event["qs"]
+    epoch = state.get("ep")
+    if isinstance(epoch, int):
+        replica.quorum = persisted(epoch, state)
+
+
+def _qs(replica: Replica, event: Event) -> None:
+    replica.quorum = persisted(event["ep"], event)
+
+
+def _append(replica: Replica, event: Event) -> None:
+    replica.agreed = min(replica.agreed, event["base"])
+    replica.log.append(appended(event))
+
+
+def _flush(replica: Replica, event: Event) -> None:
+    end = replica.log.end
+    upto: int = event["upto"]
+    replica.log.flushed = upto if end is None else min(upto, end)
+
+
+def _trunc(replica: Replica, event: Event) -> None:
+    replica.agreed = min(replica.agreed, event["to"])
+    replica.log.truncate(event["to"])
+
+
+def _elected(replica: Replica, event: Event) -> None:
+    replica.epoch_starts[event["ep"]] = event["es"]

@@ -1,0 +1,517 @@
+"""The consensus checker: healthy traces pass, and each broken promise is called by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from traces import Event, Trace, healthy, register_record, topic_record
+
+from checkers.consensus import consensus
+from checkers.invariants.monitor import INVARIANTS, KEPT_PER_INVARIANT_MAX, Monitor
+from harness.protocols import LogBatch, RunData
+from harness.verdict import CheckResult, Valid
+
+
+def names(result: CheckResult) -> set[str]:
+    return {anomaly.invariant for anomaly in result.anomalies}
+
+
+def one_leader() -> Trace:
+    """Three voters, a leader of epoch 1 with one committed write."""
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    trace.replicate(1)
+    trace.commit(1)
+    trace.write(1, "r0", 1)
+    return trace
+
+
+def last(trace: Trace, node: int, type_: str) -> Event:
+    return next(e for e in reversed(trace.events[f"n{node}"]) if e["t"] == type_)
+
+
+# ---------------------------------------------------------------------- healthy
+
+
+@pytest.mark.parametrize(("voters", "observers"), [(3, 0), (3, 2), (5, 1)])
+def test_healthy_trace_is_valid_and_every_invariant_examined_something(
+    voters: int, observers: int
+) -> None:
+    result = consensus(healthy(voters, observers).run())
+    assert result.anomalies == ()
+    assert (result.valid, result.reason) == (Valid.VALID, None)
+    assert set(result.checked) == set(INVARIANTS)
+    assert all(count > 0 for count in result.checked.values()), result.checked
+
+
+def test_checked_counts_what_was_examined() -> None:
+    result = consensus(healthy(3, 1).run())
+    assert result.checked["S1"] == 2  # epochs led
+    assert result.checked["S13"] == 6  # high watermarks of leaders
+    assert result.checked["S14"] == 2  # first high watermark of each leader
+    assert result.stats["commits"] == 6
+
+
+def test_single_voter_commits_alone() -> None:
+    trace = Trace(1)
+    trace.start()
+    trace.elect(1, 1)
+    trace.commit(1)
+    trace.write(1, "r0", 1)
+    assert consensus(trace.run()).valid is Valid.VALID
+
+
+def test_statement_of_each_invariant_is_in_its_docstring() -> None:
+    for name, invariant in INVARIANTS.items():
+        assert (invariant.__doc__ or "").startswith(f"{name}: ")
+
+
+# ---------------------------------------------------------------------- one broken promise each
+
+
+def two_leaders(trace: Trace) -> None:
+    trace.disks[3].epoch = 1
+    trace.role(3, "leader", leader=3)
+
+
+def two_names_for_a_leader(trace: Trace) -> None:
+    trace.role(3, "follower", leader=2)
+
+
+def vote_for_two(trace: Trace) -> None:
+    trace.persist(2, 2, voted=1)
+    trace.grant(2, 1)
+    trace.persist(2, 2, voted=3)
+    trace.grant(2, 3)
+
+
+def vote_for_another_after_own_candidacy(trace: Trace) -> None:
+    trace.persist(2, 2, voted=2)
+    trace.role(2, "candidate")
+    trace.persist(2, 2, voted=3)
+    trace.grant(2, 3)
+
+
+def grant_before_persisting(trace: Trace) -> None:
+    trace.disks[2].epoch = 2
+    trace.grant(2, 3)
+
+
+def ask_before_persisting(trace: Trace) -> None:
+    trace.disks[2].epoch = 2
+    trace.emit(2, "votereq", pre=False, to=1)
+
+
+def forget_vote_at_restart(trace: Trace) -> None:
+    trace.persist(2, 2, voted=3)
+    trace.grant(2, 3)
+    trace.disks[2].voted = None
+    trace.start(2)
+
+
+def forget_epoch_at_restart(trace: Trace) -> None:
+    trace.persist(2, 2, voted=3)
+    trace.disks[2].epoch = 1
+    trace.start(2)
+
+
+def fall_back_an_epoch(trace: Trace) -> None:
+    trace.persist(2, 5)
+    trace.disks[2].epoch = 4
+    trace.role(2, "unattached")
+
+
+def append_of_a_future_epoch(trace: Trace) -> None:
+    batch = LogBatch(trace.disks[2].end, trace.disks[2].end, 9, 5, False, ())
+    trace.store(2, batch)
+    trace.disks[2].log.pop()
+
+
+def append_of_a_past_epoch(trace: Trace) -> None:
+    trace.persist(2, 4)
+    end = trace.disks[2].end
+    trace.store(2, LogBatch(end, end, 4, 5, False, ()))
+    trace.store(2, LogBatch(end + 1, end + 1, 3, 6, False, ()))
+
+
+def two_contents(trace: Trace) -> None:
+    batch = trace.append(1)
+    trace.store(2, LogBatch(batch.base, batch.last, batch.epoch, 999, False, ()))
+
+
+def overlapping_contents(trace: Trace) -> None:
+    record = register_record("r7", 1)
+    batch = trace.append(1, record, record, record)
+    trace.append(2)  # a batch of another shape in the same epoch
+    assert trace.disks[2].log[-1].base == batch.base
+
+
+def same_record_on_another_prefix(trace: Trace) -> None:
+    base = trace.disks[2].end
+    for node, epoch in ((2, 2), (3, 3)):
+        trace.persist(node, 4)
+        trace.store(node, LogBatch(base, base, epoch, epoch, False, ()))
+        trace.store(node, LogBatch(base + 1, base + 1, 4, 44, False, ()))
+
+
+def commit_something_else(trace: Trace) -> None:
+    trace.truncate(3, trace.disks[3].end - 1)
+    trace.start(3)  # a new process has no high watermark yet
+    trace.persist(3, 1)
+    trace.store(3, LogBatch(trace.disks[3].end, trace.disks[3].end, 1, 77, False, ()))
+    trace.raise_hwm(3, trace.disks[3].end, as_="follower")
+
+
+def cut_below_high_watermark(trace: Trace) -> None:
+    trace.truncate(2, trace.disks[2].hwm - 1)
+
+
+def cut_committed_after_restart(trace: Trace) -> None:
+    trace.start(2)
+    trace.truncate(2, trace.disks[2].end - 1)
+
+
+def lose_flushed_at_restart(trace: Trace) -> None:
+    trace.disks[2].log.pop()
+    trace.start(2)
+
+
+def commit_without_quorum(trace: Trace) -> None:
+    trace.append(1)
+    trace.flush(1)
+    end = trace.disks[1].end
+    trace.raise_hwm(1, end, as_="leader", acks={}, voters=[1, 2, 3])
+
+
+def count_leader_before_its_flush(trace: Trace) -> None:
+    trace.append(1)
+    trace.replicate(1, 2)
+    trace.raise_hwm(1, trace.disks[1].end, as_="leader", acks={}, voters=[1, 2, 3])
+
+
+def count_other_records(trace: Trace) -> None:
+    trace.append(1)
+    trace.flush(1)
+    end = trace.disks[2].end
+    for node in (2, 3):
+        trace.persist(node, 2)
+        trace.store(node, LogBatch(end, end, 2, 8, False, ()))
+        trace.flush(node)
+    trace.raise_hwm(1, trace.disks[1].end, as_="leader", acks={}, voters=[1, 2, 3])
+
+
+def commit_of_an_older_epoch(trace: Trace) -> None:
+    trace.append(1, register_record("r0", 2))
+    trace.replicate(1, 2)
+    trace.elect(2, 2)
+    trace.raise_hwm(2, last(trace, 2, "elected")["es"], as_="leader", acks={}, voters=[1, 2, 3])
+
+
+def high_watermark_falls(trace: Trace) -> None:
+    trace.raise_hwm(2, trace.disks[2].hwm - 1, as_="follower")
+
+
+def later_leader_is_behind(trace: Trace) -> None:
+    trace.elect(2, 2)
+    trace.raise_hwm(2, 1, as_="leader", acks={}, voters=[1, 2, 3])
+
+
+def follower_is_ahead_of_leaders(trace: Trace) -> None:
+    trace.append(1)
+    trace.replicate(1)
+    trace.raise_hwm(2, trace.disks[2].end, as_="follower")
+
+
+def follower_is_ahead_of_its_log(trace: Trace) -> None:
+    trace.append(1)
+    trace.replicate(1, 2)
+    trace.flush(1)
+    trace.commit(1, 2)
+    trace.raise_hwm(3, trace.disks[1].end, as_="follower")
+
+
+def fetch_before_flush(trace: Trace) -> None:
+    batch = trace.append(1)
+    trace.store(2, batch)
+    trace.fetch(2, 1)
+
+
+def flush_forgotten_by_truncation(trace: Trace) -> None:
+    trace.append(1)
+    trace.replicate(1, 2)
+    trace.truncate(2, trace.disks[2].end - 1)
+    trace.store(2, trace.disks[1].log[-1])
+    trace.fetch(2, 1)
+
+
+def acknowledge_uncommitted(trace: Trace) -> None:
+    batch = trace.append(1)
+    trace.emit(1, "ack", api="x", off=batch.last, hwm=batch.last)
+
+
+def acknowledge_with_a_lie(trace: Trace) -> None:
+    batch = trace.append(1)
+    trace.emit(1, "ack", api="x", off=batch.last, hwm=batch.last + 1)
+
+
+BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
+    ("S1", two_leaders),
+    ("S1", two_names_for_a_leader),
+    ("S2", vote_for_two),
+    ("S2", vote_for_another_after_own_candidacy),
+    ("S3", grant_before_persisting),
+    ("S3", ask_before_persisting),
+    ("S3", forget_vote_at_restart),
+    ("S3", forget_epoch_at_restart),
+    ("S4", fall_back_an_epoch),
+    ("S4", append_of_a_future_epoch),
+    ("S4", append_of_a_past_epoch),
+    ("S7", two_contents),
+    ("S7", overlapping_contents),
+    ("S8", same_record_on_another_prefix),
+    ("S9", commit_something_else),
+    ("S10", cut_below_high_watermark),
+    ("S10", cut_committed_after_restart),
+    ("S10", lose_flushed_at_restart),
+    ("S13", commit_without_quorum),
+    ("S13", count_leader_before_its_flush),
+    ("S13", count_other_records),
+    ("S14", commit_of_an_older_epoch),
+    ("S15", high_watermark_falls),
+    ("S15", later_leader_is_behind),
+    ("S15", follower_is_ahead_of_leaders),
+    ("S15", follower_is_ahead_of_its_log),
+    ("S16", fetch_before_flush),
+    ("S16", flush_forgotten_by_truncation),
+    ("S17", acknowledge_uncommitted),
+    ("S17", acknowledge_with_a_lie),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), BREAKS, ids=[f"{n}-{c.__name__}" for n, c in BREAKS])
+def test_a_broken_promise_is_called_by_its_name(name: str, change: Callable[[Trace], Any]) -> None:
+    trace = one_leader()
+    change(trace)
+    result = consensus(trace.run())
+    assert result.valid is Valid.INVALID
+    assert name in names(result), [a.message for a in result.anomalies]
+    found = next(a for a in result.anomalies if a.invariant == name)
+    assert found.message
+    assert found.events
+    assert found.time_ns == found.events[-1]["rx_ns"]
+
+
+def test_every_invariant_has_a_trace_that_breaks_it() -> None:
+    assert {name for name, _ in BREAKS} == set(INVARIANTS)
+
+
+def test_two_leaders_are_told_with_epoch_nodes_and_events() -> None:
+    trace = one_leader()
+    two_leaders(trace)
+    found = next(a for a in consensus(trace.run()).anomalies if a.invariant == "S1")
+    assert found.message.startswith("epoch 1 has two leaders: n1 (n1 seq ")
+    assert "and n3 (n3 seq " in found.message
+    assert found.details == {"epoch": 1, "leaders": [1, 3]}
+
+
+# ---------------------------------------------------------------------- clients and final logs
+
+
+def write_run(outcome: str, *, logged: int) -> RunData:
+    trace = one_leader()
+    trace.op("invoke", "write", 7, key="r1")
+    for _ in range(logged):
+        trace.append(1, register_record("r1", 7))
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.op(outcome, "write", 7, key="r1")
+    return trace.run()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "logged", "valid"),
+    [
+        ("ok", 1, True),
+        ("ok", 0, False),
+        ("ok", 2, False),
+        ("fail", 0, True),
+        ("fail", 1, False),
+        ("info", 0, True),
+        ("info", 1, True),
+        ("info", 2, False),
+    ],
+)
+def test_outcome_of_a_write_agrees_with_the_committed_log(
+    outcome: str, logged: int, valid: bool
+) -> None:
+    result = consensus(write_run(outcome, logged=logged))
+    assert names(result) == (set() if valid else {"S17"})
+
+
+def test_a_lost_acknowledged_write_names_the_op() -> None:
+    (lost,) = consensus(write_run("ok", logged=0)).anomalies
+    assert lost.message == "acknowledged write r1=7 (op 3) is not in the committed log"
+    assert lost.ops == (2, 3)
+
+
+def test_an_open_write_may_be_committed_or_not() -> None:
+    trace = one_leader()
+    trace.op("invoke", "write", 7, key="r1")
+    assert consensus(trace.run()).valid is Valid.VALID
+
+
+@pytest.mark.parametrize(("logged_id", "valid"), [("AB-CD", True), ("ffff", False)])
+def test_created_topic_is_committed_under_its_id(logged_id: str, valid: bool) -> None:
+    trace = one_leader()
+    trace.op("invoke", "create", {"partitions": 1}, key="t0")
+    trace.append(1, topic_record("t0", logged_id))
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.op("ok", "create", {"partitions": 1, "id": "abcd"}, key="t0")
+    assert (names(consensus(trace.run())) == set()) is valid
+
+
+def test_failed_create_leaves_no_topic() -> None:
+    trace = one_leader()
+    trace.op("invoke", "create", {}, key="t0")
+    trace.append(1, topic_record("t0", "aa"))
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.op("fail", "create", {}, key="t0")
+    assert names(consensus(trace.run())) == {"S17"}
+
+
+def test_committed_write_that_a_majority_lost_from_disk() -> None:
+    run = one_leader().run()
+    logs = {node: log[:-1] if node != "n1" else log for node, log in run.logs.items()}
+    result = consensus(one_leader().run(logs=logs))
+    assert names(result) == {"S17"}
+    assert "in the final logs of only 1 of 3 voters" in result.anomalies[0].message
+
+
+def test_one_voter_may_be_behind_at_the_end() -> None:
+    run = one_leader().run()
+    logs = {node: log[:-1] if node == "n3" else log for node, log in run.logs.items()}
+    assert consensus(one_leader().run(logs=logs)).valid is Valid.VALID
+
+
+def test_final_log_that_contradicts_what_was_committed() -> None:
+    run = one_leader().run()
+    other = LogBatch(1, 1, 1, 4242, False, ())
+    logs = {**run.logs, "n3": (run.logs["n3"][0], other)}
+    assert {"S7", "S9"} <= names(consensus(one_leader().run(logs=logs)))
+
+
+def test_without_final_logs_acknowledged_writes_are_undecided() -> None:
+    result = consensus(one_leader().run(logs={}))
+    assert result.valid is Valid.UNKNOWN
+    assert result.reason == "acknowledged ops were not looked up: there are no final logs"
+
+
+# ---------------------------------------------------------------------- robustness
+
+
+def test_no_events_is_unknown() -> None:
+    for events in ({}, {"n1": ()}):
+        result = consensus(one_leader().run(events=events))
+        assert result.valid is Valid.UNKNOWN
+        assert "no node left any event" in (result.reason or "")
+
+
+@pytest.mark.parametrize("type_", ["append", "flush", "start", "qs", "hwm", "role", "vote"])
+def test_a_missing_field_is_unknown_and_never_a_false_alarm(type_: str) -> None:
+    trace = healthy()
+    event = last(trace, 3, type_)
+    field = next(f for f in reversed(event) if f in ("h", "upto", "leo", "v", "to", "ok", "ep"))
+    del event[field]
+    result = consensus(trace.run())
+    assert result.anomalies == ()
+    assert result.valid is Valid.UNKNOWN
+    assert result.reason == f"event n3 seq {event['seq']} lacks field {field}"
+
+
+@pytest.mark.parametrize("node", ["n1", "n2", "n3"])
+def test_a_missing_line_is_unknown_and_never_a_false_alarm(node: str) -> None:
+    for position in range(len(healthy().events[node]) - 1):
+        trace = healthy()
+        gone = trace.events[node].pop(position)
+        result = consensus(trace.run())
+        assert result.anomalies == (), (gone, result.anomalies[0].message)
+        # a line lost at the very end of a process looks like an earlier kill: nothing is missing
+        restarts = trace.events[node][position]["t"] == "start"
+        assert (result.reason is None) is restarts, gone
+
+
+@pytest.mark.parametrize("junk", [{}, {"t": "append"}, {"ts": "x", "seq": None, "node": []}])
+def test_garbage_does_not_crash(junk: dict[str, Any]) -> None:
+    trace = healthy()
+    trace.events["n2"].append(junk)
+    result = consensus(trace.run())
+    assert result.valid is Valid.UNKNOWN
+    assert "lacks field" in (result.reason or "")
+
+
+def test_events_seen_twice_count_once() -> None:
+    trace = healthy()
+    once = consensus(trace.run())
+    for events in trace.events.values():
+        events.extend([dict(event) for event in events])
+    twice = consensus(trace.run())
+    assert (twice.valid, twice.checked) == (once.valid, once.checked)
+
+
+def test_order_of_nodes_and_lines_does_not_matter() -> None:
+    trace = healthy()
+    for events in trace.events.values():
+        events.reverse()
+    shuffled = dict(reversed(trace.events.items()))
+    result = consensus(trace.run(events=shuffled))
+    assert (result.valid, result.checked) == (Valid.VALID, consensus(healthy().run()).checked)
+
+
+def test_a_crash_between_log_and_trace_leaves_a_hole_and_no_alarm() -> None:
+    trace = one_leader()
+    batch = trace.append(1)
+    trace.flush(1)
+    trace.disks[2].log.append(batch)  # on its disk, but its trace did not get that far
+    trace.start(2)
+    trace.follow(2, 1)
+    trace.fetch(2, 1)
+    trace.commit(1, 2)
+    trace.write(1, "r0", 2)
+    result = consensus(trace.run())
+    assert (result.valid, result.anomalies) == (Valid.VALID, ())
+
+
+def test_appended_but_unflushed_data_may_be_lost_at_a_restart() -> None:
+    trace = one_leader()
+    batch = trace.append(1)
+    trace.store(2, batch)
+    trace.disks[2].log.pop()
+    trace.start(2)
+    assert consensus(trace.run()).valid is Valid.VALID
+
+
+def test_anomalies_of_one_kind_are_capped_and_counted() -> None:
+    trace = one_leader()
+    trace.store(2, trace.append(1))
+    for _ in range(KEPT_PER_INVARIANT_MAX + 15):
+        trace.fetch(2, 1)
+    result = consensus(trace.run())
+    assert len(result.anomalies) == KEPT_PER_INVARIANT_MAX
+    assert result.stats["found"] == {"S16": KEPT_PER_INVARIANT_MAX + 15}
+
+
+def test_a_monitor_tells_at_the_event_that_breaks_the_promise() -> None:
+    trace = one_leader()
+    two_leaders(trace)
+    events = sorted((e for of in trace.events.values() for e in of), key=lambda e: e["ts"])
+    monitor = Monitor()
+    assert not any(monitor.feed(event) for event in events[:-1])
+    assert [a.invariant for a in monitor.feed(events[-1])] == ["S1"]
