@@ -13,7 +13,7 @@ On disk a history is JSON lines, one op each, in the order of ``index``:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -41,7 +41,19 @@ class Op:
 
     def with_(self, **changes: Any) -> Op:
         """A copy with some fields changed."""
-        return replace(self, **changes)
+        fields: dict[str, Any] = {
+            "index": self.index,
+            "time_ns": self.time_ns,
+            "process": self.process,
+            "type": self.type,
+            "f": self.f,
+            "value": self.value,
+            "key": self.key,
+            "error": self.error,
+            "node": self.node,
+        }
+        fields.update(changes)  # dataclasses.replace does the same in twice the time
+        return Op(**fields)
 
     def to_json(self) -> dict[str, Any]:
         """The op as a JSON object; absent optional fields are left out."""

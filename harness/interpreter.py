@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.clock import NS_PER_S
 from harness.errors import EnvError, HarnessError
 from harness.gen_basic import Context, Draft, Generator
 from harness.guard import GuardedClient
@@ -67,7 +68,7 @@ class Interpreter:
         self._free: dict[int, None] = {}  # in the order in which they became free
         self._generator: Generator = Generator()
         self._wake: asyncio.TimerHandle | None = None
-        self._overdue: asyncio.TimerHandle | None = None
+        self._watchdog: asyncio.TimerHandle | None = None
         self._finished: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self, generator: Generator) -> None:
@@ -86,6 +87,7 @@ class Interpreter:
             task.add_done_callback(self._task_done)
         try:
             self._pump_safely()
+            self._watch()
             await self._finished
         finally:
             self._set_timers_off()
@@ -112,40 +114,24 @@ class Interpreter:
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None
-        while not self._finished.done():
+        while self._free and not self._finished.done():
             ctx = self._context()
             draft, self._generator = self._generator.op(ctx)
             if draft is None:
-                self._end()
+                if len(self._free) == self._concurrency:
+                    self._finished.set_result(None)
                 return
             if not isinstance(draft, Draft):
                 self._sleep(draft.until_ns)
                 return
             self._assign(draft)
 
-    def _end(self) -> None:
-        """The generator has ended: finish, or wait for the open ops, but not forever."""
-        if len(self._free) == self._concurrency:
-            self._finished.set_result(None)
-        elif self._overdue is None:
-            self._overdue = self._loop.call_later(
-                self._op_timeout_s + CANCEL_GRACE_S, self._open_too_long
-            )
-
-    def _open_too_long(self) -> None:
-        ops = [str(t.open.index) for t in self._threads if t.open is not None]
-        self._fail(
-            HarnessError(
-                f"ops {', '.join(ops)} are still open {CANCEL_GRACE_S} s after their timeout of "
-                f"{self._op_timeout_s} s: their client ignores cancellation"
-            )
-        )
-
     def _sleep(self, until_ns: int | None) -> None:
         """Ask again at ``until_ns``; without one, when an op completes or, none open, soon."""
         if until_ns is None:
             if len(self._free) < self._concurrency:
                 return
+            # None is open, so only time can change its mind.
             until_ns = self._recorder.clock.now_ns() + POLL_PENDING_NS
         self._wake = self._recorder.clock.call_at_ns(until_ns, self._pump_safely)
 
@@ -243,15 +229,31 @@ class Interpreter:
             if error is not None:
                 self._fail(error)
 
+    def _watch(self) -> None:
+        """From time to time: end the run when a client does not let go of an op."""
+        self._watchdog = self._loop.call_later(CANCEL_GRACE_S, self._watch)
+        limit_ns = int((self._op_timeout_s + CANCEL_GRACE_S) * NS_PER_S)
+        late_ns = self._recorder.clock.now_ns() - limit_ns
+        for thread in self._threads:
+            op = thread.open
+            if op is not None and op.time_ns < late_ns:
+                self._fail(
+                    HarnessError(
+                        f"op {op.index} ({op.f!r} of process {op.process}) is still open "
+                        f"{CANCEL_GRACE_S} s after its timeout of {self._op_timeout_s} s: its "
+                        "client ignores cancellation"
+                    )
+                )
+
     def _fail(self, error: BaseException) -> None:
         if not self._finished.done():
             self._finished.set_exception(error)
 
     def _set_timers_off(self) -> None:
-        for timer in (self._wake, self._overdue):
+        for timer in (self._wake, self._watchdog):
             if timer is not None:
                 timer.cancel()
-        self._wake = self._overdue = None
+        self._wake = self._watchdog = None
 
     async def _stop(self, tasks: list[asyncio.Task[None]]) -> None:
         """End the threads; an op that is still open gets its ``info``."""
