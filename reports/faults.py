@@ -16,7 +16,8 @@ EVIDENCE_SHOWN_MAX = 20
 def fault_views(planned: Iterable[Fault], nemesis_ops: Iterable[Op]) -> tuple[FaultView, ...]:
     """All faults that were planned or tried, in order of their begin.
 
-    An ``inject`` or ``heal`` op without ``outcome`` begins, the one with it ends.
+    An ``inject`` op without ``outcome`` begins, the one with it ends; a ``heal`` op begins, the
+    one with evidence ends. An op with an error is a try that broke.
     """
     plans = {clean(fault.id, limit=40): fault for fault in planned}
     tried: dict[str, list[Op]] = {}
@@ -42,33 +43,55 @@ def _view(id_: str, plan: Fault | None, ops: list[Op]) -> FaultView:
     inject = [op for op in ops if op.f == "inject"]
     heal = [op for op in ops if op.f == "heal"]
     injected = next((op for op in inject if "outcome" in op.value), None)
-    healed = next((op for op in heal if "outcome" in op.value), None)
-    value: dict[str, Any] = {}
-    for op in inject:
+    healed = next((op for op in heal if _is_end(op) and op.error is None), None)
+    value: dict[str, Any] = plan.to_json() if plan else {}
+    for op in inject or heal:
         value.update(op.value)
-    after: dict[str, Any] = dict(healed.value) if healed else {}
-    outcome = value.get("outcome", "begun" if inject else "planned")
-    why_not = [_words(after["reason"])] if after.get("reason") else []
+    outcome, reason = _outcome(inject, injected)
     return FaultView(
         id=id_,
-        nemesis=clean(value.get("nemesis", plan.nemesis if plan else "?"), limit=60),
-        params=compact(value.get("params", plan.params if plan else {})),
+        nemesis=clean(value.get("nemesis", "?"), limit=60),
+        params=compact(value.get("params", {})),
         targets=_names(value.get("targets")),
-        outcome=clean(outcome, limit=40),
-        reason=_words(value.get("reason")),
-        planned_ms=integer(plan.at_ms) if plan else None,
-        planned_duration_ms=integer(plan.duration_ms) if plan else None,
+        outcome=outcome,
+        reason=reason,
+        planned_ms=integer(value.get("at_ms")),
+        planned_duration_ms=integer(value.get("duration_ms")),
         begin_ns=inject[0].time_ns if inject else None,
         installed_ns=injected.time_ns if injected and outcome == "installed" else None,
         heal_begin_ns=heal[0].time_ns if heal else None,
-        healed_ns=healed.time_ns if healed and after.get("outcome") != "failed" else None,
-        heal_outcome=_words(after.get("outcome")) or ("begun" if heal else ""),
-        evidence=_evidence(value.get("evidence")),
-        heal_evidence=(
-            *_evidence(after.get("evidence")),
-            *filter(None, [_words(after.get("reason"))]),
-        ),
+        healed_ns=healed.time_ns if healed else None,
+        heal_outcome=_heal_outcome(heal, healed),
+        evidence=_evidence(injected.value.get("evidence")) if injected else (),
+        heal_evidence=_evidence(healed.value.get("evidence")) if healed else (),
     )
+
+
+def _is_end(op: Op) -> bool:
+    """Whether a heal op says how the heal ended, rather than that it began."""
+    return (
+        op.error is not None
+        or "evidence" in op.value
+        or op.value.get("outcome") in ("healed", "failed")
+    )
+
+
+def _outcome(inject: list[Op], injected: Op | None) -> tuple[str, str]:
+    """What became of a fault, and why."""
+    if injected is not None:
+        return clean(injected.value["outcome"], limit=40), _words(injected.value.get("reason"))
+    error = next((op.error for op in inject if op.error is not None), None)
+    if error is not None:
+        return "failed", _words(error)
+    return ("begun" if inject else "planned"), ""
+
+
+def _heal_outcome(heal: list[Op], healed: Op | None) -> str:
+    errors = [op.error for op in heal if op.error is not None]
+    tries = f"after {len(errors)} failed tries" if errors else ""
+    if healed is not None:
+        return tries
+    return _words(errors[-1]) if errors else ("heal begun" if heal else "")
 
 
 def _words(value: Any) -> str:

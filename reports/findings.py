@@ -42,7 +42,7 @@ def headline(
     harness, why_harness = axis(result, "harness")
     if system == "invalid":
         return Headline("invalid", "INVALID", _broken_promise(anomalies, total))
-    if harness not in ("valid", "ok", "true"):
+    if harness not in ("valid", "ok", "unknown"):
         reasons = why_harness or ["the harness did not finish its work"]
         return Headline("broken", "HARNESS ERROR", _short(reasons), tuple(reasons))
     if system != "valid":
@@ -51,6 +51,9 @@ def headline(
     if coverage != "valid":
         reasons = why_coverage or never_installed(faults) or ["the run did not exercise enough"]
         return Headline("unknown", "UNKNOWN (coverage)", _short(reasons), tuple(reasons))
+    if harness == "unknown":
+        reasons = why_harness or ["the harness does not say whether it finished its work"]
+        return Headline("unknown", "UNKNOWN", _short(reasons), tuple(reasons))
     installed = sum(fault.outcome == "installed" for fault in faults)
     parts = [count(ops, "op"), count(installed, "fault"), count(total, "anomaly", "anomalies")]
     return Headline("valid", "VALID", ", ".join(parts))
@@ -210,7 +213,7 @@ def _anomaly(
         title=catalogue.title(invariant),
         checker=checker,
         message=message,
-        nodes=_culprits(details, events, message),
+        nodes=_culprits(details, events, message, names),
         time_ns=time_ns,
         start_ns=min(times, default=None),
         end_ns=max(times, default=None),
@@ -233,17 +236,25 @@ def _involved(indices: Iterable[int], by_index: Mapping[int, Span]) -> list[Op]:
     return [found[index] for index in sorted(found)]
 
 
-def _culprits(details: Any, events: Sequence[EventRow], message: str) -> tuple[str, ...]:
+def _culprits(
+    details: Any, events: Sequence[EventRow], message: str, names: Mapping[int, str]
+) -> tuple[str, ...]:
     """Who broke it: as the checker says, else whose events show it, else whom the text names."""
     if isinstance(details, Mapping):
         for key in ("nodes", "node"):
             value = details.get(key)
             named = value if isinstance(value, list | tuple) else [value]
-            if named and all(isinstance(name, str) for name in named):
-                return tuple(dict.fromkeys(clean(name, limit=60) for name in named))
+            if named and all(isinstance(name, str | int) for name in named):
+                return tuple(dict.fromkeys(_node_name(name, names) for name in named))
     if nodes := sorted({event.node for event in events if event.node}):
         return tuple(nodes)
     return tuple(dict.fromkeys(_NODE_NAME.findall(message)))
+
+
+def _node_name(node: Any, names: Mapping[int, str]) -> str:
+    """A node as the harness calls it; events have ids."""
+    id_ = integer(node)
+    return clean(node, limit=60) if id_ is None else names.get(id_, f"n{id_}")
 
 
 def op_row(op: Op) -> OpRow:
@@ -263,11 +274,9 @@ def op_row(op: Op) -> OpRow:
 
 def _event_row(event: Mapping[str, Any], names: Mapping[int, str]) -> EventRow:
     node = event.get("node")
-    id_ = integer(node)
-    name = "" if node is None else clean(node, limit=60)
     return EventRow(
         time_ns=integer(event.get("rx_ns")),
-        node=name if id_ is None else names.get(id_, f"n{id_}"),
+        node="" if node is None else _node_name(node, names),
         epoch="" if event.get("ep") is None else clean(event["ep"], limit=40),
         type=clean(event.get("t", "?"), limit=60),
         rest=own_fields(event),

@@ -123,7 +123,8 @@ function paintLeaders(track) {
   }), track.top, track.height);
 }
 
-const ROLE_COLOUR = ["leader", "follower", "candidate", "prospective", "unattached", "resigned", "observer", "starting"];
+// A leader has the colour of its node, as in the lane of leaders.
+const ROLE_COLOUR = ["follower", "candidate", "prospective", "unattached", "resigned", "observer", "starting"];
 
 function shownRole(node, role) {
   return D.observers[node] && (role === "follower" || role === "unattached") ? "observer" : role;
@@ -143,11 +144,13 @@ function paintRoles(track) {
         const x0 = xOf(t0), x1 = Math.max(xOf(t1), x0 + 1), name = shownRole(node, role);
         if (x1 - edge < 0.5) continue; // hundreds in one pixel
         edge = x1;
-        ctx.fillStyle = ROLE_COLOUR.includes(name) ? C[name] : C.bad;
+        ctx.fillStyle = name === "leader" ? nodeColour(node) : ROLE_COLOUR.includes(name) ? C[name] : C.bad;
         ctx.fillRect(x0, y, x1 - x0, high);
-        if (x1 - Math.max(x0, LEFT) > 40 && track.each > 12) {
+        const left = Math.max(x0, LEFT) + 4, room = Math.min(x1, W) - left - 2;
+        const label = [`${name} e${epoch ?? "?"}`, `e${epoch ?? "?"}`].find((text) => ctx.measureText(text).width <= room);
+        if (label && track.each > 12) {
           ctx.fillStyle = name === "leader" ? C["on-leader"] : C.dim;
-          clipped(`${name} e${epoch ?? "?"}`, Math.max(x0, LEFT) + 4, y + high / 2 + 0.5, x1 - Math.max(x0, LEFT) - 6);
+          ctx.fillText(label, left, y + high / 2 + 0.5);
         }
       }
       paintMarks(node, y, high);

@@ -166,7 +166,10 @@ function outline(found, wide) {
   overCtx.strokeStyle = C.hover;
   overCtx.lineWidth = wide;
   if (found.op === undefined) {
-    if (wide > 1) { overCtx.globalAlpha = 0.4; overCtx.strokeRect(x0, 0, x1 - x0, H); overCtx.globalAlpha = 1; }
+    overCtx.fillStyle = C.hover; // a pinned time or span: its edges over all tracks
+    overCtx.globalAlpha = 0.6;
+    if (wide > 1) for (const x of x1 - x0 > 3 ? [x0, x1] : [x0]) overCtx.fillRect(Math.round(x), 0, 1, H);
+    overCtx.globalAlpha = 1;
     return;
   }
   const clients = trackOf("clients"), latency = trackOf("latency");

@@ -104,6 +104,7 @@ function legend() {
   for (const [type, [sign]] of Object.entries(MARK)) {
     if (type !== "elected" && D.marks.some((marks) => marks.some((mark) => mark[0] === type))) signs.push(`${sign} ${type}`);
   }
+  if (seen.has("leader")) signs.push("leader: in its node's colour");
   if (D.faults.length) signs.push("grey bands: faults installed", "dashed: skipped or failed");
   $("legend").replaceChildren(...entries.map(([colour, text]) => {
     const entry = document.createElement("span");

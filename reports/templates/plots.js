@@ -51,7 +51,8 @@ function paintHwm(track) {
   ctx.lineWidth = 1;
 }
 
-const rateStep = () => nice((view.t1 - view.t0) / ((W - LEFT) / 5));
+// Bins of at least 100 ms: in shorter ones a rate is a matter of luck.
+const rateStep = () => Math.max(100000, nice((view.t1 - view.t0) / ((W - LEFT) / 5)));
 
 // Completions per bin and outcome, in the visible window.
 function rateBins() {

@@ -36,7 +36,7 @@ function colours() {
   const style = getComputedStyle(document.documentElement);
   C = { font: "11px " + getComputedStyle(document.body).fontFamily };
   for (const name of ["bg", "panel", "ink", "dim", "line", "ok", "fail", "info", "bad", "good", "maybe", "band",
-    "edge", "hover", "link", "leader", "follower", "candidate", "prospective", "unattached", "resigned",
+    "edge", "hover", "link", "follower", "candidate", "prospective", "unattached", "resigned",
     "observer", "starting", "on-leader", "n0", "n1", "n2", "n3", "n4", "n5", "n6"]) {
     C[name] = style.getPropertyValue("--" + name).trim();
   }

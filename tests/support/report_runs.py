@@ -187,7 +187,7 @@ class _Maker:
             self._fault_ops(fault, begin, begin + length)
 
     def _fault_ops(self, fault: Fault, begin: int, end: int) -> None:
-        about = {"id": fault.id, "nemesis": fault.nemesis, "params": dict(fault.params)}
+        about = fault.to_json()
         target = self.voters[fault.id % len(self.voters)]
         if fault.nemesis == "clock-jump":
             end_value = {**about, "outcome": "skipped", "targets": [], "evidence": []}
@@ -196,7 +196,7 @@ class _Maker:
         else:
             evidence = [{"node": target, "state": "gone", "pid": 4000 + fault.id}]
             done = {**about, "outcome": "installed", "targets": [target], "evidence": evidence}
-            healed = {**about, "outcome": "healed", "evidence": [{"node": target, "state": "S"}]}
+            healed = {**about, "evidence": {"node": target, "state": "S"}}
             steps = [
                 ("inject", begin, about),
                 ("inject", begin + 20 * MS, done),
@@ -216,11 +216,10 @@ class _Maker:
         moments = [100 * MS, *(begin for fault, begin, _ in self.windows if fault.id % 2 == 0)]
         for epoch, at in enumerate(moments, start=1):
             self._failover(epoch, at, self.voters[(epoch - 1) % len(self.voters)])
+        self._watermarks(everyone)
         for fault, begin, end in self.windows:
             if fault.nemesis == "kill":
-                victim = self.voters[fault.id % len(self.voters)]
-                self._silence(victim, begin, end)
-        self._watermarks(everyone)
+                self._silence(self.voters[fault.id % len(self.voters)], begin, end)
 
     def _failover(self, epoch: int, at: int, winner: str) -> None:
         id_ = int(winner[1:])
