@@ -1,0 +1,34 @@
+"""Options and profiles of the test run."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=60,
+    stateful_step_count=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("dev", settings.get_profile("ci"), derandomize=False)
+settings.register_profile(
+    "nightly", settings.get_profile("dev"), max_examples=2_000, stateful_step_count=150
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let golden traces be written anew; read the diff before you commit it."""
+    parser.addoption("--rewrite", action="store_true", help="regenerate golden files")
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be regenerated."""
+    return bool(request.config.getoption("--rewrite"))

@@ -1,0 +1,416 @@
+"""A quorum of replicas in memory: every message, timer, flush and crash is the test's to decide.
+
+Each node has its own clock, so that one timer can expire and no other. A message waits in
+``Cluster.wire`` until the test delivers, drops or duplicates it. What happens is kept as readable
+lines (``Cluster.lines``) and shown to the ``Invariants`` after every step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from raft_invariants import Invariants
+from raft_lines import describe
+
+from node.core import effects as fx
+from node.core import inputs
+from node.core.epoch_cache import EpochCache
+from node.core.messages import Batch, FetchResponse, LeaderChange, Records, Request, Response
+from node.core.replica import LogState, Replica, ReplicaConfig
+from node.core.types import ElectionState, Endpoint, ReplicaKey, Voter, VoterSet
+
+CLUSTER_ID = "raft-env"
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request or a response on its way; ``connection`` is the sender's link it travels by."""
+
+    number: int
+    source: int
+    target: int
+    peer: int  # what the requester calls the other side
+    correlation: int
+    connection: int
+    body: Request | Response
+    is_request: bool
+
+
+@dataclass
+class Disk:
+    """What survives a crash: the election state, and the flushed part of the log."""
+
+    election: ElectionState = field(default_factory=ElectionState)
+    batches: list[Batch] = field(default_factory=list)
+    flushed: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].last_offset + 1 if self.batches else 0
+
+    def append(self, batch: Batch) -> None:
+        assert batch.base_offset == self.end, f"append at {batch.base_offset}, end is {self.end}"
+        self.batches.append(batch)
+
+    def truncate(self, to: int) -> None:
+        while self.batches and self.batches[-1].last_offset >= to:
+            batch = self.batches.pop()
+            assert batch.base_offset >= to, f"truncation to {to} cuts {batch}"
+        self.flushed = min(self.flushed, to)
+
+    def state(self) -> LogState:
+        cache = EpochCache()
+        for batch in self.batches:
+            cache.assign(batch.epoch, batch.base_offset)
+        return LogState(0, self.end, self.flushed, cache.entries)
+
+    def read(self, offset: int, max_bytes: int) -> tuple[Batch, ...]:
+        """Whole batches from ``offset`` on: at least one, each counting 100 bytes."""
+        found = [b for b in self.batches if b.last_offset >= offset]
+        return tuple(found[: max(1, max_bytes // 100)])
+
+
+@dataclass
+class Node:
+    """One member: its disk, its clock and, while it runs, its replica."""
+
+    config: ReplicaConfig
+    disk: Disk
+    replica: Replica | None = None
+    now_ms: int = 1_000
+    incarnation: int = 0
+    connections: dict[int, int] = field(default_factory=dict)
+    pending: dict[int, tuple[int, int]] = field(default_factory=dict)  # peer -> (correlation, due)
+    tokens: dict[int, Message] = field(default_factory=dict)  # requests not yet answered
+    flushes: list[int] = field(default_factory=list)
+
+    @property
+    def key(self) -> ReplicaKey:
+        return self.config.key
+
+    @property
+    def up(self) -> Replica:
+        assert self.replica is not None, f"node {self.key.id} is down"
+        return self.replica
+
+
+def endpoint(node_id: int) -> Endpoint:
+    return Endpoint(f"n{node_id}", node_id)
+
+
+class Cluster:
+    """Voters 1..n and observers n+1..n+m."""
+
+    def __init__(
+        self,
+        voters: int = 3,
+        observers: int = 0,
+        *,
+        seed: int = 0,
+        replica: type[Replica] = Replica,
+        start: bool = True,
+        reset_loses: bool = False,
+        **timers: Any,
+    ) -> None:
+        self.rng = Random(seed)
+        self.replica_type = replica
+        self.wire: list[Message] = []
+        self.reset_loses = reset_loses  # requests die with their connection; else they arrive late
+        self.cut: set[tuple[int, int]] = set()  # (source, target) pairs that hear nothing
+        self.lines: list[str] = []
+        self.effects: list[tuple[int, fx.Effect]] = []  # of the last step
+        self.invariants = Invariants(self)
+        self.barriers: dict[int, str] = {}
+        self._counter = 0
+        self.voters = VoterSet.of(
+            *(Voter(ReplicaKey(i), endpoint(i)) for i in range(1, voters + 1))
+        )
+        self.nodes: dict[int, Node] = {}
+        for i in range(1, voters + observers + 1):
+            config = ReplicaConfig(
+                key=ReplicaKey(i),
+                cluster_id=CLUSTER_ID,
+                voters=self.voters,
+                endpoint=endpoint(i),
+                bootstrap=tuple(endpoint(v) for v in range(1, voters + 1)),
+                flush_before_fetch=i <= voters,
+                **timers,
+            )
+            self.nodes[i] = Node(config, Disk())
+        if start:
+            for i in self.nodes:
+                self.start(i)
+
+    # -------------------------------------------------------------- processes
+
+    def count(self) -> int:
+        """A number never given before."""
+        self._counter += 1
+        return self._counter
+
+    def start(self, node_id: int) -> None:
+        node = self.nodes[node_id]
+        assert node.replica is None, f"node {node_id} is already up"
+        node.incarnation += 1
+        node.replica = self.replica_type(
+            node.config, node.disk.election, node.disk.state(), Random(self.rng.random())
+        )
+        self._run(node_id, node.replica.start(node.now_ms))
+
+    def crash(self, node_id: int, *, keep: int | None = None) -> None:
+        """Stop at once; of the unflushed records those below ``keep`` survive, by default none."""
+        node = self.nodes[node_id]
+        self.invariants.crashed(node_id)
+        node.replica = None
+        node.disk.truncate(max(node.disk.flushed, keep or 0))
+        node.pending.clear()
+        node.tokens.clear()
+        node.flushes.clear()
+        node.connections.clear()
+        # The kernel may still deliver what had been sent; answers to it go nowhere.
+
+    def step(self, node_id: int, input_: inputs.Input) -> None:
+        node = self.nodes[node_id]
+        self._run(node_id, node.up.step(input_, node.now_ms))
+
+    # -------------------------------------------------------------- time
+
+    def advance(self, node_id: int, ms: int) -> None:
+        """Let time pass for one node, in the steps that its own timers ask for."""
+        node = self.nodes[node_id]
+        until_ms = node.now_ms + ms
+        while node.replica is not None:
+            due = [due for _, due in node.pending.values()]
+            deadline_ms = node.up.next_deadline_ms()
+            due += [] if deadline_ms is None else [deadline_ms]
+            if not due or min(due) > until_ms:
+                break
+            before = (node.now_ms, len(self.lines), len(node.pending))
+            node.now_ms = max(node.now_ms, min(due))
+            self._tick(node_id)
+            if before == (node.now_ms, len(self.lines), len(node.pending)):
+                break  # nothing came of it: a replica that spins is caught by its own test
+        node.now_ms = until_ms
+        if node.replica is not None:
+            self._tick(node_id)
+
+    def expire(self, node_id: int) -> None:
+        """Let exactly so much time pass that the node's role timer fires."""
+        node = self.nodes[node_id]
+        before = node.up._role
+        for _ in range(10_000):
+            if node.up._role is not before:
+                return
+            deadline_ms = node.up.next_deadline_ms()
+            assert deadline_ms is not None, f"node {node_id} waits for nothing"
+            self.advance(node_id, max(0, deadline_ms - node.now_ms))
+        raise AssertionError(f"node {node_id} stays {node.up.role}")
+
+    def _tick(self, node_id: int) -> None:
+        node = self.nodes[node_id]
+        for peer, (correlation, due_ms) in list(node.pending.items()):
+            if due_ms <= node.now_ms and node.pending.get(peer) == (correlation, due_ms):
+                self.fail(node_id, peer, correlation, "timed out")
+        self.step(node_id, inputs.Tick())
+
+    # -------------------------------------------------------------- network
+
+    def deliver(self, message: Message, *, again: bool = False) -> None:
+        """Hand a message over; ``again`` leaves a copy on the wire."""
+        if not again:
+            self.wire.remove(message)
+        node = self.nodes[message.target]
+        if node.replica is None or (message.source, message.target) in self.cut:
+            return
+        if message.is_request:
+            token = self.count()
+            node.tokens[token] = message
+            # A copy does not travel inside the same connection: nothing would guarantee order.
+            connection = self.count() if again else message.connection
+            request: Any = message.body
+            self._note(f"{message.source}->{message.target} {describe(request)}")
+            self.step(message.target, inputs.RequestReceived(token, connection, request))
+        else:
+            pending = node.pending.get(message.peer)
+            if pending is not None and pending[0] == message.correlation:
+                del node.pending[message.peer]
+            response: Any = message.body
+            self._note(f"{message.source}->{message.target} {describe(response)}")
+            self.step(
+                message.target,
+                inputs.ResponseReceived(message.peer, message.correlation, response),
+            )
+
+    def drop(self, message: Message) -> None:
+        """Lose a message; its sender finds out by timeout."""
+        self.wire.remove(message)
+
+    def fail(self, node_id: int, peer: int, correlation: int, reason: str) -> None:
+        """Tell a requester that there will be no answer; its connection is gone."""
+        node = self.nodes[node_id]
+        del node.pending[peer]
+        node.connections.pop(peer, None)
+        self.step(node_id, inputs.SendFailed(peer, correlation, reason))
+
+    def refuse(self, message: Message) -> None:
+        """Lose a request in a way that its sender notices at once."""
+        self.wire.remove(message)
+        node = self.nodes[message.source]
+        if message.is_request and node.pending.get(message.peer, (0, 0))[0] == message.correlation:
+            self.fail(message.source, message.peer, message.correlation, "refused")
+
+    def isolate(self, node_id: int) -> None:
+        for other in self.nodes:
+            if other != node_id:
+                self.cut |= {(node_id, other), (other, node_id)}
+
+    def flush(self, node_id: int) -> None:
+        """Let the oldest pending flush reach the disk."""
+        node = self.nodes[node_id]
+        upto = min(node.flushes.pop(0), node.disk.end)
+        node.disk.flushed = max(node.disk.flushed, upto)
+        self.step(node_id, inputs.LogFlushed(upto))
+
+    def settle(self, allowed: Callable[[Message], bool] = lambda _: True) -> None:
+        """Deliver and flush, oldest first, until nothing moves without a timer."""
+        for _ in range(10_000):
+            flushing = [i for i, node in self.nodes.items() if node.replica and node.flushes]
+            ready = [m for m in self.wire if allowed(m)]
+            if flushing:
+                self.flush(flushing[0])
+            elif ready and (ready[0].source, ready[0].target) in self.cut:
+                self.drop(ready[0])
+            elif ready:
+                self.deliver(ready[0])
+            else:
+                return
+        raise AssertionError("the cluster does not settle")
+
+    # -------------------------------------------------------------- whole scenarios
+
+    def run_for(self, ms: int, *, nodes: Iterable[int] | None = None, slice_ms: int = 10) -> None:
+        """Let time pass evenly for all (or some) nodes, delivering everything on the way."""
+        for _ in range(0, ms, slice_ms):
+            for i in nodes or self.nodes:
+                if self.nodes[i].replica is not None:
+                    self.advance(i, slice_ms)
+            self.settle()
+
+    def elect(self, node_id: int) -> Replica:
+        """Make ``node_id`` leader by its timer, the others following; gives its replica."""
+        for _ in range(20):
+            if self.nodes[node_id].up.is_leader:
+                return self.nodes[node_id].up
+            self.expire(node_id)
+            self.settle()
+        raise AssertionError(f"node {node_id} is not elected")
+
+    def propose(self, node_id: int, *counts: int) -> int:
+        """Propose batches of so many records; gives the token."""
+        token = self.count()
+        entries = tuple(Records(count, self.count()) for count in counts)
+        self.step(node_id, inputs.Propose(token, self.nodes[node_id].up.epoch, entries))
+        return token
+
+    def read(self, node_id: int) -> int:
+        """Ask for a read barrier; gives the token, its result is in ``barriers``."""
+        token = self.count()
+        self.invariants.barrier_asked(token)
+        self.barriers[token] = "pending"
+        self.step(node_id, inputs.ReadBarrier(token))
+        return token
+
+    @property
+    def leaders(self) -> list[int]:
+        return [i for i, n in self.nodes.items() if n.replica is not None and n.replica.is_leader]
+
+    @staticmethod
+    def describe(message: Message) -> str:
+        """A message as one line."""
+        return describe(message.body)
+
+    # -------------------------------------------------------------- effects
+
+    def _note(self, line: str) -> None:
+        self.lines.append(line)
+
+    def _run(self, node_id: int, effects: list[fx.Effect]) -> None:
+        self.effects = [(node_id, effect) for effect in effects]
+        for effect in effects:
+            line = describe(effect)
+            if line:
+                self._note(f"{node_id}: {line}")
+            self._apply(node_id, effect)
+            self.invariants.after_effect(node_id, effect)
+        self.invariants.after_step(node_id)
+
+    def _apply(self, node_id: int, effect: fx.Effect) -> None:
+        node = self.nodes[node_id]
+        match effect:
+            case fx.PersistElectionState(state):
+                node.disk.election = state
+            case fx.AppendAsLeader(base, epoch, content):
+                count = 1 if isinstance(content, LeaderChange) else content.count
+                control = isinstance(content, LeaderChange)
+                node.disk.append(Batch(base, base + count - 1, epoch, self.count(), control, b""))
+            case fx.AppendBatches(batches):
+                for batch in batches:
+                    node.disk.append(batch)
+            case fx.TruncateLog(to):
+                node.disk.truncate(to)
+            case fx.FlushLog(upto):
+                node.flushes.append(upto)
+            case fx.Send():
+                self._send(node, effect)
+            case fx.ResetConnections():
+                node.pending.clear()
+                node.connections.clear()
+                if self.reset_loses:
+                    self.wire = [m for m in self.wire if m.source != node_id or not m.is_request]
+            case fx.Reply(token, response):
+                self._reply(node_id, node.tokens.pop(token), response)
+            case fx.BarrierConfirmed(token, read_offset):
+                self.barriers[token] = f"read {read_offset}"
+            case fx.BarrierFailed(token):
+                self.barriers[token] = "failed"
+            case _:
+                pass
+
+    def _send(self, node: Node, send: fx.Send) -> None:
+        assert send.peer not in node.pending, f"{send} while {node.pending[send.peer]} waits"
+        node.pending[send.peer] = (send.correlation, node.now_ms + send.timeout_ms)
+        connection = node.connections.setdefault(send.peer, self.count())
+        self.wire.append(
+            Message(
+                self.count(),
+                node.key.id,
+                send.endpoint.port,
+                send.peer,
+                send.correlation,
+                connection,
+                send.request,
+                is_request=True,
+            )
+        )
+
+    def _reply(self, node_id: int, request: Message, response: Response) -> None:
+        if isinstance(response, FetchResponse) and response.records is not None:
+            range_ = response.records
+            batches = self.nodes[node_id].disk.read(range_.offset, range_.max_bytes)
+            response = dataclasses.replace(response, records=None, batches=batches)
+        self.wire.append(
+            Message(
+                self.count(),
+                node_id,
+                request.source,
+                request.peer,
+                request.correlation,
+                request.connection,
+                response,
+                is_request=False,
+            )
+        )

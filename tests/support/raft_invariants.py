@@ -1,0 +1,163 @@
+"""The invariants of Kafka's raft simulation, checked after every effect of every step.
+
+They look at the disks and at what replicas say, never into a replica. The names are those of
+``RaftEventSimulationTest``, with four of our own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from node.core import effects as fx
+from node.core.messages import FetchRequest, VoteRequest, VoteResponse
+from node.core.types import ReplicaKey
+
+if TYPE_CHECKING:
+    from raft_env import Cluster
+
+
+class Invariants:
+    """What must hold in every schedule, however unlucky."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.committed: list[tuple[int, int]] = []  # offset -> (epoch, fingerprint)
+        self._written: dict[tuple[int, int], int] = {}  # (offset, epoch) -> fingerprint
+        self._leader_of: dict[int, int] = {}
+        self._vote_of: dict[tuple[int, int], ReplicaKey] = {}
+        self._high_watermark: dict[int, int] = {}
+        self._barrier_floor: dict[int, int] = {}
+        self.checks = 0
+
+    def crashed(self, node_id: int) -> None:
+        self._high_watermark.pop(node_id, None)
+
+    def tampered(self, node_id: int) -> None:
+        """Somebody changed the disk of a stopped node: what it swore before is void."""
+        for key in [k for k in self._vote_of if k[0] == node_id]:
+            del self._vote_of[key]
+
+    def barrier_asked(self, token: int) -> None:
+        self._barrier_floor[token] = len(self.committed)
+
+    def after_effect(self, node_id: int, effect: fx.Effect) -> None:
+        self.checks += 1
+        match effect:
+            case fx.Fatal(reason):
+                raise AssertionError(f"node {node_id} died: {reason}")
+            case fx.PersistElectionState():
+                self._monotonic_epoch_and_one_vote(node_id, effect)
+            case fx.AppendAsLeader() | fx.AppendBatches():
+                self._record_identity(node_id)
+            case fx.HighWatermarkAdvanced(high_watermark):
+                self._monotonic_high_watermark(node_id, high_watermark)
+                self._majority_reached_high_watermark(node_id, high_watermark)
+                self._consistent_committed_data(node_id, high_watermark)
+            case fx.Reply(response=VoteResponse() as response):
+                self._vote_is_durable(node_id, response)
+            case fx.Send(request=VoteRequest() as request):
+                self._candidacy_is_durable(node_id, request)
+            case fx.Send(request=FetchRequest() as request):
+                self._durable_before_fetch(node_id, request)
+            case fx.BarrierConfirmed(token, read_offset):
+                floor = self._barrier_floor[token]
+                assert read_offset >= floor, (
+                    f"ReadBarrier: node {node_id} reads at {read_offset}, but {floor} was "
+                    "committed before it was asked"
+                )
+            case _:
+                pass
+
+    def after_step(self, node_id: int) -> None:
+        self._single_leader(node_id)
+        replica = self._cluster.nodes[node_id].up
+        disk = self._cluster.nodes[node_id].disk
+        assert replica.log_end_offset == disk.end, (replica.log_end_offset, disk.end)
+        assert replica.flushed_offset <= disk.flushed, (replica.flushed_offset, disk.flushed)
+
+    # -------------------------------------------------------------- Kafka's
+
+    def _single_leader(self, node_id: int) -> None:
+        replica = self._cluster.nodes[node_id].up
+        if replica.is_leader:
+            leader = self._leader_of.setdefault(replica.epoch, node_id)
+            assert leader == node_id, (
+                f"SingleLeader: {leader} and {node_id} both lead epoch {replica.epoch}"
+            )
+
+    def _monotonic_epoch_and_one_vote(self, node_id: int, effect: fx.PersistElectionState) -> None:
+        epochs = [e for n, e in self._vote_of if n == node_id]
+        state = effect.state
+        assert state.epoch >= max(epochs, default=0), f"MonotonicEpoch: node {node_id}: {state}"
+        if state.voted is not None:
+            vote = self._vote_of.setdefault((node_id, state.epoch), state.voted)
+            assert vote == state.voted, (
+                f"OneVote: node {node_id} votes for {vote} and {state.voted} in {state.epoch}"
+            )
+        elif (node_id, state.epoch) in self._vote_of:
+            raise AssertionError(f"OneVote: node {node_id} forgets its vote of {state.epoch}")
+
+    def _monotonic_high_watermark(self, node_id: int, high_watermark: int) -> None:
+        before = self._high_watermark.get(node_id, 0)
+        assert high_watermark > before, (
+            f"MonotonicHighWatermark: node {node_id} goes from {before} to {high_watermark}"
+        )
+        self._high_watermark[node_id] = high_watermark
+
+    def _majority_reached_high_watermark(self, node_id: int, high_watermark: int) -> None:
+        nodes = self._cluster.nodes
+        if not nodes[node_id].up.is_leader:
+            return
+        mine = self._prefix(node_id, high_watermark)
+        holders = [
+            i
+            for i in self._cluster.voters.ids
+            if nodes[i].disk.flushed >= high_watermark and self._prefix(i, high_watermark) == mine
+        ]
+        assert len(holders) >= self._cluster.voters.majority, (
+            f"MajorityReachedHighWatermark: {high_watermark} of leader {node_id} is only on "
+            f"the disks of {holders}"
+        )
+
+    def _consistent_committed_data(self, node_id: int, high_watermark: int) -> None:
+        mine = self._prefix(node_id, high_watermark)
+        known = min(len(mine), len(self.committed))
+        assert mine[:known] == self.committed[:known], (
+            f"ConsistentCommittedData: node {node_id} has other records below {known}"
+        )
+        if high_watermark > len(self.committed):
+            leads = self._cluster.nodes[node_id].up.is_leader
+            assert leads, f"node {node_id} committed {high_watermark} before any leader did"
+            self.committed = mine
+
+    def _prefix(self, node_id: int, end: int) -> list[tuple[int, int]]:
+        return [
+            (batch.epoch, batch.crc)
+            for batch in self._cluster.nodes[node_id].disk.batches
+            for offset in range(batch.base_offset, batch.last_offset + 1)
+            if offset < end
+        ]
+
+    # -------------------------------------------------------------- ours
+
+    def _record_identity(self, node_id: int) -> None:
+        for batch in self._cluster.nodes[node_id].disk.batches[-3:]:
+            crc = self._written.setdefault((batch.base_offset, batch.epoch), batch.crc)
+            assert crc == batch.crc, f"RecordIdentity: node {node_id} wrote another {batch}"
+
+    def _vote_is_durable(self, node_id: int, response: VoteResponse) -> None:
+        disk = self._cluster.nodes[node_id].disk
+        assert disk.election.epoch >= response.epoch, f"vote of {node_id} before its epoch is kept"
+
+    def _candidacy_is_durable(self, node_id: int, request: VoteRequest) -> None:
+        election = self._cluster.nodes[node_id].disk.election
+        if not request.pre_vote:
+            assert election.epoch == request.epoch, f"{request} before {election} is kept"
+            assert election.voted == request.candidate, f"{request} before {election} is kept"
+
+    def _durable_before_fetch(self, node_id: int, request: FetchRequest) -> None:
+        if node_id in self._cluster.voters.ids:
+            flushed = self._cluster.nodes[node_id].disk.flushed
+            assert request.offset <= flushed, (
+                f"DurableBeforeFetch: node {node_id} fetches at {request.offset}, flushed {flushed}"
+            )
