@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 Event = Mapping[str, Any]
 
 GAPS_KEPT_MAX = 50
+TORN = "torn"
 
 _Kinds = tuple[type, ...]
 _INT: _Kinds = (int,)
@@ -97,6 +98,8 @@ class Intake:
 
     def admit(self, event: Event) -> bool:
         """Whether the event is whole and new; what it lacks is noted otherwise."""
+        if event.get("t") == TORN:
+            return False  # a kill tore this line: what it tells of never became visible
         lack = _lacking(event, _COMMON)
         if lack is not None:
             self._note(f"event {label(event)} lacks field {lack}")

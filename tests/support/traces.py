@@ -6,10 +6,12 @@ healthy trace and adds, drops or changes a single event to break one promise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
+from checkers.invariants.fold import MakeFold, fold
 from harness.history import History, Op
 from harness.protocols import LogBatch, RunData
 from harness.spec import RunSpec
@@ -32,7 +34,6 @@ class Disk:
     log: list[LogBatch] = field(default_factory=list)
     flushed: int = 0
     hwm: int = 0
-    digests: dict[int, str] = field(default_factory=dict)
 
     @property
     def dir(self) -> str:
@@ -47,10 +48,27 @@ class Disk:
         return self.log[-1].epoch if self.log else 0
 
 
+class RecordsFold:
+    """A state that is the list of all records so far: any difference shows."""
+
+    def __init__(self) -> None:
+        self._records: list[str] = []
+
+    @property
+    def digest(self) -> str:
+        return blake2b("\n".join(self._records).encode(), digest_size=8).hexdigest()
+
+    def apply(self, record: Mapping[str, Any], offset: int) -> None:
+        self._records.append(f"{offset} {sorted(record['fields'].items())}")
+
+
 class Trace:
     """A quorum of ``voters`` nodes and some observers, writing events."""
 
-    def __init__(self, voters: int = 3, observers: int = 0) -> None:
+    def __init__(
+        self, voters: int = 3, observers: int = 0, make_fold: MakeFold = RecordsFold
+    ) -> None:
+        self.make_fold = make_fold
         self.voters = list(range(1, voters + 1))
         self.observers = list(range(voters + 1, voters + observers + 1))
         self.disks = {n: Disk(n) for n in [*self.voters, *self.observers]}
@@ -244,10 +262,14 @@ class Trace:
         before, disk.hwm = disk.hwm, value
         told: dict[str, Any] = {"v": value, "as": as_, **fields}
         self.emit(node, "hwm", **told)
-        digest = f"{sum(b.crc for b in disk.log if b.last < value):016x}"
+        digest = self.digest(node, value)
         self.emit(node, "apply", off=value, n=value - before, st=digest)
         if node in self.observers:
             self.emit(node, "image", off=value, digest=digest)
+
+    def digest(self, node: int, below: int) -> str:
+        """What the node's state is at an offset."""
+        return fold(self.disks[node].log, below, self.make_fold).digests.get(below, "?")
 
     def write(self, leader: int, key: str, value: int, *nodes: int) -> int:
         """A register write from invocation to acknowledgement; returns its offset."""
@@ -309,9 +331,9 @@ def topic_record(name: str, topic_id: str) -> dict[str, Any]:
     return {"type": "TopicRecord", "fields": {"name": name, "topic_id": topic_id}}
 
 
-def healthy(voters: int = 3, observers: int = 1) -> Trace:
+def healthy(voters: int = 3, observers: int = 1, make_fold: MakeFold = RecordsFold) -> Trace:
     """Two leaders, writes under both, a divergent tail cut off, and a crash of a follower."""
-    trace = Trace(voters, observers)
+    trace = Trace(voters, observers, make_fold)
     trace.start()
     trace.elect(1, 1)
     trace.replicate(1)
@@ -327,9 +349,3 @@ def healthy(voters: int = 3, observers: int = 1) -> Trace:
     trace.follow(3, 2)
     trace.write(2, "r0", 4)
     return trace
-
-
-def broken(trace: Trace, change: Callable[[Trace], Any]) -> RunData:
-    """The run of a trace after a change to it."""
-    change(trace)
-    return trace.run()

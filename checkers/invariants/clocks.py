@@ -1,0 +1,33 @@
+"""When a node's event happened on the harness's clock, as well as arrival times can tell.
+
+``rx_ns`` is when a line was read: after the event, by a delay that varies. ``ts`` is exact, on the
+node's clock. The smallest ``rx_ns - ts`` of a process ties the two clocks together, off by no
+more than the shortest delay that any of its lines had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from checkers.invariants.trace import Event
+
+Process = tuple[Any, Any]  # (node, incarnation)
+
+
+class HarnessTime:
+    """Translates the times of all events of a run."""
+
+    def __init__(self, events: Mapping[str, Iterable[Event]]) -> None:
+        self._shift: dict[Process, int] = {}
+        for of_node in events.values():
+            for event in of_node:
+                ts, rx = event.get("ts"), event.get("rx_ns")
+                if isinstance(ts, int) and isinstance(rx, int):
+                    process = event.get("node"), event.get("inc")
+                    self._shift[process] = min(rx - ts, self._shift.get(process, rx - ts))
+
+    def of(self, event: Event) -> int | None:
+        """When it happened; None when the event or its process never arrived with a time."""
+        ts, shift = event.get("ts"), self._shift.get((event.get("node"), event.get("inc")))
+        return ts + shift if isinstance(ts, int) and shift is not None else None

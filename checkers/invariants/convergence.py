@@ -1,0 +1,119 @@
+"""L8: once the last fault is healed, every node comes to the same high watermark and state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from checkers.invariants.trace import Event
+from harness.protocols import RunData
+from harness.verdict import Anomaly
+
+NAME = "L8"
+GRACE_NS = 5_000_000_000  # a node in touch with its leader learns of commits within this
+
+
+@dataclass(slots=True)
+class Convergence:
+    """What the end of a run says about L8; ``undecided`` when it came too soon."""
+
+    anomalies: list[Anomaly] = field(default_factory=list)
+    checked: int = 0
+    undecided: str | None = None
+
+
+def converged(run: RunData, events: Mapping[str, Sequence[Event]]) -> Convergence:
+    """Whether each node reached what was committed.
+
+    A node that has all of it has converged. One that lacks something is late when a leader had
+    committed that ``GRACE_NS`` before the end, and undecided when there was less time than that
+    since the last heal. ``events`` are whole events only, by node.
+    """
+    found = Convergence()
+    healed_ns, open_faults = last_heal(run)
+    if open_faults:
+        found.undecided = f"{NAME}: {open_faults} faults were never healed"
+        return found
+    end_ns = _end(events, healed_ns)
+    latest = _committed_by(events, end_ns)
+    due = _committed_by(events, max(healed_ns, end_ns - GRACE_NS))
+    for node, reached in sorted(_reached(run, events).items()):
+        if latest is not None and reached >= latest[0]:
+            found.checked += 1
+        elif due is not None:
+            found.checked += 1
+            _judge(found, node, reached, due, (healed_ns, end_ns))
+    return found
+
+
+def _judge(
+    found: Convergence, node: str, reached: int, due: tuple[int, Event], window: tuple[int, int]
+) -> None:
+    """Note a node that has not reached what was due."""
+    value, by = due
+    healed_ns, end_ns = window
+    if reached >= value:
+        return
+    message = (
+        f"{node} ended at high watermark {reached}, but {value} was committed by"
+        f" n{by['node']}, {(end_ns - by['rx_ns']) / 1e9:.1f} s before the end"
+    )
+    if end_ns - healed_ns >= GRACE_NS:
+        found.anomalies.append(
+            Anomaly(NAME, message, events=(dict(by),), details={"node": node}, time_ns=end_ns)
+        )
+    else:
+        since = (end_ns - healed_ns) / 1e9
+        found.undecided = f"{NAME}: {message}, and only {since:.1f} s after the last heal"
+
+
+def last_heal(run: RunData) -> tuple[int, int]:
+    """(when the last fault was healed, how many were not) on the harness's clock."""
+    open_: set[object] = set()
+    healed_ns = 0
+    for op in run.history.nemesis():
+        if not isinstance(op.value, Mapping) or op.error is not None:
+            continue
+        if op.f == "inject" and op.value.get("outcome") == "installed":
+            open_.add(op.value.get("id"))
+        elif op.f == "heal" and "evidence" in op.value:
+            open_.discard(op.value.get("id"))
+            healed_ns = op.time_ns
+    return healed_ns, len(open_)
+
+
+def _times(events: Mapping[str, Sequence[Event]]) -> Iterator[tuple[int, Event]]:
+    for of_node in events.values():
+        for event in of_node:
+            time_ns = event.get("rx_ns")
+            if isinstance(time_ns, int):
+                yield time_ns, event
+
+
+def _end(events: Mapping[str, Sequence[Event]], healed_ns: int) -> int:
+    """When the first node was stopped for good: from then on the others may go on without it."""
+    stops = [time for time, event in _times(events) if event["t"] == "stop" and time > healed_ns]
+    return min(stops) if stops else max((time for time, _ in _times(events)), default=0)
+
+
+def _committed_by(events: Mapping[str, Sequence[Event]], by_ns: int) -> tuple[int, Event] | None:
+    """The highest high watermark that a leader had exposed by then, and the event."""
+    best: tuple[int, Event] | None = None
+    for time_ns, event in _times(events):
+        told = event["t"] == "hwm" and event["as"] == "leader" and time_ns <= by_ns
+        if told and (best is None or event["v"] > best[0]):
+            best = event["v"], event
+    return best
+
+
+def _reached(run: RunData, events: Mapping[str, Sequence[Event]]) -> dict[str, int]:
+    """How far each node of the cluster came in its last process; 0 when that told nothing."""
+    ends: dict[str, int] = {}
+    for node in (*run.voters, *run.observers):
+        of_node = events.get(node, ())
+        if not of_node:
+            continue
+        last = max(event["inc"] for event in of_node)
+        marks = [e["v"] for e in of_node if e["inc"] == last and e["t"] == "hwm"]
+        ends[node] = max(marks, default=0)
+    return ends

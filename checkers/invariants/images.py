@@ -1,0 +1,95 @@
+"""C8: every image is a prefix of the committed log, and no node's image goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.invariants.fold import Folded
+from checkers.invariants.trace import Event, label
+from harness.verdict import Anomaly
+
+NAME = "C8"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state that a node says it has at an offset (exclusive)."""
+
+    offset: int
+    digest: str
+    event: Event
+
+
+def snapshot_in(event: Event) -> Snapshot | None:
+    """The state that an ``apply`` or ``image`` event tells of."""
+    kind = event["t"]
+    digest = event.get("st") if kind == "apply" else event.get("digest")
+    if kind not in ("apply", "image") or not isinstance(digest, str):
+        return None
+    return Snapshot(event["off"], digest, event)
+
+
+@dataclass(slots=True)
+class ImageChecks:
+    """Compares images with the fold and with each other; ``checked`` counts the images."""
+
+    folded: Folded
+    checked: int = 0
+    _first: dict[int, Snapshot] = field(default_factory=dict)
+    _last: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    _reported: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def feed(self, event: Event) -> Iterator[Anomaly]:
+        """Judge one event."""
+        seen = snapshot_in(event)
+        if seen is None:
+            return
+        self.checked += 1
+        yield from self._never_back(seen)
+        expected = self.folded.digests.get(seen.offset)
+        first = self._first.setdefault(seen.offset, seen)
+        if expected is not None:
+            if seen.digest != expected:
+                yield from self._differs(seen, f"the committed log folds to {expected}", None)
+        elif seen.offset <= self.folded.end:
+            yield from self._differs(seen, "no committed batch ends there", None)
+        elif seen.digest != first.digest:
+            where = f"n{first.event['node']} has {first.digest} ({label(first.event)})"
+            yield from self._differs(seen, where, first.event)
+
+    def _differs(self, seen: Snapshot, other: str, by: Event | None) -> Iterator[Anomaly]:
+        """Once per node process: what follows a wrong image is wrong too."""
+        node, process = seen.event["node"], seen.event["inc"]
+        if ("differs", node, process) in self._reported:
+            return
+        self._reported.add(("differs", node, process))
+        yield _anomaly(
+            f"the image of n{node} at offset {seen.offset} is {seen.digest}"
+            f" ({label(seen.event)}), but {other}",
+            *([by] if by is not None else []),
+            seen.event,
+        )
+
+    def _never_back(self, seen: Snapshot) -> Iterator[Anomaly]:
+        event = seen.event
+        process = event["node"], event["inc"], event["t"]
+        before = self._last.get(process, 0)
+        self._last[process] = max(before, seen.offset)
+        if seen.offset < before:
+            yield _anomaly(
+                f"the image of n{event['node']} went back from offset {before} to {seen.offset}"
+                f" ({label(event)})",
+                event,
+            )
+
+
+def _anomaly(message: str, *events: Event) -> Anomaly:
+    time_ns = events[-1].get("rx_ns")
+    return Anomaly(
+        NAME,
+        message,
+        events=tuple(dict(event) for event in events),
+        time_ns=time_ns if isinstance(time_ns, int) else None,
+    )

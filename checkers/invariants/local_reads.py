@@ -1,0 +1,131 @@
+"""Local reads: a node's own image may be stale, but never goes back and invents nothing."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.invariants.clocks import HarnessTime
+from checkers.invariants.effects import write_of_op, write_of_record
+from checkers.invariants.trace import Event
+from harness.history import Interval
+from harness.protocols import LogBatch
+from harness.verdict import Anomaly
+
+NAME = "C8"
+NOTHING = -1  # the offset of "never written"
+START_SLACK_NS = 50_000_000  # a process takes longer than this from its start to its first answer
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A local read that returned: ``offset`` is where its value was written."""
+
+    interval: Interval
+    invoked_ns: int
+    done_ns: int
+    offset: int
+
+
+class Written:
+    """Where each (key, value) was written, and what anybody ever tried to write."""
+
+    def __init__(self, log: Sequence[LogBatch], intervals: Sequence[Interval]) -> None:
+        self.complete = bool(log) and log[0].base == 0
+        self._offsets: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for batch in log:
+            for place, record in enumerate(batch.records):
+                write = write_of_record(record)
+                if write is not None:
+                    self._offsets[write].append(batch.base + place)
+        self._tried = {write_of_op(i.invocation) for i in intervals}
+
+    def tried(self, key: str, value: object) -> bool:
+        """Whether somebody ever tried to write that."""
+        return (key, str(value)) in self._tried
+
+    def offset(self, key: str, value: object) -> int | None:
+        """The one offset where it was written; None when there is none or more than one."""
+        if value is None:
+            return NOTHING
+        found = self._offsets.get((key, str(value)), [])
+        return found[0] if len(found) == 1 else None
+
+    def missing(self, key: str, value: object) -> bool:
+        """Whether the log, known from its beginning, holds no such write."""
+        return self.complete and value is not None and (key, str(value)) not in self._offsets
+
+
+class Starts:
+    """When the processes of each node started, to tell its incarnations apart."""
+
+    def __init__(self, events: Mapping[str, Sequence[Event]]) -> None:
+        clock = HarnessTime(events)
+        self._starts: dict[str, list[int]] = {}
+        for node, of_node in events.items():
+            times = [clock.of(event) for event in of_node if event.get("t") == "start"]
+            self._starts[node] = sorted(t - START_SLACK_NS for t in times if t is not None)
+
+    def number(self, node: str | None, time_ns: int) -> int:
+        """How many processes of the node had been started by then."""
+        return bisect_right(self._starts.get(node or "", []), time_ns)
+
+
+def judge_local_reads(
+    intervals: Sequence[Interval], written: Written, starts: Starts
+) -> Iterator[Anomaly]:
+    """What is wrong with the local reads of a history. O(n log n)."""
+    sessions: dict[tuple[str | None, int, str], list[Read]] = defaultdict(list)
+    for interval in intervals:
+        done, invocation = interval.completion, interval.invocation
+        if invocation.f != "local-read" or done is None or done.type != "ok" or done.key is None:
+            continue
+        if done.value is not None and not written.tried(done.key, done.value):
+            yield _anomaly(interval, f"returned {done.value}, which nobody ever wrote")
+            continue
+        if written.missing(done.key, done.value):
+            yield _anomaly(interval, f"returned {done.value}, which was never committed")
+            continue
+        offset = written.offset(done.key, done.value)
+        node = invocation.node or done.node
+        process = starts.number(node, done.time_ns)
+        if offset is not None and process == starts.number(node, invocation.time_ns):
+            read = Read(interval, invocation.time_ns, done.time_ns, offset)
+            sessions[node, process, done.key].append(read)
+    for reads in sessions.values():
+        yield from _never_back(reads)
+
+
+def _never_back(reads: list[Read]) -> Iterator[Anomaly]:
+    """A read must see no less than every read that was answered before it was asked."""
+    by_end = sorted(reads, key=lambda read: read.done_ns)
+    newest: Read | None = None
+    place = 0
+    for read in sorted(reads, key=lambda read: read.invoked_ns):
+        while place < len(by_end) and by_end[place].done_ns < read.invoked_ns:
+            if newest is None or by_end[place].offset > newest.offset:
+                newest = by_end[place]
+            place += 1
+        if newest is not None and read.offset < newest.offset:
+            before, now = newest.interval.completion, read.interval.completion
+            assert before is not None  # noqa: S101 - only answered reads are kept
+            assert now is not None  # noqa: S101
+            yield _anomaly(
+                read.interval,
+                f"went back to {now.value} (offset {read.offset}) after op {before.index} had"
+                f" returned {before.value} (offset {newest.offset})",
+                before.index,
+            )
+
+
+def _anomaly(interval: Interval, what: str, *others: int) -> Anomaly:
+    done = interval.completion or interval.invocation
+    node = interval.invocation.node or done.node or "a node"
+    return Anomaly(
+        NAME,
+        f"local read of {done.key} at {node} (op {done.index}) {what}",
+        ops=(*others, interval.invocation.index, done.index),
+        time_ns=done.time_ns,
+    )
