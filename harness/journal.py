@@ -42,6 +42,7 @@ from harness.errors import EnvError
 
 RUN_VARIABLE = "KRUCIBLE_RUN"  # the run a process belongs to
 HARNESS_VARIABLE = "KRUCIBLE_HARNESS"  # "<pid>.<start>" of the harness that started it
+STATE_VARIABLE = "KRUCIBLE_STATE"  # where the journals are, for the relay that outlives us
 _GONE_TIMEOUT_S = 5.0
 
 
@@ -132,7 +133,11 @@ class Journal:
     def environ(self) -> dict[str, str]:
         """The marker variables that every process of this run must carry."""
         me = _self()
-        return {RUN_VARIABLE: self.run, HARNESS_VARIABLE: f"{me.pid}.{me.start}"}
+        return {
+            RUN_VARIABLE: self.run,
+            HARNESS_VARIABLE: f"{me.pid}.{me.start}",
+            STATE_VARIABLE: str(self.path.parent),
+        }
 
     def record(self, kind: str, **what: Any) -> int:
         """Say that something is about to be installed; returns the entry's id."""
@@ -175,7 +180,7 @@ class Journal:
 
 def state_folder() -> Path:
     """Where the journals of this user's runs are."""
-    if chosen := os.environ.get("KRUCIBLE_STATE"):
+    if chosen := os.environ.get(STATE_VARIABLE):
         return Path(chosen)
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(base).expanduser() / "krucible"
@@ -277,7 +282,10 @@ def _thaw(run: str, what: Mapping[str, Any]) -> str:
 @undoes("process")
 def _kill(run: str, what: Mapping[str, Any]) -> str:
     process = _ours(run, what)
-    return "already gone" if process is None else _kill_process(process)
+    if process is None:
+        return "already gone"
+    # A relay that heals for its dead harness finds itself in the journal.
+    return "ends by itself" if process.pid == os.getpid() else _kill_process(process)
 
 
 @undoes("cut")
@@ -315,7 +323,7 @@ def _orphans(only_run: str | None) -> Iterator[tuple[str, ProcessId]]:
         run = variables.get(RUN_VARIABLE)
         if process is None or run is None or only_run not in (None, run):
             continue
-        harness = _parse_harness(variables.get(HARNESS_VARIABLE, ""))
+        harness = harness_of(variables)
         orphaned = harness is not None and not is_alive(harness)
         if orphaned and is_alive(process) and pid != os.getpid():
             yield run, process
@@ -333,8 +341,9 @@ def _kill_process(process: ProcessId) -> str:
     return "killed"
 
 
-def _parse_harness(text: str) -> ProcessId | None:
-    pid, _, start = text.partition(".")
+def harness_of(variables: Mapping[str, str]) -> ProcessId | None:
+    """The harness that started a process with these variables; None when they do not say."""
+    pid, _, start = variables.get(HARNESS_VARIABLE, "").partition(".")
     return ProcessId(int(pid), int(start)) if pid.isdigit() and start.isdigit() else None
 
 

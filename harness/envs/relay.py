@@ -21,18 +21,25 @@ import contextlib
 import errno
 import fcntl
 import json
+import os
 import resource
 import socket
 import struct
 import sys
 import termios
+import time
 from collections.abc import Callable
 from typing import Any
+
+from harness.envs.procfs import is_alive
+from harness.journal import RUN_VARIABLE, harness_of, heal_all
 
 CHUNK_BYTES = 64 * 1024  # read at once, and the most that is kept of one direction
 OTHER = "other"  # the source of connections from addresses that are nobody's
 _BACKLOG = 1024
 _SWEEP_S = 0.5
+_HARNESS_DEATH_S = 5.0
+_HEAL_ROUNDS = 3
 _TCP_CLOSE, _TCP_CLOSE_WAIT = 7, 8  # states of the kernel's tcp_info: the peer is done
 _IP_BIND_ADDRESS_NO_PORT = 24  # choose the port at connect: no early bind uses one up
 
@@ -431,12 +438,27 @@ async def serve() -> bool:
     return False
 
 
+def heal_for_dead_harness() -> None:
+    """Once the harness is really dead, end what its run left on this host."""
+    harness = harness_of(os.environ)
+    deadline = time.monotonic() + _HARNESS_DEATH_S
+    while harness is not None and is_alive(harness):
+        if time.monotonic() > deadline:
+            return  # it only let go of us
+        time.sleep(0.02)
+    for _ in range(_HEAL_ROUNDS):  # more than one: a node may have been in mid-start
+        for leftover in heal_all(only_run=os.environ.get(RUN_VARIABLE, "")):
+            print(f"the harness died: {leftover.to_json()}", file=sys.stderr, flush=True)  # noqa: T201
+        time.sleep(0.1)
+
+
 def main() -> int:
     """Run the relay; a harness that vanished has its run healed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    asyncio.run(serve())
+    if not asyncio.run(serve()):
+        heal_for_dead_harness()
     return 0
 
 

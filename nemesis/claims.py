@@ -1,0 +1,44 @@
+"""Who holds what: overlapping faults must not heal each other's work.
+
+A fault claims what it breaks (a node's process, a directed link). A link may be claimed by many
+and heals when the last one lets go; a process is killed or frozen by one fault at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from harness.protocols import Cluster
+
+Thing = TypeVar("Thing", bound=Hashable)
+_CLAIMS: WeakKeyDictionary[Any, dict[Hashable, set[int]]] = WeakKeyDictionary()
+
+
+def claim(cluster: Cluster, fault_id: int, things: Iterable[Hashable]) -> None:
+    """Say that a fault holds these things, beside whoever else does."""
+    holders = _CLAIMS.setdefault(cluster.environment, {})
+    for thing in things:
+        holders.setdefault(thing, set()).add(fault_id)
+
+
+def claim_free(cluster: Cluster, fault_id: int, things: Iterable[Thing]) -> list[Thing]:
+    """Claim those of the things that no other fault holds; returns them."""
+    holders = _CLAIMS.setdefault(cluster.environment, {})
+    free = [thing for thing in things if not holders.get(thing, set()) - {fault_id}]
+    claim(cluster, fault_id, free)
+    return free
+
+
+def release(cluster: Cluster, fault_id: int, things: Iterable[Thing]) -> list[Thing]:
+    """Let go of things; returns those that nobody holds any more. Idempotent."""
+    holders = _CLAIMS.setdefault(cluster.environment, {})
+    free = []
+    for thing in things:
+        left = holders.get(thing, set())
+        left.discard(fault_id)
+        if not left:
+            holders.pop(thing, None)
+            free.append(thing)
+    return free

@@ -1,0 +1,111 @@
+"""SIGKILL: the process is gone at once, its disk and the kernel's page cache stay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError, NodeStartError
+from harness.protocols import Cluster, Fault, Injection, Kill, ProcessState
+from harness.registry import nemeses
+from nemesis import claims
+from nemesis.evidence import await_answer, can_answer
+from nemesis.targets import choose, draw_target, fault_rng
+
+_KIND = "killed"
+_ANSWER_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The nodes we killed, with the pid each had."""
+
+    pids: Mapping[str, int | None]
+
+
+@nemeses.register("kill")
+class KillNodes:
+    """Kill nodes with SIGKILL (leader, follower, a minority, a majority, all); heal restarts them.
+
+    Params: ``target``, a name of ``nemesis.targets``.
+    """
+
+    family = "kill"
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The system must be able to kill and start its nodes."""
+        if isinstance(cluster.system, Kill):
+            return None
+        return f"system {cluster.system.name!r} cannot kill and restart its nodes"
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target."""
+        return {"target": draw_target(rng)}
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Kill the targets that run; evidence is the kernel's word that each process is gone."""
+        system = cluster.system
+        if not isinstance(system, Kill):
+            return Injection("skipped", reason=self.available(cluster))
+        target = str(fault.params.get("target", "one"))
+        choice = await choose(target, fault_rng(fault), cluster)
+        before = {node: cluster.environment.process(node) for node in choice.nodes}
+        running = [(_KIND, node) for node, seen in before.items() if seen.state != "gone"]
+        nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
+        if not nodes:
+            return Injection("skipped", reason=_nothing(target, choice.nodes))
+        undo = _Undo({node: before[node].pid for node in nodes})
+        results = await asyncio.gather(*map(system.kill, nodes), return_exceptions=True)
+        seen = [_gone(node, before[node], cluster) for node in nodes]
+        evidence = (choice.evidence(target), *seen)
+        problems = [f"{n}: {r}" for n, r in zip(nodes, results, strict=True) if r is not None]
+        problems += [f"{e['node']} still runs" for e in seen if not e["gone"]]
+        if problems:
+            return Injection("failed", tuple(nodes), "; ".join(problems), evidence, undo)
+        return Injection("installed", tuple(nodes), None, evidence, undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Start what we killed and is still down; evidence is a new pid that answers."""
+        system, undo = cluster.system, injection.undo
+        if not isinstance(system, Kill) or not isinstance(undo, _Undo):
+            raise HarnessError(f"fault {fault.id} has nothing that kill could heal")
+        down = [n for n in undo.pids if cluster.environment.process(n).state == "gone"]
+        results = await asyncio.gather(*map(system.start, down), return_exceptions=True)
+        errors = {n: r for n, r in zip(down, results, strict=True) if r is not None}
+        ours = {n: e for n, e in errors.items() if not isinstance(e, NodeStartError)}
+        if ours:
+            raise HarnessError(f"cannot restart: {ours}")
+        claims.release(cluster, fault.id, [(_KIND, node) for node in undo.pids])
+        seen = await asyncio.gather(*(_back(node, old, cluster) for node, old in undo.pids.items()))
+        # A node that does not survive its own restart is a finding about the system, which the
+        # recovery check judges; it must not end the run as a failure of ours.
+        failed = {node: str(error) for node, error in errors.items()}
+        return {"restarted": down, "failed_to_start": failed, "nodes": seen}
+
+
+def _nothing(target: str, nodes: tuple[str, ...]) -> str:
+    if not nodes:
+        return f"the cluster has no node for target {target!r}"
+    return f"already down: {', '.join(nodes)}"
+
+
+def _gone(node: str, before: ProcessState, cluster: Cluster) -> dict[str, Any]:
+    now = cluster.environment.process(node)
+    return {
+        "saw": "process",
+        "node": node,
+        "was": before.detail or f"pid {before.pid}",
+        "gone": now.state == "gone" or now.pid != before.pid,
+        "detail": now.detail,
+    }
+
+
+async def _back(node: str, old_pid: int | None, cluster: Cluster) -> dict[str, Any]:
+    """A node after its restart; one that does not answer now is the recovery check's to judge."""
+    timeout_s = _ANSWER_TIMEOUT_S if can_answer(node, cluster) else 0.0
+    answer = await await_answer(node, cluster, timeout_s=timeout_s)
+    now = cluster.environment.process(node)
+    return {**answer, "old_pid": old_pid, "pid": now.pid, "state": now.state}

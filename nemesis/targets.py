@@ -1,0 +1,106 @@
+"""Which nodes a fault hits: named by role or by size in a schedule, chosen when it is injected.
+
+The choice depends on nothing but the target's name, the fault's draw and who leads, so that a
+replayed schedule hits the same nodes of a cluster in the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.protocols import Cluster, Fault, Roles
+
+WEIGHTS: Mapping[str, int] = {
+    "leader": 4,  # where most bugs are
+    "follower": 2,
+    "one": 2,
+    "minority": 2,
+    "majority": 2,
+    "all": 1,
+    "observer": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The nodes that were chosen, the leader that was seen, and a note when it was a guess."""
+
+    nodes: tuple[str, ...]
+    leader: str | None = None
+    note: str | None = None
+
+    def evidence(self, target: str) -> dict[str, Any]:
+        """The choice as evidence of a fault."""
+        found: dict[str, Any] = {
+            "saw": "targets",
+            "target": target,
+            "nodes": list(self.nodes),
+            "leader": self.leader,
+        }
+        return found if self.note is None else {**found, "note": self.note}
+
+
+def draw_target(rng: Random, weights: Mapping[str, int] = WEIGHTS) -> str:
+    """Draw the name of a target for one fault's params."""
+    return rng.choices(list(weights), list(weights.values()))[0]
+
+
+def fault_rng(fault: Fault) -> Random:
+    """The random choices of one fault: the same for the same draw, on every machine."""
+    return Random(f"{fault.nemesis}:{fault.draw!r}")
+
+
+async def choose(target: str, rng: Random, cluster: Cluster) -> Choice:
+    """The nodes of a target; none when the cluster has no such node.
+
+    ``minority`` is the most voters that can be lost with a quorum left, ``majority`` the least
+    whose loss leaves none, ``all`` has the observers too. Without a leader a random voter
+    stands in for it, and the note says so.
+
+    Raises:
+        ValueError: No such target.
+    """
+    system = cluster.system
+    voters = list(system.voters)
+    if target == "one":
+        return Choice((rng.choice(voters),))
+    if target in ("leader", "follower"):
+        leader, note = await leader_or_stand_in(rng, cluster)
+        others = [voter for voter in voters if voter != leader]
+        nodes = (leader,) if target == "leader" else _some(rng, others, min(1, len(others)))
+        return Choice(nodes, leader if note is None else None, note)
+    if target == "minority":
+        return Choice(_some(rng, voters, (len(voters) - 1) // 2))
+    if target == "majority":
+        return Choice(_some(rng, voters, len(voters) // 2 + 1))
+    if target == "all":
+        return Choice(tuple(system.nodes))
+    if target == "observer":
+        return Choice(_some(rng, system.observers, min(1, len(system.observers))))
+    raise ValueError(f"no target is called {target!r}; there are: {', '.join(WEIGHTS)}")
+
+
+async def leader_or_stand_in(rng: Random, cluster: Cluster) -> tuple[str, str | None]:
+    """The leader, or a random voter and a note that it is none."""
+    system = cluster.system
+    leader = await system.leader() if isinstance(system, Roles) else None
+    stand_in = rng.choice(list(system.voters))  # always drawn: later choices do not depend on it
+    if leader is not None:
+        return leader, None
+    return stand_in, f"no leader was known: {stand_in} stands in for it"
+
+
+def needs_roles(cluster: Cluster) -> str | None:
+    """Why a fault that aims at the leader cannot be used here; None when it can."""
+    if isinstance(cluster.system, Roles):
+        return None
+    return f"system {cluster.system.name!r} cannot say who leads"
+
+
+def _some(rng: Random, nodes: Sequence[str], count: int) -> tuple[str, ...]:
+    """``count`` of the nodes, in their own order."""
+    chosen = set(rng.sample(list(nodes), count))
+    return tuple(node for node in nodes if node in chosen)
