@@ -16,7 +16,7 @@ from harness.envs.procfs import GONE
 from harness.envs.relay_net import CLIENT, Endpoint, RelayNet
 from harness.errors import EnvError, NodeStartError
 from harness.journal import Journal, heal_all
-from harness.protocols import Address, ProcessState
+from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
 
 _STATE_TIMEOUT_S = 5.0
@@ -52,7 +52,8 @@ class Local:
         self._ends: dict[str, Endpoint] = {}
         self._running: dict[str, _Running] = {}
         self._last_end: dict[str, str] = {}
-        self.net = RelayNet(journal, self.log_file(_RELAY))
+        self._relay = RelayNet(journal, self.log_file(_RELAY))
+        self.net: Net = self._relay
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Heal what dead runs left, reserve addresses, start the relay.
@@ -78,7 +79,7 @@ class Local:
             for node in nodes:
                 self.node_dir(node).mkdir(parents=True, exist_ok=True)
             self.log_file(_RELAY).parent.mkdir(parents=True, exist_ok=True)
-            await self.net.start([*self._ends.values(), client], self._environ({}))
+            await self._relay.start([*self._ends.values(), client], self._environ({}))
         except BaseException:
             await self.teardown()
             raise
@@ -164,7 +165,7 @@ class Local:
         for node, running in list(self._running.items()):
             running.child.signal(signal.SIGKILL)
             await self._await_end(node, running)
-        await self.net.stop()
+        await self._relay.stop()
         if self._block is not None:
             self._block.release()
             self._block = None

@@ -83,7 +83,7 @@ class Link:
         self.held_bytes += unread_bytes(connection.near)
 
     def stats(self) -> dict[str, int]:
-        """The counters since the start; ``open`` is the connections' directions at present."""
+        """Counters since the start; ``open`` and ``blocked`` connections are those at present."""
         held_now = 0
         if self.held:
             held_now = sum(flow.kept_bytes() for flow in self.flows)
@@ -91,6 +91,7 @@ class Link:
         return {
             "connections": self.connections,
             "open": len(self.flows),
+            "blocked": len(self.blocked),
             "bytes": self.bytes,
             "held_bytes": self.held_bytes + held_now,
             "blocked_connects": self.blocked_connects,

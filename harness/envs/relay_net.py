@@ -130,7 +130,11 @@ class RelayNet:
         return Probe(source, destination, passed, detail, elapsed_ms)
 
     async def stats(self) -> Mapping[Link, Mapping[str, int]]:
-        """Per link: connections, open, bytes, held_bytes, blocked_connects since the start."""
+        """Per link: connections, bytes, held_bytes, blocked_connects since the start.
+
+        ``open`` and ``blocked`` are connections at present. Of bytes held by now only those are
+        counted that reached this host's kernel; a sender that was pushed back has more.
+        """
         rows = await self._command("stats")
         return {(row["link"][0], row["link"][1]): _counters(row) for row in rows}
 
