@@ -33,11 +33,13 @@ function findAnomaly(track, x) {
     const off = Math.abs(xOf(one[2]) - x);
     if (off < 12 && (!best || off < best.off)) best = { off, one };
   }
-  if (!best) return null;
-  const [number_, invariant, t] = best.one;
-  const message = document.querySelector(`#anomaly-${number_} .message`);
-  return { title: `anomaly ${number_}: ${invariant}`, t0: t, t1: t, anomaly: number_,
-    rows: [["at", time(t, 1)], ["", message ? message.textContent : ""]] };
+  return best && sayAnomaly(best.one);
+}
+
+function sayAnomaly([count, invariant, t]) {
+  const message = document.querySelector(`#anomaly-${count} .message`);
+  return { title: `anomaly ${count}: ${invariant}`, t0: t, t1: t, anomaly: count,
+    rows: [["at", time(t, 1)], ["what", message ? message.textContent : ""]] };
 }
 
 function findFault(track, x, y) {

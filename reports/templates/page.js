@@ -123,7 +123,11 @@ function jump(link, event) {
     if (!found) { event.preventDefault(); return; }
     [t0, t1] = [found.t0, found.t1];
   }
-  const room = Math.max((t1 - t0) * 0.5, found ? 20000 : 250000);
+  if (link.dataset.anomaly !== undefined) {
+    const one = D.anomalies.find(([count]) => count === Number(link.dataset.anomaly));
+    if (one) found = sayAnomaly(one);
+  }
+  const room = Math.max((t1 - t0) * 0.5, link.dataset.op !== undefined ? 20000 : 500000);
   show(t0 - room, t1 + room);
   pin(found);
 }

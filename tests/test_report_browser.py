@@ -1,0 +1,346 @@
+"""The run report in a real browser: its script, its policy, its looks."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import (
+    VALID_RESULT,
+    broken_result,
+    empty_run,
+    hostile_result,
+    hostile_run,
+    make_run,
+)
+
+from reports.run_report import render_run
+
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        shutil.which(CHROMIUM) is None,
+        reason=f"no Chromium at {CHROMIUM}: apt-get install chromium, or set CHROMIUM",
+    ),
+]
+ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", e => violations.push(e.violatedDirective));
+"""
+
+
+@dataclass
+class Opened:
+    """A page, and everything that went wrong in it."""
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def refuse(self, dialog: Any) -> None:
+        """A dialog of the page: something foreign ran."""
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def assert_calm(self) -> None:
+        assert self.complaints == []
+        assert self.page.evaluate("window.violations") == []
+        assert len(self.requests) == 1, self.requests
+
+    def window(self) -> str:
+        """The visible span of time, as the page says it."""
+        return str(self.page.locator("#window").text_content())
+
+    def await_window(self, change: Callable[[], None]) -> str:
+        """Do something that moves the window; returns the new one."""
+        before = self.window()
+        change()
+        self.page.wait_for_function(
+            "before => document.getElementById('window').textContent !== before", arg=before
+        )
+        return self.window()
+
+    def track_y(self, share: float) -> float:
+        """A height on the canvas."""
+        return float(self.page.locator("#base").bounding_box()["height"]) * share
+
+    def picture(self) -> str:
+        """The canvas as a PNG in a data URL."""
+        return str(self.page.evaluate("document.getElementById('base').toDataURL()"))
+
+    def painted(self) -> int:
+        """How many different colours the canvas shows."""
+        script = """() => {
+          const c = document.getElementById('base');
+          const image = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+          return new Set(new Uint32Array(image.data.buffer)).size;
+        }"""
+        return int(self.page.evaluate(script))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    run = make_run(ops=2000)
+    pages = {
+        "broken": render_run(run, broken_result(run)),
+        "valid": render_run(run, VALID_RESULT),
+        "empty": render_run(empty_run(), {}),
+        "hostile": render_run(hostile_run(), hostile_result()),
+    }
+    for name, html in pages.items():
+        (folder / f"{name}.html").write_text(html, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in pages}
+
+
+@pytest.fixture
+def visit(browser: Any, reports: dict[str, Path]) -> Iterator[Callable[..., Opened]]:
+    contexts = []
+
+    def go(name: str | Path, **options: Any) -> Opened:
+        options.setdefault("viewport", {"width": 1300, "height": 900})
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.add_init_script(WATCH)
+        opened = Opened(context.new_page())
+        page = opened.page
+        page.on("console", lambda message: opened.complaints.append(message.text))
+        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        page.on("dialog", opened.refuse)
+        page.on("request", lambda request: opened.requests.append(request.url))
+        page.goto((reports[name] if isinstance(name, str) else name).as_uri())
+        return opened
+
+    yield go
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("name", ["broken", "valid", "empty", "hostile"])
+def test_opens_without_complaint(visit: Callable[..., Opened], name: str) -> None:
+    opened = visit(name)
+    opened.page.wait_for_load_state()
+    assert opened.page.evaluate("document.scripts.length") == 2
+    assert opened.page.evaluate("document.images.length") == 0
+    assert opened.page.locator("#stage").is_visible() == (name != "empty")
+    assert opened.page.locator("#nothing").is_visible() == (name == "empty")
+    opened.assert_calm()
+
+
+def test_a_foreign_script_is_refused(visit: Callable[..., Opened]) -> None:
+    opened = visit("valid")
+    opened.page.evaluate("""() => {
+      const s = document.createElement('script'); s.textContent = 'window.pwned = 1';
+      document.body.append(s);
+      document.body.insertAdjacentHTML('beforeend', '<img src="https://example.invalid/x.png">');
+    }""")
+    opened.page.wait_for_function("window.violations.length === 2")
+    assert opened.page.evaluate("window.pwned") is None
+
+
+def test_zoom_by_button_key_and_wheel(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    canvas.wait_for()
+    whole = opened.window()
+    seen = {whole}
+    seen.add(opened.await_window(lambda: page.locator("[data-do=in]").click()))
+    seen.add(opened.await_window(lambda: canvas.press("+")))
+    seen.add(opened.await_window(lambda: canvas.press("ArrowRight")))
+    canvas.hover(position={"x": 700, "y": opened.track_y(0.9)})
+    seen.add(opened.await_window(lambda: page.mouse.wheel(0, -300)))
+    assert len(seen) == 5
+    assert opened.await_window(lambda: canvas.press("0")) == whole
+    opened.assert_calm()
+
+
+def test_wheel_scrolls_the_page_unless_the_timeline_has_focus(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    canvas.scroll_into_view_if_needed()
+    canvas.hover(position={"x": 700, "y": opened.track_y(0.5)})
+    whole, top = opened.window(), page.evaluate("scrollY")
+    page.mouse.wheel(0, 200)
+    page.wait_for_function("top => scrollY > top", arg=top)
+    assert opened.window() == whole
+    assert page.locator("#hint").is_visible()
+
+
+def test_drag_pans(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    opened.await_window(lambda: page.locator("[data-do=in]").click())
+    canvas.hover(position={"x": 800, "y": opened.track_y(0.5)})
+    page.mouse.down()
+    box = canvas.bounding_box()
+    moved = opened.await_window(
+        lambda: page.mouse.move(box["x"] + 500, box["y"] + opened.track_y(0.5), steps=4)
+    )
+    page.mouse.up()
+    assert opened.window() == moved
+    assert not page.locator("#pinned").is_visible()  # a drag is no click
+
+
+def test_hover_tells_and_click_pins(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    page.locator("#anomaly-2 > summary").click()
+    link = page.locator("#anomaly-2 a.jump[data-op]").first
+    opened.await_window(link.click)
+    assert "op " + str(link.get_attribute("data-op")) in page.locator("#pinned").inner_text()
+    title = page.locator("#pinned h3").text_content()
+    canvas.press("Escape")
+    assert not page.locator("#pinned").is_visible()
+    canvas.scroll_into_view_if_needed()
+    found = _hover_until(opened, title)
+    assert "latency" in found
+    page.mouse.down()
+    page.mouse.up()
+    assert page.locator("#pinned h3").text_content() == title
+    page.locator("#unpin").click()
+    assert not page.locator("#pinned").is_visible()
+    opened.assert_calm()
+
+
+def _hover_until(opened: Opened, title: str | None) -> str:
+    """Move over the client lanes until the tip has this title; returns what it says."""
+    page = opened.page
+    box = page.locator("#base").bounding_box()
+    for row in range(60, 100, 1):
+        for x in (box["width"] * 0.5, box["width"] * 0.53, box["width"] * 0.56):
+            page.mouse.move(box["x"] + x, box["y"] + box["height"] * row / 100)
+            tip = page.locator("#tip")
+            if tip.is_visible() and tip.locator("b").text_content() == title:
+                return str(tip.inner_text())
+    raise AssertionError(f"no {title!r} under the pointer")
+
+
+def test_filters_leave_only_what_is_asked_for(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page = opened.page
+    page.locator("#base").scroll_into_view_if_needed()
+    full = opened.picture()
+    ok = page.locator("#outcomes button").first
+    ok.click()
+    assert ok.get_attribute("aria-pressed") == "false"
+    assert opened.picture() != full
+    height = opened.track_y(1)
+    page.locator("#nodes-shown button").nth(1).click()
+    assert opened.track_y(1) < height  # the node's lane is gone
+    ok.click()
+    page.locator("#nodes-shown button").nth(1).click()
+    assert opened.picture() == full
+
+
+def test_anomaly_link_moves_the_timeline(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    whole = opened.window()
+    link = opened.page.locator("#anomaly-1 a.jump[data-anomaly]")
+    assert opened.await_window(link.click) != whole
+    assert opened.page.locator("#pinned h3").text_content() == "anomaly 1: S3"
+
+
+def test_log_link_opens_the_log(visit: Callable[..., Opened]) -> None:
+    page = visit("broken").page
+    page.locator("#node-2 > summary").click()
+    assert page.locator("#node-2").get_attribute("open") is None
+    page.locator("#anomaly-1 a.to-log").click()
+    assert page.locator("#node-2").get_attribute("open") is not None
+
+
+def test_copy_selects_the_command(visit: Callable[..., Opened]) -> None:
+    page = visit("broken", permissions=["clipboard-read", "clipboard-write"]).page
+    button = page.locator("button.copy").nth(1)
+    button.click()
+    page.wait_for_function("document.querySelectorAll('button.copy')[1].textContent !== 'Copy'")
+    assert button.text_content() == "Copied"
+    assert page.evaluate("getSelection().toString()").startswith("krucible run --seed 42")
+
+
+def test_without_scripts_the_text_is_all_there(visit: Callable[..., Opened]) -> None:
+    page = visit("broken", java_script_enabled=False).page
+    assert page.locator("h1").inner_text().startswith("✗INVALID")
+    assert "scripts are off" in page.locator("#timeline").inner_text()
+    assert not page.locator("button.copy").first.is_visible()
+    assert page.locator("#faults tbody tr").count() == 6
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 390])
+def test_fits_and_paints(
+    visit: Callable[..., Opened], tmp_path: Path, scheme: str, width: int
+) -> None:
+    opened = visit("broken", viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = opened.page
+    page.locator("#base").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.painted() > 20
+    page.screenshot(path=tmp_path / f"{scheme}-{width}.png", full_page=True)
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 27)")
+
+
+def test_prints_on_white_with_everything_open(visit: Callable[..., Opened]) -> None:
+    page = visit("broken", color_scheme="dark").page
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() > 0
+
+
+def test_hostile_page_can_be_used(visit: Callable[..., Opened]) -> None:
+    opened = visit("hostile")
+    page = opened.page
+    page.locator("#base").scroll_into_view_if_needed()
+    for share in (0.1, 0.2, 0.3, 0.5, 0.7, 0.97):
+        page.locator("#base").click(position={"x": 700, "y": opened.track_y(share)})
+    for button in page.locator("#stage button:visible").all():
+        button.click()
+    assert page.evaluate("document.scripts.length") == 2
+    opened.assert_calm()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_ops_stay_usable(visit: Callable[..., Opened], tmp_path: Path) -> None:
+    run = make_run(ops=100_000, faults=40)
+    path = tmp_path / "big.html"
+    path.write_text(render_run(run, broken_result(run)), encoding="utf-8")
+    assert path.stat().st_size < 8_000_000
+    opened = visit(path)
+    opened.page.locator("#base").wait_for()
+    frames_ms = opened.page.evaluate("""async () => {
+      const button = document.querySelector('[data-do=in]'), out = [];
+      for (let i = 0; i < 8; i++) {
+        const t = performance.now();
+        button.click();
+        await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+        out.push(performance.now() - t);
+      }
+      return out;
+    }""")
+    assert sorted(frames_ms)[4] < 500  # the median, on a busy machine; about 40 on an idle one
+    opened.assert_calm()
