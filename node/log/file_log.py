@@ -209,7 +209,7 @@ class FileLog:
         """
         if offset == self.end_offset:
             return b""
-        if self._cache.covers(offset):
+        if offset < self.end_offset and self._cache.covers(offset):
             return b"".join([b.data for b in self._cache.read(offset, max_bytes)])
         segment = self._segment_of(offset)
         position, _ = segment.position_of(offset)
