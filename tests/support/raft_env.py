@@ -8,7 +8,7 @@ lines (``Cluster.lines``) and shown to the ``Invariants`` after every step.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -125,6 +125,7 @@ class Cluster:
         self.effects: list[tuple[int, fx.Effect]] = []  # of the last step
         self.invariants = Invariants(self)
         self.barriers: dict[int, str] = {}
+        self.answering: Request | None = None  # the request that the last reply was for
         self._counter = 0
         self.voters = VoterSet.of(
             *(Voter(ReplicaKey(i), endpoint(i)) for i in range(1, voters + 1))
@@ -292,13 +293,14 @@ class Cluster:
 
     # -------------------------------------------------------------- whole scenarios
 
-    def run_for(self, ms: int, *, nodes: Iterable[int] | None = None, slice_ms: int = 10) -> None:
-        """Let time pass evenly for all (or some) nodes, delivering everything on the way."""
+    def run_for(self, ms: int, *, nodes: Sequence[int] | None = None, slice_ms: int = 10) -> None:
+        """Let time pass evenly for all (or some) nodes, delivering everything between them."""
+        among = set(self.nodes if nodes is None else nodes)
         for _ in range(0, ms, slice_ms):
-            for i in nodes or self.nodes:
+            for i in sorted(among):
                 if self.nodes[i].replica is not None:
                     self.advance(i, slice_ms)
-            self.settle()
+            self.settle(lambda m: {m.source, m.target} <= among)
 
     def elect(self, node_id: int) -> Replica:
         """Make ``node_id`` leader by its timer, the others following; gives its replica."""
@@ -398,6 +400,8 @@ class Cluster:
         )
 
     def _reply(self, node_id: int, request: Message, response: Response) -> None:
+        asked: Any = request.body
+        self.answering = asked
         if isinstance(response, FetchResponse) and response.records is not None:
             range_ = response.records
             batches = self.nodes[node_id].disk.read(range_.offset, range_.max_bytes)

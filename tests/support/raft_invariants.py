@@ -146,8 +146,13 @@ class Invariants:
             assert crc == batch.crc, f"RecordIdentity: node {node_id} wrote another {batch}"
 
     def _vote_is_durable(self, node_id: int, response: VoteResponse) -> None:
-        disk = self._cluster.nodes[node_id].disk
-        assert disk.election.epoch >= response.epoch, f"vote of {node_id} before its epoch is kept"
+        election = self._cluster.nodes[node_id].disk.election
+        request = self._cluster.answering
+        assert election.epoch >= response.epoch, f"node {node_id} speaks before {election} is kept"
+        if response.granted and isinstance(request, VoteRequest) and not request.pre_vote:
+            assert election.voted == request.candidate, (
+                f"VoteDurability: node {node_id} grants {request}, but keeps {election}"
+            )
 
     def _candidacy_is_durable(self, node_id: int, request: VoteRequest) -> None:
         election = self._cluster.nodes[node_id].disk.election
