@@ -39,7 +39,8 @@ class LoopClock:
 
     def now_ns(self) -> int:
         """Nanoseconds since construction."""
-        return int((self._loop.time() - self._zero_s) * NS_PER_S)
+        # Rounded, not cut: a timer must not find itself a nanosecond before its own time.
+        return round((self._loop.time() - self._zero_s) * NS_PER_S)
 
     def call_at_ns(self, when_ns: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
         """Call ``callback`` from the event loop at ``when_ns``, at once when that is past."""

@@ -157,8 +157,8 @@ class _Tail:
         """Write whole lines to the store, stamped now."""
         stamp = b'{"rx_ns":%d,' % self._clock.now_ns()
         count = lines.count(b"\n")
-        starts = lines.count(START)
-        if starts == count and lines.startswith(START) and lines.count(b"\n" + START) == count - 1:
+        whole = lines.count(b"}\n" + START) + lines.startswith(START) + lines.endswith(b"}\n")
+        if whole == count + 1 and lines.count(START) == count:  # nothing is torn
             stamped = lines.replace(START, stamp + START[1:])
         else:
             stamped = b"".join(_stamp(line, stamp) for line in lines.split(b"\n") if line)

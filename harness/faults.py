@@ -81,7 +81,8 @@ class FaultPlayer:
         """Inject nothing more, wait for what is under way, heal all: the last installed first.
 
         Raises:
-            HarnessError: When a fault cannot be healed; all others are healed before.
+            Exception: The first thing that went wrong, such as the HarnessError of a fault that
+            cannot be healed; everything else is healed before.
         """
         self._stopping.set()
         if self._tasks:
@@ -90,7 +91,7 @@ class FaultPlayer:
         for report in reversed(list(self._active.values())):
             try:
                 await self._heal(report)
-            except HarnessError as error:
+            except Exception as error:  # the others must be healed all the same
                 broken.append(error)
         if self.failed.done():
             broken.append(self.failed.exception() or HarnessError("a fault task failed"))
@@ -139,7 +140,7 @@ class FaultPlayer:
     async def _inject(self, fault: Fault) -> FaultReport:
         value = fault.to_json()
         self._recorder.nemesis_op("inject", value)
-        self._recorder.progress.on_fault(fault, "inject", {})
+        self._recorder.tell_fault(fault, "inject", {})
         nemesis = self._nemeses[fault.nemesis]
         try:
             async with asyncio.timeout(INJECT_TIMEOUT_S):
@@ -152,7 +153,7 @@ class FaultPlayer:
             ) from error
         outcome = injection.to_json()
         self._recorder.nemesis_op("inject", {**value, **outcome})
-        self._recorder.progress.on_fault(fault, injection.outcome, outcome)
+        self._recorder.tell_fault(fault, injection.outcome, outcome)
         report = FaultReport(fault, injection, self._recorder.clock.now_ns())
         self._reports[fault.id] = report
         if injection.outcome == "installed" or injection.undo is not None:
@@ -165,7 +166,7 @@ class FaultPlayer:
         value = fault.to_json()
         for tries_left in reversed(range(HEAL_TRIES)):
             self._recorder.nemesis_op("heal", value)
-            self._recorder.progress.on_fault(fault, "heal", {})
+            self._recorder.tell_fault(fault, "heal", {})
             try:
                 async with asyncio.timeout(HEAL_TIMEOUT_S):
                     evidence = await self._nemeses[fault.nemesis].heal(
@@ -174,7 +175,7 @@ class FaultPlayer:
             except Exception as error:
                 text = _text(error)
                 self._recorder.nemesis_op("heal", value, error=text)
-                self._recorder.progress.on_fault(fault, "heal-failed", {"error": text})
+                self._recorder.tell_fault(fault, "heal-failed", {"error": text})
                 if not tries_left:
                     self._active.pop(fault.id, None)
                     raise HarnessError(
@@ -190,7 +191,7 @@ class FaultPlayer:
         fault = report.fault
         self._active.pop(fault.id, None)
         self._recorder.nemesis_op("heal", {**fault.to_json(), "evidence": evidence})
-        self._recorder.progress.on_fault(fault, "healed", evidence)
+        self._recorder.tell_fault(fault, "healed", evidence)
         self._reports[fault.id] = FaultReport(
             fault,
             report.injection,

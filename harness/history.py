@@ -172,14 +172,16 @@ class HistoryWriter:
         self._lines.append(b"")
         view = memoryview(b"\n".join(self._lines))
         self._lines.clear()
-        while view:
+        while view:  # the kernel may take a part
             view = view[self._file.write(view) :]
 
     def close(self) -> None:
         """Flush and close the file; idempotent."""
         if not self._file.closed:
-            self.flush()
-            self._file.close()
+            try:
+                self.flush()
+            finally:
+                self._file.close()
 
 
 def op_from_json(fields: dict[str, Any], *, index: int) -> Op:

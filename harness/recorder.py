@@ -49,7 +49,7 @@ class Recorder:
 
     def __init__(self, path: Path, clock: Clock, progress: Progress) -> None:
         self.clock = clock
-        self.progress = progress
+        self.progress: Progress = progress
         self.counts: Counter[str] = Counter()  # client ops by type
         self.next_index = 0
         self._writer = HistoryWriter(path)
@@ -58,7 +58,14 @@ class Recorder:
         self._failure: OSError | None = None
 
     def client_op(self, op: Op, type_: OpType | None = None) -> Op:
-        """Record an op of a client: ``op`` with the index and time of now."""
+        """Record an op of a client: ``op`` with the index and time of now.
+
+        Raises:
+            HarnessError: When ops before it could not be written.
+            GuardError: When its value is not JSON.
+        """
+        if self._failure is not None:
+            raise HarnessError(self.failure)
         op = Op(
             self.next_index,
             self.clock.now_ns(),
@@ -76,16 +83,22 @@ class Recorder:
         return op
 
     def nemesis_op(self, f: str, value: dict[str, Any], error: str | None = None) -> Op:
-        """Record an op of the nemesis."""
+        """Record an op of the nemesis; a full disk raises nothing here: it must not stop a heal."""
         op = Op(self.next_index, self.clock.now_ns(), NEMESIS, "info", f, value, error=error)
         self._write(op)
         return op
 
+    def tell_fault(self, fault: Fault, stage: str, detail: dict[str, Any]) -> None:
+        """Tell the progress; one that raises is told nothing more, for heals must go on."""
+        try:
+            self.progress.on_fault(fault, stage, detail)
+        except Exception:
+            self.progress = Silence()
+            raise
+
     def _write(self, op: Op) -> None:
         if self._failure is not None:
-            raise HarnessError(
-                f"cannot write the history: {self._failure}; free the disk and run again"
-            ) from self._failure
+            return
         try:
             self._writer.hold(op)
         except TypeError as error:
@@ -94,24 +107,26 @@ class Recorder:
             ) from error
         self.next_index += 1
         if self._flush_timer is None:
-            self._flush_timer = self._loop.call_later(FLUSH_AFTER_MS / 1000, self._flush_due)
+            self._flush_timer = self._loop.call_later(FLUSH_AFTER_MS / 1000, self.flush)
 
-    def _flush_due(self) -> None:
-        try:
-            self.flush()
-        except OSError as error:  # a timer has no caller: the next op raises it
-            self._failure = error
+    @property
+    def failure(self) -> str | None:
+        """Why the history could not be written; None while it can."""
+        if self._failure is None:
+            return None
+        return f"cannot write the history: {self._failure}; free the disk and run again"
 
     def flush(self) -> None:
-        """Hand everything recorded to the kernel."""
+        """Hand everything recorded to the kernel; ``failure`` says when it did not take it."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
-        self._writer.flush()
+        try:
+            self._writer.flush()
+        except OSError as error:
+            self._failure = error
 
     def close(self) -> None:
         """Flush and close the history; idempotent."""
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
+        self.flush()
         self._writer.close()

@@ -57,12 +57,16 @@ class Registry:
         """Import all modules of the folder and all entry points; idempotent."""
         if self._loaded:
             return
-        self._loaded = True
-        package = importlib.import_module(self._package)
-        for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-            importlib.import_module(f"{self._package}.{module}")
-        for point in entry_points(group=f"krucible.{self.kind}"):
-            point.load()
+        self._loaded = True  # from here on: a plug-in may ask for names while it is imported
+        try:
+            package = importlib.import_module(self._package)
+            for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+                importlib.import_module(f"{self._package}.{module}")
+            for point in entry_points(group=f"krucible.{self.kind}"):
+                point.load()
+        except BaseException:
+            self._loaded = False  # half a list must not pass for the whole
+            raise
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -106,3 +110,14 @@ nemeses = Registry("nemesis", "nemesis")
 workloads = Registry("workload", "workloads")
 checkers = Registry("checker", "checkers")
 models = Registry("model", "checkers")
+
+
+def mutants_of(system: Any) -> list[dict[str, str]]:
+    """The seeded bugs that a system offers: objects with ``name``, ``description``, ``breaks``."""
+    offer = getattr(system, "mutants", None)
+    return [] if offer is None else list(offer())
+
+
+def mutant_names(system: Any) -> list[str]:
+    """Names of the seeded bugs that a system offers."""
+    return [mutant["name"] for mutant in mutants_of(system)]

@@ -210,6 +210,9 @@ class _Run:
 
     def _summary(self) -> RunResult:
         result = self._result
+        self._recorder.flush()
+        if self._recorder.failure is not None and result.crash is None:
+            result.crash = self._recorder.failure
         result.ops = self._recorder.next_index
         result.counts = dict(self._recorder.counts)
         result.ended_ns = self._recorder.clock.now_ns()

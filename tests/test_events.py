@@ -1,0 +1,147 @@
+"""The event collector: every line arrives once, in order, stamped, whatever happens to the file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from virtual_time import run_virtual
+
+from harness.clock import NS_PER_MS, LoopClock
+from harness.events import EventCollector
+from node.trace import TraceWriter
+
+
+def event(seq: int, type_: str = "append", **fields: Any) -> str:
+    return json.dumps({"ts": seq, "seq": seq, "ep": 1, "t": type_, **fields}, separators=(",", ":"))
+
+
+def collected(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class Rig:
+    def __init__(self, tmp_path: Path) -> None:
+        self.source = tmp_path / "n1.events"
+        self.target = tmp_path / "out" / "n1.jsonl"
+        self.target.parent.mkdir()
+        self.collector = EventCollector({"n1": self.source}, self.target.parent, LoopClock())
+
+    def write(self, text: str) -> None:
+        with self.source.open("a") as file:
+            file.write(text)
+
+
+def test_lines_are_stamped_on_arrival(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        rig.collector.start()
+        await asyncio.sleep(1)  # the file is not there yet
+        rig.write(event(1) + "\n" + event(2) + "\n")
+        await asyncio.sleep(1)
+        rig.write(event(3) + "\n")
+        await rig.collector.stop()
+        events = collected(rig.target)
+        assert [e["seq"] for e in events] == [1, 2, 3]
+        assert 1000 * NS_PER_MS <= events[0]["rx_ns"] <= 1030 * NS_PER_MS
+        assert events[0]["rx_ns"] == events[1]["rx_ns"]
+        assert events[2]["rx_ns"] == 2000 * NS_PER_MS  # read by the drain at the end
+        assert {**events[0], "rx_ns": 0} == {**json.loads(event(1)), "rx_ns": 0}
+        assert rig.collector.status["n1"].events == 3
+
+    run_virtual(body())
+
+
+def test_a_line_in_pieces_waits_for_its_end(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        line = event(1) + "\n"
+        for letter in line[:-1]:
+            rig.write(letter)
+            rig.collector.drain()
+        assert not rig.target.exists()
+        rig.write("\n")
+        await rig.collector.stop()
+        assert [e["seq"] for e in collected(rig.target)] == [1]
+
+    run_virtual(body())
+
+
+def test_a_torn_line_is_kept_and_the_next_one_survives(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        rig.write(event(1) + "\n" + event(2)[:20] + event(3) + "\n" + event(4)[:9])
+        await rig.collector.stop()
+        events = collected(rig.target)
+        assert [(e["t"], e.get("raw", e.get("seq"))) for e in events] == [
+            ("append", 1),
+            ("torn", event(2)[:20]),
+            ("append", 3),
+            ("torn", event(4)[:9]),
+        ]
+
+    run_virtual(body())
+
+
+def test_lines_of_other_systems_are_stamped_too(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        rig.write('{"time": 1, "ts": 2}\nnot json\n\n{}\n')
+        await rig.collector.stop()
+        events = collected(rig.target)
+        assert events[0]["time"] == 1
+        assert [e["t"] for e in events[1:]] == ["torn", "torn"]
+
+    run_virtual(body())
+
+
+def test_a_replaced_or_cut_file_is_read_anew(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        rig.write(event(1) + "\n" + event(2) + "\n")
+        rig.collector.drain()
+        rig.source.unlink()
+        rig.collector.drain()
+        rig.write(event(3) + "\n")
+        rig.collector.drain()
+        rig.source.write_text("")
+        rig.collector.drain()
+        rig.write(event(4) + "\n")
+        await rig.collector.stop()
+        assert [e["seq"] for e in collected(rig.target)] == [1, 2, 3, 4]
+
+    run_virtual(body())
+
+
+def test_status_follows_the_node(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        source = rig.source
+        writer = TraceWriter(source, node=1, directory_id="0" * 32, incarnation=5, clock_ns=int)
+        status = rig.collector.status["n1"]
+        writer.emit("start", 3, {"leo": 0})
+        writer.emit("role", 4, {"from": "candidate", "to": "leader", "leader": 1})
+        for mark in range(5):
+            writer.emit("hwm", 4, {"v": mark, "as": "leader"})
+        writer.flush()
+        rig.collector.drain()
+        assert (status.role, status.epoch, status.leader) == ("leader", 4, 1)
+        assert (status.high_watermark, status.up, status.events) == (4, True, 7)
+        writer.emit("stop", 4, {"why": "asked"})
+        writer.close()
+        await rig.collector.stop()
+        assert not status.up
+
+    run_virtual(body())
+
+
+def test_much_at_once(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        rig.write("".join(event(i, text="é" * (i % 90)) + "\n" for i in range(30_000)))
+        await rig.collector.stop()
+        assert [e["seq"] for e in collected(rig.target)] == list(range(30_000))
+
+    run_virtual(body())

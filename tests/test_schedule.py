@@ -1,0 +1,122 @@
+"""Fault schedules: complete, sequential, reproducible, and readable back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel import FakeNemesis
+
+from harness import schedule
+from harness.errors import HarnessError, UsageError
+from harness.protocols import Fault, Nemesis
+from harness.schedule import ScheduleOptions, build
+
+NEMESES: list[tuple[str, Nemesis]] = [(n, FakeNemesis()) for n in ("kill", "pause", "partition")]
+
+
+@given(seed=st.integers(0, 2**63), count=st.integers(1, 6), limit_s=st.floats(0, 120))
+def test_faults_come_one_after_another_within_the_time(
+    seed: int, count: int, limit_s: float
+) -> None:
+    options = ScheduleOptions()
+    names = [(f"f{i}", FakeNemesis()) for i in range(count)]
+    faults = build(seed, names, limit_s, options)
+    assert [fault.id for fault in faults] == list(range(len(faults)))
+    reached = options.lead_ms - options.gap_ms[0]
+    for fault in faults:
+        assert fault.at_ms - reached >= options.gap_ms[0]
+        assert options.fault_ms[0] <= fault.duration_ms <= options.fault_ms[1]
+        assert 0 <= fault.draw < 1
+        assert fault.params["target"] in ("leader", "minority")
+        reached = fault.at_ms + fault.duration_ms
+    if faults:
+        assert reached <= limit_s * 1000 - options.tail_ms
+    least_ms = 3_000 + count * 1_000 + (count - 1) * 800
+    if limit_s * 1000 > least_ms + 1:
+        assert {fault.nemesis for fault in faults} == {name for name, _ in names}
+
+
+def test_a_seed_gives_one_schedule() -> None:
+    assert build(5, NEMESES, 60) == build(5, NEMESES, 60)
+    assert build(5, NEMESES, 60) != build(6, NEMESES, 60)
+    short, long = build(5, NEMESES, 40), build(5, NEMESES, 80)
+    assert long[: len(short)] == short  # more time only adds faults
+
+
+def test_each_comes_once_before_any_comes_again() -> None:
+    for seed in range(20):
+        assert {f.nemesis for f in build(seed, NEMESES, 60)[:3]} == {"kill", "pause", "partition"}
+    firsts = Counter(build(seed, NEMESES, 60)[0].nemesis for seed in range(60))
+    assert min(firsts.values()) > 8
+
+
+def test_weights_decide_what_comes_more_often() -> None:
+    options = ScheduleOptions(weights={"kill": 8.0})
+    counts = Counter(f.nemesis for f in build(1, NEMESES, 3_000, options))
+    assert counts["kill"] > 4 * counts["pause"]
+
+
+def test_no_nemesis_or_no_time_gives_no_faults() -> None:
+    assert build(1, [], 60) == []
+    assert build(1, NEMESES, 3) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"fault_ms": (5, 1)}, {"gap_ms": (-1, 1)}, {"lead_ms": -1}, {"weights": {"kill": 0.0}}],
+)
+def test_options_that_cannot_be_drawn_from_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(HarnessError):
+        ScheduleOptions(**options)  # type: ignore[arg-type]
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    path = tmp_path / "schedule.jsonl"
+    faults = build(1, NEMESES, 60)
+    schedule.save(path, faults)
+    assert schedule.load(path) == faults
+    assert [p.name for p in tmp_path.iterdir()] == ["schedule.jsonl"]
+    schedule.save(path, [])
+    assert schedule.load(path) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("nonsense", ":2: not a fault: JSON"),
+        ("[]", "want an object, found list"),
+        ('{"id":1}', "at_ms is None"),
+        ('{"id":-1,"nemesis":"kill","at_ms":0,"duration_ms":1}', "id is -1"),
+        ('{"id":1,"nemesis":"kill","at_ms":true,"duration_ms":1}', "at_ms is True"),
+        ('{"id":1,"nemesis":"","at_ms":0,"duration_ms":1}', "nemesis is ''"),
+        ('{"id":1,"nemesis":"kill","at_ms":0,"duration_ms":1,"draw":1}', r"draw is 1, want"),
+        ('{"id":1,"nemesis":"kill","at_ms":0,"duration_ms":1,"params":[]}', "params is "),
+        ('{"id":1,"nemesis":"kill","at_ms":0,"duration_ms":1,"at":3}', r"unknown fields \['at'\]"),
+        ('{"id":0,"nemesis":"kill","at_ms":0,"duration_ms":1}', r"ids \[0\] occur more than once"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text('{"id":0,"nemesis":"kill","at_ms":0,"duration_ms":1}\n' + line + "\n")
+    with pytest.raises(UsageError, match=message) as error:
+        schedule.load(path)
+    assert "s.jsonl" in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.jsonl: cannot read the schedule"):
+        schedule.load(tmp_path / "none.jsonl")
+
+
+def test_summary_counts_overlap_once() -> None:
+    faults = [Fault(0, "kill", 0, 100), Fault(1, "pause", 50, 100), Fault(2, "kill", 300, 10)]
+    assert schedule.summary(faults) == {
+        "faults": 3,
+        "by_nemesis": {"kill": 2, "pause": 1},
+        "fault_ms": 160,
+        "end_ms": 310,
+    }

@@ -1,0 +1,24 @@
+"""Run options: there and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.spec import RunSpec
+
+
+def test_a_spec_survives_json() -> None:
+    spec = RunSpec(seed=7, nemeses=("kill", "pause"), mutant="m", settings={"a": "b"})
+    text = json.loads(json.dumps(spec.to_json()))
+    assert text["version"] == 1
+    assert RunSpec.from_json(text) == spec
+
+
+def test_what_is_missing_or_unknown_is_refused() -> None:
+    whole = RunSpec(seed=7).to_json()
+    with pytest.raises(TypeError, match="colour"):
+        RunSpec.from_json({**whole, "colour": "red"})
+    with pytest.raises(KeyError, match="nemeses"):
+        RunSpec.from_json({"seed": 1})
