@@ -1,0 +1,120 @@
+"""``log-scan``: what nodes printed, searched for the signs of a crash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.protocols import RunData
+from harness.registry import checkers
+from harness.verdict import Anomaly, CheckResult, Valid
+
+NAME = "log-scan"
+INVARIANT = "crash"
+CONTEXT_LINES = 8
+LINE_CHARS_MAX = 300
+
+TRACEBACK = re.compile(r"^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
+# An exception's own line, at the left edge: "ValueError: text", "node.errors.NodeFatalError".
+_RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?::|$)")
+ORDERLY = frozenset({"KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError"})
+_CHAINED = ("The above exception was", "During handling of the above")
+SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("fatal error", re.compile(r"(?<!non-)(?<!not )\bfatal\b(?![=:]?\s*(?:false|none|0)\b)", re.I)),
+    ("illegal state", re.compile(r"\billegal[ _-]?state", re.I)),
+    ("failed assertion", re.compile(r"\bAssertionError\b|\bassertion [`'\"(\w].*failed", re.I)),
+    (
+        "out of memory",
+        re.compile(r"\bout of memory\b|\boom[-_ ]kill|OutOfMemory|\bMemoryError\b", re.I),
+    ),
+    (
+        "segmentation fault",
+        re.compile(r"\bsegmentation fault\b|\bsegfault\b|\bcore dumped\b", re.I),
+    ),
+    ("killed by the kernel", re.compile(r"\bKilled process \d+")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sign of a crash: its kind and line number, from 1."""
+
+    kind: str
+    number: int
+    line: str
+
+
+@checkers.register(NAME)
+def log_scan(run: RunData) -> CheckResult:
+    """Tracebacks, fatal errors, illegal states, failed assertions, out of memory in node output.
+
+    A process that is told to stop, or killed, prints none of these. O(lines).
+    """
+    if not run.output:
+        return CheckResult(NAME, Valid.UNKNOWN, reason="no node's output was kept")
+    anomalies = [
+        _anomaly(node, lines, found)
+        for node, lines in sorted(run.output.items())
+        for found in _by_kind(list(scan(lines)))
+    ]
+    return CheckResult(
+        NAME,
+        Valid.INVALID if anomalies else Valid.VALID,
+        tuple(anomalies),
+        checked={"lines": sum(map(len, run.output.values())), "nodes": len(run.output)},
+    )
+
+
+def scan(lines: Sequence[str]) -> Iterator[Finding]:
+    """Every sign of a crash in some output; a traceback is one sign, however long it is."""
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if TRACEBACK.match(line):
+            raised, end = _traceback(lines, number)
+            if raised.partition(":")[0].strip() not in ORDERLY:
+                yield Finding("traceback", number + 1, raised or line)
+            number = end
+            continue
+        kind = next((kind for kind, sign in SIGNS if sign.search(line)), None)
+        if kind is not None:
+            yield Finding(kind, number + 1, line)
+        number += 1
+
+
+def _traceback(lines: Sequence[str], start: int) -> tuple[str, int]:
+    """(what was raised in the end, the line after the traceback)."""
+    number, raised = start + 1, ""
+    while number < len(lines):
+        line = lines[number]
+        if line.startswith((" ", "\t")) or not line.strip() or line.startswith(_CHAINED):
+            number += 1
+        elif TRACEBACK.match(line):
+            number, raised = number + 1, ""
+        elif not raised and _RAISED.match(line):
+            number, raised = number + 1, line
+        else:
+            break
+    return raised, number
+
+
+def _by_kind(findings: list[Finding]) -> Iterator[list[Finding]]:
+    for kind in dict.fromkeys(finding.kind for finding in findings):
+        yield [finding for finding in findings if finding.kind == kind]
+
+
+def _anomaly(node: str, lines: Sequence[str], found: list[Finding]) -> Anomaly:
+    first = found[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    text = first.line.strip()[:LINE_CHARS_MAX]
+    low = max(0, first.number - 1 - CONTEXT_LINES // 2)
+    return Anomaly(
+        INVARIANT,
+        f"{node} printed the sign of a crash, {first.kind}, in line {first.number}: {text}{more}",
+        details={
+            "node": node,
+            "lines": [finding.number for finding in found[:CONTEXT_LINES]],
+            "context": [line[:LINE_CHARS_MAX] for line in lines[low : low + 2 * CONTEXT_LINES]],
+        },
+    )

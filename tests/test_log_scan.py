@@ -1,0 +1,117 @@
+"""log-scan: crashes in node output are found, orderly ends are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.log_scan import log_scan, scan
+from harness.history import History
+from harness.protocols import RunData
+from harness.spec import RunSpec
+from harness.verdict import Anomaly, CheckResult, Valid
+
+TRACEBACK = """\
+2026-01-01 10:00:00 INFO started
+Traceback (most recent call last):
+  File "node/driver/node.py", line 12, in _pump
+    self._do(work)
+KeyError: 'n2'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "node/driver/node.py", line 14, in _pump
+    raise NodeFatalError("no") from error
+node.driver.node.NodeFatalError: no
+2026-01-01 10:00:01 INFO closed
+"""
+
+
+def scanned(text: str) -> CheckResult:
+    output = {"n1": ("ready",), "n2": tuple(text.splitlines())}
+    return log_scan(RunData(RunSpec(seed=1), History([]), output=output))
+
+
+def only(result: CheckResult) -> Anomaly:
+    assert result.valid is Valid.INVALID
+    (anomaly,) = result.anomalies
+    return anomaly
+
+
+def test_a_traceback_is_one_finding_with_what_was_raised() -> None:
+    found = only(scanned(TRACEBACK))
+    assert found.invariant == "crash"
+    assert found.message == (
+        "n2 printed the sign of a crash, traceback, in line 2: node.driver.node.NodeFatalError: no"
+    )
+    assert found.details["node"] == "n2"
+    assert found.details["lines"] == [2]
+    assert "KeyError: 'n2'" in found.details["context"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("CRITICAL krucible.node fatal: IllegalStateError: leader", "fatal error"),
+        ("[2026] FATAL exiting", "fatal error"),
+        ("java.lang.IllegalStateException: cannot", "illegal state"),
+        ("illegal state: two leaders", "illegal state"),
+        ("AssertionError: offset", "failed assertion"),
+        ("node: x.c:12: Assertion `a == b' failed.", "failed assertion"),
+        ("java.lang.OutOfMemoryError: Java heap space", "out of memory"),
+        ("kernel: Out of memory: kill process", "out of memory"),
+        ("MemoryError", "out of memory"),
+        ("Segmentation fault (core dumped)", "segmentation fault"),
+        ("kernel: Killed process 123 (python)", "killed by the kernel"),
+    ],
+)
+def test_signs_of_a_crash(line: str, kind: str) -> None:
+    assert [(f.kind, f.number) for f in scan(["fine", line])] == [(kind, 2)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Terminated",
+        "Killed",
+        "INFO received SIGTERM, shutting down",
+        "WARNING a non-fatal error: connection reset",
+        "WARNING not fatal, trying again",
+        "INFO settings: fatal=false",
+        "ERROR connection refused: ConnectionRefusedError",
+        "INFO stop: killed by nemesis",
+        "INFO assertion level: none",
+        "INFO memory 12 MB",
+    ],
+)
+def test_orderly_ends_and_common_errors_are_no_crash(line: str) -> None:
+    assert scanned(line).valid is Valid.VALID
+
+
+def test_an_interrupted_process_prints_a_traceback_that_is_no_crash() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "x", line 1, in <module>\nKeyboardInterrupt\n'
+    )
+    assert scanned(text).valid is Valid.VALID
+    assert scanned(text + "fatal: after it").valid is Valid.INVALID
+
+
+def test_repeats_of_one_kind_are_one_anomaly_that_counts_them() -> None:
+    found = only(scanned("FATAL a\nFATAL b\nfine\nFATAL c"))
+    assert found.message.endswith("line 1: FATAL a (and 2 more)")
+    assert found.details["lines"] == [1, 2, 4]
+
+
+def test_a_traceback_that_was_cut_off_is_still_one() -> None:
+    found = only(scanned('Traceback (most recent call last):\n  File "x", line 1'))
+    assert "traceback, in line 1: Traceback (most recent call last):" in found.message
+
+
+def test_quiet_nodes_are_valid_and_lines_are_counted() -> None:
+    result = scanned("a\nb")
+    assert (result.valid, result.checked) == (Valid.VALID, {"lines": 3, "nodes": 2})
+
+
+def test_no_output_is_unknown() -> None:
+    result = log_scan(RunData(RunSpec(seed=1), History([])))
+    assert (result.valid, result.reason) == (Valid.UNKNOWN, "no node's output was kept")
