@@ -31,7 +31,7 @@ def build_model(run: RunData, result: Mapping[str, Any]) -> ReportModel:
     fault_views = faults.fault_views(run.faults, run.history.nemesis())
     anomalies, total = findings.anomalies(result, spans, cluster.names_by_id(run.events))
     op_stats = ops.stats(spans)
-    notes += _unplaced(tracks)
+    notes = [*findings.warnings(result), *notes, *_unplaced(tracks)]
     return ReportModel(
         title=clean(f"{run.spec.system} {run.spec.workload}, seed {run.spec.seed}", limit=200),
         headline=findings.headline(result, anomalies, total, ops=len(spans), faults=fault_views),

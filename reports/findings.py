@@ -103,6 +103,11 @@ def _texts(value: Any) -> list[str]:
     return [clean(i, limit=600) if isinstance(i, str) else compact(i, limit=600) for i in items]
 
 
+def warnings(result: Mapping[str, Any]) -> list[str]:
+    """What could not be read of the run, as the results have it."""
+    return _texts(result.get("warnings"))
+
+
 def unknown_reasons(result: Mapping[str, Any]) -> list[str]:
     """Why checkers came to no verdict: ``checker: reason``."""
     return [
@@ -168,24 +173,36 @@ def pairs(value: Any) -> tuple[tuple[str, str], ...]:
 def anomalies(
     result: Mapping[str, Any], spans: Sequence[Span], names: Mapping[int, str]
 ) -> tuple[tuple[AnomalyView, ...], int]:
-    """The anomalies to show, in order of the results, and how many there are in all."""
-    found = [
-        (clean(item.get("checker", ""), limit=100), anomaly)
-        for item in _objects(result.get("results"))
-        for anomaly in _objects(item.get("anomalies"))
-    ]
-    judged = [anomaly for _, anomaly in found]
-    found += [("", a) for a in _objects(result.get("anomalies")) if a not in judged]
+    """The anomalies to show, as the judge ordered them, and how many there are in all."""
+    found = _distinct(result)
     by_index: dict[int, Span] = {}
     for span in spans if found else ():
         by_index[span.invocation.index] = span
         if span.completion is not None:
             by_index[span.completion.index] = span
     shown = [
-        _anomaly(number, checker, anomaly, by_index, names)
-        for number, (checker, anomaly) in enumerate(found[:ANOMALIES_SHOWN_MAX], start=1)
+        _anomaly(number, ", ".join(checkers), anomaly, by_index, names)
+        for number, (anomaly, checkers) in enumerate(found[:ANOMALIES_SHOWN_MAX], start=1)
     ]
-    return tuple(shown), len(found)
+    return tuple(shown), max(len(found), integer(result.get("anomalies_total")) or 0)
+
+
+def _distinct(result: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], list[str]]]:
+    """Each anomaly once, with all checkers that found it: the judge's list, then what it left."""
+    found: dict[tuple[str, str], tuple[Mapping[str, Any], list[str]]] = {}
+    for anomaly in _objects(result.get("anomalies")):
+        found.setdefault(_identity(anomaly), (anomaly, []))
+    for item in _objects(result.get("results")):
+        checker = clean(item.get("checker", "?"), limit=100)
+        for anomaly in _objects(item.get("anomalies")):
+            _, by = found.setdefault(_identity(anomaly), (anomaly, []))
+            if checker not in by:
+                by.append(checker)
+    return list(found.values())
+
+
+def _identity(anomaly: Mapping[str, Any]) -> tuple[str, str]:
+    return str(anomaly.get("invariant")), str(anomaly.get("message"))
 
 
 def _anomaly(

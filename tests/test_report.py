@@ -28,6 +28,7 @@ from report_runs import (
 )
 
 from harness.history import NEMESIS, History, Op
+from harness.judge import judge
 from harness.protocols import Fault, RunData
 from harness.spec import RunSpec
 from reports import cluster, faults, ops, text
@@ -192,11 +193,38 @@ def test_an_anomaly_in_both_lists_is_shown_once() -> None:
     assert [a.invariant for a in build_model(run, broken_result(run)).anomalies] == ["S3", "S34"]
 
 
+def test_an_anomaly_of_two_checkers_is_shown_once_with_both() -> None:
+    anomaly = {"invariant": "S1", "message": "two leaders in epoch 3", "time_ns": 5}
+    both = [{"checker": name, "valid": "invalid", "anomalies": [anomaly]} for name in ("b", "a")]
+    results = result(system="invalid", results=both, anomalies=[anomaly], anomalies_total=7)
+    model = build_model(empty_run(), results)
+    assert [(a.checker, a.title) for a in model.anomalies] == [("b, a", "election safety")]
+    assert model.anomalies_left_out == 6
+    assert model.headline.sentence.endswith("and 6 more anomalies")
+
+
+def test_warnings_of_the_store_are_told() -> None:
+    assert build_model(empty_run(), result(warnings=["n1.jsonl:3: torn"])).notes == (
+        "n1.jsonl:3: torn",
+    )
+
+
+def test_the_judges_own_json_is_understood() -> None:
+    results = judge(make_run(ops=100, faults=0), []).to_json()
+    assert headline(make_run(ops=100, faults=0), results) == (
+        "UNKNOWN: no checker looked at the system"
+    )
+    broken = judge(empty_run(), [], harness_reason="RuntimeError: boom").to_json()
+    assert headline(empty_run(), broken) == "HARNESS ERROR: RuntimeError: boom"
+
+
 def test_long_lists_are_cut_and_say_so() -> None:
     run = make_run(ops=1000, faults=1)
     indices = [op.index for op in run.history]
     anomaly = {"invariant": "S1", "message": "m", "ops": indices, "events": [{"t": "x"}] * 90}
-    many = result(system="invalid", results=[], anomalies=[{**anomaly, "n": n} for n in range(250)])
+    many = result(
+        system="invalid", results=[], anomalies=[{**anomaly, "message": str(n)} for n in range(250)]
+    )
     model = build_model(run, many)
     assert (len(model.anomalies), model.anomalies_left_out) == (200, 50)
     assert "and 249 more anomalies" in model.headline.sentence

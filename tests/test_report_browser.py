@@ -303,11 +303,15 @@ def test_fits_and_paints(
 
 
 def test_prints_on_white_with_everything_open(visit: Callable[..., Opened]) -> None:
-    page = visit("broken", color_scheme="dark").page
+    opened = visit("broken", color_scheme="dark")
+    page = opened.page
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("details:not([open])").count() == 0
+    page.set_viewport_size({"width": 700, "height": 1000})  # paper is narrower than the screen
+    page.wait_for_function("innerWidth === 700")
+    assert opened.painted() > 20  # and must not wipe the picture
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details:not([open])").count() > 0
 

@@ -21,7 +21,7 @@ function start() {
   legend();
   tools();
   for (const link of document.querySelectorAll("a.jump")) link.addEventListener("click", (event) => jump(link, event));
-  new ResizeObserver(again).observe(plot);
+  new ResizeObserver(() => { if (!document.documentElement.hasAttribute("data-print")) again(); }).observe(plot);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   showAll();
 }
