@@ -191,21 +191,24 @@ def heal_all(folder: Path | None = None, *, only_run: str | None = None) -> list
 
     Never touches a run whose harness lives, nor a process without our marker. Idempotent; two
     at the same time do no harm.
+
+    Args:
+        folder: Heal only runs whose journals are there; None: the default folder's, and every
+            marked process on this host wherever its journal was.
+        only_run: Heal only this run.
     """
-    folder = state_folder() if folder is None else folder
     found: list[Leftover] = []
-    for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
+    for path in _journals(folder):
         if only_run is None or path.stem == only_run:
             found += _heal_journal(path)
-    return found + _heal_marked(only_run)
+    return found + [_heal_marked(run, process) for run, process in _orphans(folder, only_run)]
 
 
 def leftovers(folder: Path | None = None) -> list[Leftover]:
     """What ``heal_all`` would undo; changes nothing."""
-    folder = state_folder() if folder is None else folder
     found = [
         Leftover(header["run"], entry.kind, entry.what, "left", done=False)
-        for path in (sorted(folder.glob("*.jsonl")) if folder.is_dir() else ())
+        for path in _journals(folder)
         for header, entries in [read_journal(path)]
         if header is not None and _is_here(header) and not _harness_alive(header)
         for entry in entries
@@ -213,7 +216,7 @@ def leftovers(folder: Path | None = None) -> list[Leftover]:
     ]
     marked = [
         Leftover(run, "marked process", {"pid": p.pid, "start": p.start}, "left", done=False)
-        for run, p in _orphans(None)
+        for run, p in _orphans(folder, None)
     ]
     return found + marked
 
@@ -240,6 +243,11 @@ def read_journal(path: Path) -> tuple[dict[str, Any] | None, list[Entry]]:
 
 
 # --------------------------------------------------------------------------- healing
+
+
+def _journals(folder: Path | None) -> list[Path]:
+    folder = state_folder() if folder is None else folder
+    return sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
 
 
 def _heal_journal(path: Path) -> list[Leftover]:
@@ -303,25 +311,24 @@ def _ours(run: str, what: Mapping[str, Any]) -> ProcessId | None:
     return process
 
 
-def _heal_marked(only_run: str | None) -> list[Leftover]:
-    healed = []
-    for run, process in list(_orphans(only_run)):
-        what = {"pid": process.pid, "start": process.start}
-        try:
-            action, done = _kill_process(process), True
-        except EnvError as error:
-            action, done = str(error), False
-        healed.append(Leftover(run, "marked process", what, action, done=done))
-    return healed
+def _heal_marked(run: str, process: ProcessId) -> Leftover:
+    what = {"pid": process.pid, "start": process.start}
+    try:
+        return Leftover(run, "marked process", what, _kill_process(process), done=True)
+    except EnvError as error:
+        return Leftover(run, "marked process", what, str(error), done=False)
 
 
-def _orphans(only_run: str | None) -> Iterator[tuple[str, ProcessId]]:
+def _orphans(folder: Path | None, only_run: str | None) -> Iterator[tuple[str, ProcessId]]:
     """Processes that carry our marker and whose harness is dead."""
-    for pid in processes():
+    for pid in list(processes()):
         process = identify(pid)
         variables = environment_of(pid)
         run = variables.get(RUN_VARIABLE)
         if process is None or run is None or only_run not in (None, run):
+            continue
+        home = Path(variables.get(STATE_VARIABLE, ""))
+        if folder is not None and home.resolve() != folder.resolve():
             continue
         harness = harness_of(variables)
         orphaned = harness is not None and not is_alive(harness)
