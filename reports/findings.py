@@ -41,7 +41,7 @@ def headline(
     coverage, why_coverage = axis(result, "coverage")
     harness, why_harness = axis(result, "harness")
     if system == "invalid":
-        return Headline("invalid", "INVALID", _broken_promise(anomalies, total))
+        return _broken_promise(anomalies, total)
     if harness not in ("valid", "ok", "unknown"):
         reasons = why_harness or ["the harness did not finish its work"]
         return Headline("broken", "HARNESS ERROR", _short(reasons), tuple(reasons))
@@ -59,15 +59,16 @@ def headline(
     return Headline("valid", "VALID", ", ".join(parts))
 
 
-def _broken_promise(anomalies: Sequence[AnomalyView], total: int) -> str:
+def _broken_promise(anomalies: Sequence[AnomalyView], total: int) -> Headline:
     if not anomalies:
-        return "a promise was broken, but the results do not say which"
+        sentence = "a promise was broken, but the results do not say which"
+        return Headline("invalid", "INVALID", sentence)
     first = min(anomalies, key=lambda a: (a.time_ns is None, a.time_ns or 0, a.number))
     name = f"{first.invariant} {first.title}".strip()
     by = f" by {listing(list(first.nodes))}" if 0 < len(first.nodes) <= CULPRITS_MAX else ""
     at = "" if first.time_ns is None else f" at {first.time_ns / 1e9:.1f} s"
     more = f", and {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
-    return f"{name} broken{by}{at}{more}"
+    return Headline("invalid", "INVALID", f"{name} broken{by}{at}{more}", detail=first.message)
 
 
 def _short(reasons: Sequence[str]) -> str:

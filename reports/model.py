@@ -12,12 +12,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The verdict in one sentence; ``kind`` is valid, invalid, unknown or broken."""
+    """The verdict in one sentence; ``kind`` is valid, invalid, unknown or broken.
+
+    ``detail`` is what the first anomaly says of itself.
+    """
 
     kind: str
     label: str
     sentence: str
     reasons: tuple[str, ...] = ()
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
