@@ -1,0 +1,103 @@
+"""The in-memory quorum with its trace fed to a ``Monitor``, event by event, as it happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import raft_walk
+from raft_env import Cluster
+
+from checkers.invariants.monitor import Monitor
+from harness.verdict import Anomaly
+from node.core import effects as fx
+from node.core.replica import Replica
+from node.core.types import ElectionState
+
+
+class Unjudged:
+    """Stands in for the environment's own invariants: the monitor is to find what they would."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+class TracedCluster(Cluster):
+    """A cluster whose replicas leave the trace that the driver would write."""
+
+    def __init__(self, voters: int = 3, observers: int = 0, **options: Any) -> None:
+        self.monitor = Monitor()
+        self.anomalies: list[Anomaly] = []
+        self.events: dict[str, list[dict[str, Any]]] = {}
+        self._now_ns = 0
+        self._seqs: dict[tuple[int, int], int] = {}
+        super().__init__(voters, observers, start=False, **options)
+        unjudged: Any = Unjudged()
+        self.invariants = unjudged
+        for node_id in self.nodes:
+            self.start(node_id)
+
+    def start(self, node_id: int) -> None:
+        node = self.nodes[node_id]
+        disk = node.disk
+        node.incarnation += 1  # as the process about to start will be called
+        self._emit(
+            node_id,
+            "start",
+            disk.election.epoch,
+            leo=disk.end,
+            last_ep=disk.batches[-1].epoch if disk.batches else 0,
+            log_start=0,
+            flushed=disk.flushed,
+            qs={"ep": disk.election.epoch, **_election(disk.election)},
+            voters=list(self.voters.ids),
+            roles=[],
+        )
+        node.incarnation -= 1
+        super().start(node_id)
+
+    def _apply(self, node_id: int, effect: fx.Effect) -> None:
+        super()._apply(node_id, effect)
+        if isinstance(effect, fx.Trace):
+            self._emit(node_id, effect.type, effect.epoch, **dict(effect.fields))
+        elif isinstance(effect, fx.AppendAsLeader):
+            batch = self.nodes[node_id].disk.batches[-1]
+            self._emit(
+                node_id,
+                "append",
+                effect.epoch,
+                base=batch.base_offset,
+                last=batch.last_offset,
+                bep=batch.epoch,
+                h=batch.crc,
+                ctl=batch.is_control,
+                src="leader",
+            )
+
+    def _emit(self, node_id: int, type_: str, epoch: int, **fields: Any) -> None:
+        incarnation = self.nodes[node_id].incarnation
+        seq = self._seqs[node_id, incarnation] = self._seqs.get((node_id, incarnation), 0) + 1
+        self._now_ns += 1
+        common = {"ts": self._now_ns, "seq": seq, "node": node_id, "dir": f"{node_id:032x}"}
+        event = {**common, "inc": incarnation, "ep": epoch, "t": type_, **fields}
+        self.events.setdefault(f"n{node_id}", []).append(event)
+        self.anomalies += self.monitor.feed(event)
+
+
+def _election(state: ElectionState) -> dict[str, Any]:
+    return {
+        "leader": state.leader_id,
+        "voted": None if state.voted is None else state.voted.id,
+        "voted_dir": None,
+    }
+
+
+def walk(seed: int, steps: int, *, replica: type[Replica] = Replica) -> TracedCluster:
+    """Take a random walk and give its cluster; a buggy replica may end it early by a crash."""
+    journey = raft_walk.Walk(seed, replica=replica)
+    cluster = journey.cluster
+    assert isinstance(cluster, TracedCluster), "raft_walk.Cluster is to be replaced by a fixture"
+    try:
+        journey.run(steps)
+    except AssertionError:
+        assert replica is not Replica, "a healthy replica broke the environment"
+    return cluster

@@ -1,0 +1,125 @@
+"""The monitor on the real core: silent on healthy random walks, and it names planted bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import raft_walk
+from raft_trace import TracedCluster, walk
+
+from checkers.invariants.monitor import INVARIANTS, Monitor
+from node.core.messages import FetchRequest
+from node.core.replica import Replica
+from node.core.roles import Leader
+from node.core.types import ElectionState, OffsetAndEpoch, ReplicaKey
+
+SEEDS_MAX = 60
+STEPS = 1_500
+
+
+@pytest.fixture(autouse=True)
+def _traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raft_walk, "Cluster", TracedCluster)
+
+
+@pytest.mark.parametrize("seeds", [range(8), range(100, 108)])
+def test_healthy_walks_raise_no_alarm(seeds: Sequence[int]) -> None:
+    examined = dict.fromkeys(INVARIANTS, 0)
+    for seed in seeds:
+        cluster = walk(seed, STEPS)
+        assert cluster.anomalies == [], (seed, cluster.anomalies[0].message)
+        assert cluster.monitor.gaps == []
+        for name, count in cluster.monitor.checked.items():
+            examined[name] += count
+    del examined["S17"]  # the core alone acknowledges nothing
+    assert all(examined.values()), examined
+
+
+def test_a_finished_trace_is_judged_as_it_was_while_it_happened() -> None:
+    cluster = walk(3, STEPS)
+    later = Monitor()
+    assert later.feed_all(cluster.events) == []
+    assert later.checked == cluster.monitor.checked
+    assert list(later.world.commits) == list(cluster.monitor.world.commits)
+
+
+class CountsUnflushed(Replica):
+    def _local_quorum_end(self) -> int:
+        return self._log_end
+
+    def _wake_for_data(self, role: Leader) -> None:
+        role.progress.local().end_offset = self._log_end
+        super()._wake_for_data(role)
+
+
+class FetchesBeforeFlush(Replica):
+    def _is_durable(self) -> bool:
+        return True
+
+
+class CountsHalf(Replica):
+    def _quorum_end_offset(self, role: Leader) -> int:
+        ends = role.progress.end_offsets_descending()
+        return ends[max(0, len(ends) // 2 - 1)]
+
+
+class CommitsOldEpochs(Replica):
+    def _may_commit(self, role: Leader, end: int) -> bool:
+        del role
+        return end > 0
+
+
+class ForgetsVote(Replica):
+    def _persist_vote(self, candidate: ReplicaKey) -> None:
+        """Only in memory."""
+
+
+class VotesTwice(Replica):
+    def _grants_vote(self, candidate: ReplicaKey, *, up_to_date: bool) -> bool:
+        voted = self._role.voted
+        if voted is not None and not isinstance(self._role, Leader):
+            return super()._grants_vote(voted, up_to_date=up_to_date)
+        return super()._grants_vote(candidate, up_to_date=up_to_date)
+
+
+class WinsWithHalf(Replica):
+    def _has_majority(self, granted: set[int]) -> bool:
+        return len(granted) >= max(1, len(self.config.voters) // 2)
+
+
+class ResumesLeadership(Replica):
+    def _start_resigned(self) -> None:
+        self._election = ElectionState(self._election.epoch, None, self.config.key)
+        self._initial_role()
+        self._become_leader((self.config.key.id,))
+
+
+class FindsNoDivergence(Replica):
+    def _find_divergence(self, request: FetchRequest) -> OffsetAndEpoch | None:
+        return None if request.offset <= self._log_end else super()._find_divergence(request)
+
+
+BUGS: list[tuple[type[Replica], set[str]]] = [
+    (CountsUnflushed, {"S13"}),
+    (FetchesBeforeFlush, {"S16"}),
+    (CountsHalf, {"S13"}),
+    (CommitsOldEpochs, {"S14"}),
+    (ForgetsVote, {"S3"}),
+    (VotesTwice, {"S2", "S3"}),
+    (WinsWithHalf, {"S1"}),
+    (ResumesLeadership, {"S7"}),
+    (FindsNoDivergence, {"S8", "S9", "S4"}),
+]
+
+
+@pytest.mark.parametrize(("bug", "names"), BUGS, ids=[bug.__name__ for bug, _ in BUGS])
+def test_a_walk_with_a_bug_breaks_the_promise_that_the_bug_breaks(
+    bug: type[Replica], names: set[str]
+) -> None:
+    found: set[str] = set()
+    for seed in range(SEEDS_MAX):
+        found |= {anomaly.invariant for anomaly in walk(seed, STEPS, replica=bug).anomalies}
+        if found & names:
+            return
+    pytest.fail(f"in {SEEDS_MAX} walks only {sorted(found)} were broken")
