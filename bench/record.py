@@ -76,7 +76,7 @@ async def record(folder: Path, seconds: float, concurrency: int) -> dict[str, An
         concurrency=concurrency,
         settings={"atom.latency-ms": "0"},
     )
-    system = AtomSystem(spec, None, folder)
+    system = AtomSystem(spec, None, None)
     plan = RunPlan(spec, workload(), Cluster(system, cast("Environment", None)))
     history = folder / "history.jsonl"
     began, cpu = time.perf_counter(), time.process_time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from harness import seeds
 from harness.errors import HarnessError
@@ -72,27 +73,25 @@ class Split(Generator):
 
     def op(self, ctx: Context) -> Step:
         """An op of the part whose thread is free for the longest time."""
-        owners = self._owners(ctx)
-        parts, wait, ended = list(self.parts), PENDING, set[int]()
-        for at in _in_turn(owners, ctx, len(parts)):
-            own = _own(owners, ctx, at)
-            draft, parts[at] = parts[at].op(own)
+        layout = _layout(ctx.threads, self.shares)
+        parts, wait, ended = list(self.parts), PENDING, 0
+        for at in layout.in_turn(ctx):
+            draft, parts[at] = parts[at].op(layout.view(ctx, at))
             if isinstance(draft, Draft):
                 return draft, Split(self.shares, tuple(parts))
             if draft is None:
-                ended.add(at)
+                ended += 1
             else:
                 wait = sooner(wait, draft)
-        return None if len(ended) == len(parts) else wait, Split(self.shares, tuple(parts))
+        return (None if ended == len(parts) else wait), Split(self.shares, tuple(parts))
 
     def update(self, ctx: Context, event: Op) -> Generator:
         """Pass the event on to the part it belongs to."""
-        owners = self._owners(ctx)
-        at = owners.get(ctx.thread_of(event))
+        layout = _layout(ctx.threads, self.shares)
+        at = layout.owner.get(ctx.thread_of(event))
         if at is None:
             return self
-        own = _own(owners, ctx, at)
-        part = self.parts[at].update(own, event)
+        part = self.parts[at].update(layout.view(ctx, at), event)
         if part is self.parts[at]:
             return self
         return Split(self.shares, (*self.parts[:at], part, *self.parts[at + 1 :]))
@@ -101,13 +100,6 @@ class Split(Generator):
         """Seed each part by its position."""
         parts = tuple(p.seeded(seeds.split(seed, i)) for i, p in enumerate(self.parts))
         return Split(self.shares, parts)
-
-    def _owners(self, ctx: Context) -> dict[int, int]:
-        ranges = [at for at, count in enumerate(self.shares) for _ in range(count)]
-        last = len(self.shares)
-        return {
-            thread: ranges[i] if i < len(ranges) else last for i, thread in enumerate(ctx.threads)
-        }
 
 
 def each_thread(source: Source) -> Generator:
@@ -126,7 +118,7 @@ class EachThread(Generator):
     def op(self, ctx: Context) -> Step:
         """An op of the thread that is free for the longest time and has one."""
         copies, wait, ended = dict(self.copies), PENDING, 0
-        order = (*ctx.free, *(t for t in ctx.threads if t not in ctx.free))
+        order = dict.fromkeys((*ctx.free, *ctx.threads))
         for thread in order:
             copy = copies.get(thread) or self._copy(thread)
             draft, copies[thread] = copy.op(ctx.only((thread,)))
@@ -190,12 +182,12 @@ class Independent(Generator):
 
     def op(self, ctx: Context) -> Step:
         """An op of the group whose thread is free for the longest time."""
-        owners = self._owners(ctx)
-        count = max(owners.values(), default=0) + 1
+        layout = self._groups_of(ctx)
+        count = len(layout.members)
         state = self if self.groups else replace(self, groups=(None,) * count)
         wait, ended = PENDING, 0
-        for at in _in_turn(owners, ctx, count):
-            draft, state = _group_op(state, at, _own(owners, ctx, at))
+        for at in layout.in_turn(ctx):
+            draft, state = _group_op(state, at, layout.view(ctx, at))
             if isinstance(draft, Draft):
                 return draft, state
             if draft is None:
@@ -206,14 +198,14 @@ class Independent(Generator):
 
     def update(self, ctx: Context, event: Op) -> Generator:
         """Pass the event on to the group that works on its key."""
-        owners = self._owners(ctx)
-        at = owners.get(ctx.thread_of(event))
+        layout = self._groups_of(ctx)
+        at = layout.owner.get(ctx.thread_of(event))
         if at is None or at >= len(self.groups):
             return self
         group = self.groups[at]
         if group is None or self.name(group[0]) != event.key:
             return self
-        inner = group[1].update(_own(owners, ctx, at), event)
+        inner = group[1].update(layout.view(ctx, at), event)
         return self if inner is group[1] else self.with_group(at, (group[0], inner))
 
     def seeded(self, seed: int) -> Generator:
@@ -224,46 +216,71 @@ class Independent(Generator):
         """The generator of a key."""
         return coerce(self.make(self.name(number))).seeded(seeds.split(self.seed, "key", number))
 
-    def with_group(self, at: int, group: tuple[int, Generator] | None) -> Independent:
+    def with_group(
+        self, at: int, group: tuple[int, Generator] | None, next_key: int | None = None
+    ) -> Independent:
         """The same with another key or generator in one group."""
-        return replace(self, groups=(*self.groups[:at], group, *self.groups[at + 1 :]))
+        return Independent(
+            self.make,
+            self.threads_per_key,
+            self.keys,
+            self.name,
+            (*self.groups[:at], group, *self.groups[at + 1 :]),
+            self.next_key if next_key is None else next_key,
+            self.seed,
+        )
 
-    def _owners(self, ctx: Context) -> dict[int, int]:
+    def _groups_of(self, ctx: Context) -> _Layout:
         count = max(1, len(ctx.threads) // self.threads_per_key)
-        return {
-            thread: min(i // self.threads_per_key, count - 1)
-            for i, thread in enumerate(ctx.threads)
-        }
+        return _layout(ctx.threads, (self.threads_per_key,) * (count - 1))
 
 
 def _group_op(
     state: Independent, at: int, ctx: Context
 ) -> tuple[Draft | Pending | None, Independent]:
-    """The next op of one group; takes keys until one has an op, at most all there are."""
-    group = state.groups[at]
+    """The next op of one group; takes keys until one has an op."""
+    group, next_key = state.groups[at], state.next_key
     for _ in range(EMPTY_KEYS_MAX):
         if group is None:
-            if state.keys is not None and state.next_key >= state.keys:
-                return None, state.with_group(at, None)
-            group = (state.next_key, state.of_key(state.next_key))
-            state = replace(state, next_key=state.next_key + 1)
+            if state.keys is not None and next_key >= state.keys:
+                return None, state.with_group(at, None, next_key)
+            group = (next_key, state.of_key(next_key))
+            next_key += 1
         number, inner = group
         draft, inner = inner.op(ctx)
         if draft is not None:
             if isinstance(draft, Draft):
                 draft = draft._replace(key=state.name(number))
-            return draft, state.with_group(at, (number, inner))
+            return draft, state.with_group(at, (number, inner), next_key)
         group = None
     raise HarnessError(f"independent: {EMPTY_KEYS_MAX} keys in a row had no op at all")
 
 
-def _own(owners: dict[int, int], ctx: Context, at: int) -> Context:
-    """What one part sees: its own threads."""
-    return ctx.only([thread for thread, part in owners.items() if part == at])
+class _Layout:
+    """Which part has which threads."""
+
+    def __init__(self, threads: tuple[int, ...], shares: tuple[int, ...]) -> None:
+        owners = [at for at, count in enumerate(shares) for _ in range(count)]
+        last = len(shares)
+        self.owner = {t: owners[i] if i < len(owners) else last for i, t in enumerate(threads)}
+        self.members = [
+            tuple(t for t in threads if self.owner[t] == at) for at in range(len(shares) + 1)
+        ]
+
+    def view(self, ctx: Context, at: int) -> Context:
+        """What one part sees: its own threads."""
+        owner = self.owner
+        free = tuple([t for t in ctx.free if owner[t] == at])
+        return Context(ctx.time_ns, free, self.members[at], ctx.concurrency)
+
+    def in_turn(self, ctx: Context) -> Iterator[int]:
+        """All parts: first those with a free thread, the longest free first, then the others."""
+        seen = dict.fromkeys([self.owner[thread] for thread in ctx.free])
+        yield from seen
+        yield from (at for at in range(len(self.members)) if at not in seen)
 
 
-def _in_turn(owners: dict[int, int], ctx: Context, count: int) -> Iterator[int]:
-    """All parts: first those with a free thread, the longest free first, then the others."""
-    seen: dict[int, None] = {owners[thread]: None for thread in ctx.free}
-    yield from seen
-    yield from (at for at in range(count) if at not in seen)
+@lru_cache(maxsize=64)
+def _layout(threads: tuple[int, ...], shares: tuple[int, ...]) -> _Layout:
+    """The first threads for the first share, the next for the second; the last gets the rest."""
+    return _Layout(threads, shares)

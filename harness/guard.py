@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -85,8 +85,10 @@ class GuardedNemesis:
 
     def available(self, cluster: Cluster) -> str | None:
         """The inner nemesis's answer; a refusal must say why."""
-        reason = self._inner.available(cluster)
-        if reason is not None and not (isinstance(reason, str) and reason.strip()):
+        reason: object = self._inner.available(cluster)
+        if reason is None:
+            return None
+        if not isinstance(reason, str) or not reason.strip():
             raise GuardError(f"nemesis {self.name}: available() returned {reason!r}, want a reason")
         return reason
 
@@ -122,13 +124,13 @@ class GuardedNemesis:
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Heal and check that there is evidence of it."""
-        evidence = await self._inner.heal(fault, injection, cluster)
+        evidence: Any = await self._inner.heal(fault, injection, cluster)
         if not isinstance(evidence, Mapping) or not evidence:
             raise GuardError(
                 f"nemesis {self.name}: heal() returned {evidence!r}, want evidence (an object)"
             )
         self._want_json("heal()'s evidence", dict(evidence))
-        return evidence
+        return cast("Mapping[str, Any]", evidence)
 
     def _want_json(self, what: str, value: Any) -> None:
         try:

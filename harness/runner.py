@@ -1,7 +1,8 @@
 """The runner: one run against a system that is up, from the first op to the last heal.
 
 Phases: ``main`` (clients work while the schedule's faults are played), ``heal`` (everything),
-``recovery`` (the system gets time to come back), ``final`` (the workload's last ops), ``close``.
+``recovery`` (the system gets time to come back; two
+``recovery`` ops of the nemesis say how it went), ``final`` (the workload's last ops), ``close``.
 Whatever ends a run early, a crash of ours or Ctrl-C, faults are healed, the history is closed and
 the result says so.
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import seeds
-from harness.clock import Clock, LoopClock
+from harness.clock import NS_PER_MS, Clock, LoopClock
 from harness.faults import FaultPlayer, FaultReport
 from harness.gen_basic import Generator, coerce, stagger, time_limit
 from harness.interpreter import OP_TIMEOUT_S, Interpreter
@@ -181,8 +182,12 @@ class _Run:
 
     async def _recover(self) -> None:
         self._enter("recovery")
-        system = self._plan.cluster.system
-        self._result.recovered = await system.await_recovery(self._options.recovery_timeout_s)
+        recorder, timeout_s = self._recorder, self._options.recovery_timeout_s
+        began = recorder.nemesis_op("recovery", {"timeout_s": timeout_s})
+        recovered = await self._plan.cluster.system.await_recovery(timeout_s)
+        elapsed_ms = (recorder.clock.now_ns() - began.time_ns) // NS_PER_MS
+        recorder.nemesis_op("recovery", {"recovered": recovered, "elapsed_ms": elapsed_ms})
+        self._result.recovered = recovered
 
     async def _final(self) -> None:
         source = self._plan.workload.final_generator

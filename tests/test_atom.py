@@ -22,7 +22,7 @@ from harness.systems.atom import BUGS, AtomSystem
 
 def atom(**settings: str) -> AtomSystem:
     names = {f"atom.{name.replace('_', '-')}": value for name, value in settings.items()}
-    return AtomSystem(RunSpec(seed=1, settings=names), None, Path())
+    return AtomSystem(RunSpec(seed=1, settings=names), None, None)
 
 
 def test_its_abilities() -> None:

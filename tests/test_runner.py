@@ -63,7 +63,7 @@ def test_processes_do_one_op_at_a_time_on_their_own_node(tmp_path: Path) -> None
     plan = registers_plan(concurrency=7, voters=2, observers=1, rate_hz=0, time_limit_s=0.5)
     _, history = run_virtual(run_to_history(plan, tmp_path))
     assert {op.node for op in history if op.process == 4} == {"n2"}
-    assert {op.process for op in history} == set(range(7))
+    assert {op.process for op in history.clients()} == set(range(7))
     assert all(pair.completion is not None for pair in history.intervals())
 
 
@@ -98,6 +98,7 @@ def test_info_retires_the_process_and_opens_a_fresh_client(tmp_path: Path) -> No
     )
     result, ops = run_plan(plan, tmp_path)
     assert result.counts["info"] > 10
+    ops = [op for op in ops if op.process != "nemesis"]
     over: set[int | str] = set()
     for op in ops:
         assert op.process not in over
@@ -196,7 +197,7 @@ def test_faults_are_played_on_time_with_evidence(tmp_path: Path) -> None:
     plan = registers_plan(faults=faults, nemeses={"fake": FakeNemesis(log)}, time_limit_s=3.0)
     result, ops = run_plan(plan, tmp_path)
     assert log == ["inject 0", "inject 1", "heal 1", "heal 0"]
-    nemesis = [op for op in ops if op.process == "nemesis"]
+    nemesis = [op for op in ops if op.f in ("inject", "heal")]
     assert all(op.type == "info" for op in nemesis)
     seen = [(op.f, op.value["id"], round(op.time_ns / NS_PER_MS, -1)) for op in nemesis]
     assert seen[::2] == [
@@ -232,7 +233,10 @@ def test_what_was_skipped_is_recorded_and_not_healed(tmp_path: Path) -> None:
     result, ops = run_plan(registers_plan(faults=[FAULT], nemeses={"fake": nemesis}), tmp_path)
     assert log == ["inject 0"]
     assert result.faults[0].injection.reason == "not here"
-    assert [op.value.get("outcome") for op in ops if op.process == "nemesis"] == [None, "skipped"]
+    assert [op.value.get("outcome") for op in ops if op.f in ("inject", "heal")] == [
+        None,
+        "skipped",
+    ]
 
 
 def test_a_heal_that_fails_once_is_recorded_and_tried_again(tmp_path: Path) -> None:
@@ -293,6 +297,21 @@ def test_final_generator_runs_after_heal_and_recovery(tmp_path: Path) -> None:
     assert {int(op.process) % 4 for op in final} == {0, 1, 2, 3}
     assert len({op.value for op in final}) == 1
     assert list(result.phases_ns) == ["main", "heal", "recovery", "final", "close"]
+
+
+def test_recovery_is_in_the_history(tmp_path: Path) -> None:
+    plan = registers_plan(time_limit_s=0.5)
+
+    async def never(timeout_s: float) -> bool:
+        await asyncio.sleep(timeout_s)
+        return False
+
+    cast("Any", plan.cluster.system).await_recovery = never
+    result, ops = run_plan(plan, tmp_path, options=RunOptions(recovery_timeout_s=3.0))
+    assert result.recovered is False
+    assert result.harness_ok
+    said = [op.value for op in ops if op.f == "recovery"]
+    assert said == [{"timeout_s": 3.0}, {"recovered": False, "elapsed_ms": 3000}]
 
 
 def test_phases_wait_for_all(tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from harness import seeds
 from harness.errors import UsageError
 from harness.protocols import Environment, Outcome, RegisterClient, TopicClient, TopicView
 from harness.registry import systems
 from harness.spec import RunSpec
+from harness.store import RunDir
 
 BUGS = (
     "none",
@@ -127,8 +127,10 @@ class AtomSystem:
 
     name = "atom"
 
-    def __init__(self, spec: RunSpec, environment: Environment | None, store_dir: Path) -> None:
-        del environment, store_dir  # it runs in the harness and leaves nothing behind
+    def __init__(
+        self, spec: RunSpec, environment: Environment | None, run_dir: RunDir | None
+    ) -> None:
+        del environment, run_dir  # it runs in the harness and leaves nothing behind
         names = tuple(f"n{i + 1}" for i in range(spec.voters + spec.observers))
         self.nodes = names
         self.voters = names[: spec.voters]

@@ -110,7 +110,7 @@ def registers_plan(
     spec = RunSpec(
         **{"seed": 1, "system": "atom", "time_limit_s": 5.0, "concurrency": 4, **options}
     )
-    system = AtomSystem(spec, None, Path())
+    system = AtomSystem(spec, None, None)
     workload = Workload(
         client=client or registers_client,
         generator=generator or mix(fn(write_op), fn(read_op)),
