@@ -1,0 +1,262 @@
+"""The image: what records add up to, and a digest that tells states apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.metadata.image import (
+    BROKER,
+    TOPIC,
+    ImageError,
+    MetadataImage,
+    PartitionState,
+)
+from node.metadata.records import MetadataRecord, OpaqueRecord
+from node.metadata.schemas import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionChangeRecordV2,
+    PartitionRecord,
+    PartitionRecordV2,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+EMPTY = "0" * 16
+A, B = UUID(int=0xA << 64), UUID(int=0xB << 64)
+
+
+def folded(records: Iterable[MetadataRecord]) -> MetadataImage:
+    image = MetadataImage()
+    for offset, record in enumerate(records):
+        image.apply(record, offset)
+    return image
+
+
+def topic(name: str, topic_id: UUID) -> TopicRecord:
+    return TopicRecord(name=name, topic_id=topic_id)
+
+
+def partition(topic_id: UUID, index: int, *replicas: int) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=replicas,
+        leader=replicas[0] if replicas else -1,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+
+
+def setting(
+    name: str, value: str | None, *, resource: str = "a", kind: int = TOPIC
+) -> ConfigRecord:
+    return ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
+
+
+def broker(broker_id: int, epoch: int) -> RegisterBrokerRecord:
+    endpoint = BrokerEndpoint(name="PLAINTEXT", host="h", port=9092, security_protocol=0)
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=A,
+        broker_epoch=epoch,
+        end_points=(endpoint,),
+        features=(),
+        rack=None,
+    )
+
+
+def test_topics_are_known_by_name_and_by_id() -> None:
+    image = folded([topic("a", A), partition(A, 0, 1, 2), partition(A, 1, 2, 1), topic("b", B)])
+    assert sorted(image.topics) == ["a", "b"]
+    assert image.topic_by_id(B) is image.topics["b"]
+    assert image.topics["a"].partitions[1] == PartitionState((2, 1), (2, 1), 2, 0, 0)
+    assert image.end_offset == 4
+
+
+def test_removing_a_topic_removes_its_partitions_and_settings() -> None:
+    before = folded([topic("b", B), setting("k", "v", resource="b")])
+    image = folded(
+        [
+            topic("b", B),
+            setting("k", "v", resource="b"),
+            topic("a", A),
+            setting("x", "1"),
+            setting("y", "2"),
+            partition(A, 0, 1),
+            RemoveTopicRecord(topic_id=A),
+        ]
+    )
+    assert image == before
+    assert image.digest == before.digest
+    assert image.topic_by_id(A) is None
+
+
+def test_settings_are_set_replaced_and_removed() -> None:
+    image = folded(
+        [setting("k", "1"), setting("k", "2"), setting("l", "", kind=BROKER, resource="")]
+    )
+    assert image.config((TOPIC, "a")) == {"k": "2"}
+    assert image.config((BROKER, "")) == {"l": ""}
+    image.apply(setting("k", None), 3)
+    image.apply(setting("never", None), 4)
+    assert image.configs == {(BROKER, ""): {"l": ""}}
+    image.apply(setting("l", None, kind=BROKER, resource=""), 5)
+    assert image.digest == EMPTY
+
+
+def test_partition_changes_keep_what_they_do_not_name() -> None:
+    change = PartitionChangeRecord(partition_id=0, topic_id=A, isr=(2,), leader=2)
+    image = folded([topic("a", A), partition(A, 0, 1, 2), change])
+    assert image.topics["a"].partitions[0] == PartitionState((1, 2), (2,), 2, 1, 1)
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=A, isr=(2, 1)), 3)
+    assert image.topics["a"].partitions[0] == PartitionState((1, 2), (2, 1), 2, 1, 2)
+    image.apply(
+        PartitionChangeRecordV2(
+            partition_id=0,
+            topic_id=A,
+            leader=-1,
+            isr=(),
+            eligible_leader_replicas=(1,),
+            last_known_elr=(2,),
+            leader_recovery_state=1,
+            directories=(A, B),
+        ),
+        4,
+    )
+    assert image.topics["a"].partitions[0] == PartitionState(
+        (1, 2), (), -1, 2, 3,
+        recovery=1, directories=(A, B), eligible_leaders=(1,), last_known_leaders=(2,),
+    )  # fmt: skip
+
+
+def test_a_partition_record_of_each_version_is_taken() -> None:
+    record = PartitionRecordV2(
+        partition_id=0, topic_id=A, replicas=(1,), isr=(), directories=(B,),
+        eligible_leader_replicas=(1,), leader_epoch=3, partition_epoch=4,
+    )  # fmt: skip
+    image = folded([topic("a", A), record])
+    state = image.topics["a"].partitions[0]
+    assert (state.leader, state.leader_epoch, state.directories) == (-1, 3, (B,))
+    assert state.eligible_leaders == (1,)
+
+
+def test_brokers_register_fence_and_leave() -> None:
+    image = folded([broker(1, 0), UnfenceBrokerRecord(id=1, epoch=0)])
+    assert [b.fenced for b in image.brokers.values()] == [False]
+    image.apply(FenceBrokerRecord(id=1, epoch=0), 2)
+    assert [b.fenced for b in image.brokers.values()] == [True]
+    image.apply(
+        BrokerRegistrationChangeRecord(
+            broker_id=1, broker_epoch=0, fenced=-1, in_controlled_shutdown=1
+        ),
+        3,
+    )
+    states = [(b.fenced, b.in_controlled_shutdown) for b in image.brokers.values()]
+    assert states == [(False, True)]
+    image.apply(broker(1, 4), 4)
+    assert [(b.fenced, b.epoch) for b in image.brokers.values()] == [(True, 4)]
+    image.apply(UnregisterBrokerRecord(broker_id=1, broker_epoch=4), 5)
+    assert image.digest == EMPTY
+
+
+def test_features_and_records_without_state() -> None:
+    image = folded([FeatureLevelRecord(name="metadata.version", feature_level=20), NoOpRecord()])
+    assert image.features == {"metadata.version": 20}
+    digest = image.digest
+    image.apply(OpaqueRecord(api_key=27, version=0, data=b""), 2)
+    assert (image.digest, image.end_offset) == (digest, 3)
+    image.apply(FeatureLevelRecord(name="metadata.version", feature_level=0), 3)
+    assert image.digest == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (topic("a", B), "exists already"),
+        (topic("other", A), "exists already"),
+        (TopicRecord(name="z", topic_id=None), "has no id"),
+        (partition(B, 0, 1), "does not exist"),
+        (RemoveTopicRecord(topic_id=B), "does not exist"),
+        (RemoveTopicRecord(topic_id=None), "does not exist"),
+        (PartitionChangeRecord(partition_id=9, topic_id=A, leader=1), "a-9, which does not exist"),
+        (FenceBrokerRecord(id=1, epoch=77), "epoch 77"),
+        (UnfenceBrokerRecord(id=2, epoch=0), "broker 2"),
+        (MetadataRecord(), "no rule"),
+    ],
+)
+def test_a_record_that_does_not_fit_changes_nothing(record: MetadataRecord, message: str) -> None:
+    image = folded([topic("a", A), partition(A, 0, 1), broker(1, 2)])
+    before = image.copy()
+    with pytest.raises(ImageError, match=message):
+        image.apply(record, 3)
+    assert image == before
+    assert (image.digest, image.end_offset) == (before.digest, 3)
+
+
+def test_offsets_must_rise_but_may_skip_control_records() -> None:
+    image = folded([NoOpRecord()])
+    image.apply(NoOpRecord(), 5)
+    with pytest.raises(ImageError, match="below 6"):
+        image.apply(NoOpRecord(), 5)
+
+
+def test_a_copy_is_independent() -> None:
+    image = folded([topic("a", A), partition(A, 0, 1), setting("k", "v")])
+    copy = image.copy()
+    assert (copy, copy.digest, copy.end_offset) == (image, image.digest, 3)
+    copy.apply(RemoveTopicRecord(topic_id=A), 3)
+    assert copy != image
+    assert image.topic_by_id(A) is not None
+    assert copy.topic_by_id(A) is None
+    assert image != "something else"
+
+
+SETTINGS = st.builds(
+    setting,
+    st.sampled_from("kl"),
+    st.none() | st.sampled_from(["1", "2", ""]),
+    resource=st.sampled_from(["a", "b", ""]),
+    kind=st.sampled_from([TOPIC, BROKER]),
+)
+
+
+@given(st.lists(SETTINGS, max_size=30), st.lists(SETTINGS, max_size=30))
+def test_digests_are_equal_exactly_when_states_are(
+    some: list[ConfigRecord], others: list[ConfigRecord]
+) -> None:
+    one, other = folded(some), folded(others)
+    assert (one.digest == other.digest) == (one == other)
+
+
+@given(st.lists(SETTINGS, max_size=20))
+def test_the_digest_does_not_depend_on_the_way(some: list[ConfigRecord]) -> None:
+    image = folded(some)
+    final = [
+        setting(name, value, kind=kind, resource=resource)
+        for (kind, resource), config in image.configs.items()
+        for name, value in config.items()
+    ]
+    assert folded(reversed(final)).digest == image.digest
+    assert folded(reversed(final)) == image
+
+
+def test_entries_with_the_same_letters_have_different_digests() -> None:
+    assert folded([setting("ab", "c")]).digest != folded([setting("a", "bc")]).digest
+    assert folded([setting("k", "1")]).digest != folded([setting("k", "1", kind=BROKER)]).digest
+    digest = folded([topic("é\n", A)]).digest
+    assert digest == "a1755cb2bc5d360a", "digests are compared between nodes and runs: keep them"

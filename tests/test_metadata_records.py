@@ -1,0 +1,213 @@
+"""Metadata records: Kafka's bytes, and JSON that reads back."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import fields
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.serial import entity_writer
+
+from node.metadata.records import (
+    NO_OP,
+    MetadataRecord,
+    OpaqueRecord,
+    RecordError,
+    decode_record,
+    encode_record,
+    encode_records,
+    from_json,
+    to_json,
+)
+from node.metadata.schemas import (
+    ALL_RECORDS,
+    BrokerEndpoint,
+    BrokerFeature,
+    ConfigRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    PartitionRecord,
+    PartitionRecordV1,
+    TopicRecord,
+)
+
+TOPIC_ID = UUID("00000000-0000-4000-8000-000000000091")
+PARTITION_BYTES = (
+    f"01 03 01 00000001 {TOPIC_ID.hex} 02 00000001 02 00000001 01 01 00000001 00000000 00000000"
+    "02 10000000000040008000000000000001 00"
+)
+INTEGERS = {
+    "int8": st.integers(-(2**7), 2**7 - 1),
+    "int16": st.integers(-(2**15), 2**15 - 1),
+    "uint16": st.integers(0, 2**16 - 1),
+    "int32": st.integers(-(2**31), 2**31 - 1),
+    "int64": st.integers(-(2**63), 2**63 - 1),
+}
+TEXT = st.text(max_size=300)
+
+
+def values(kafka_type: str) -> st.SearchStrategy[object]:
+    if kafka_type in INTEGERS:
+        return INTEGERS[kafka_type]
+    if kafka_type == "string":
+        return TEXT
+    if kafka_type == "bool":
+        return st.booleans()
+    assert kafka_type == "uuid"
+    return st.uuids().filter(lambda u: u.int != 0)
+
+
+def records(cls: type[MetadataRecord]) -> st.SearchStrategy[MetadataRecord]:
+    """Any record of a class, from its own schema."""
+    arguments: dict[str, st.SearchStrategy[object]] = {}
+    for field in fields(cls):
+        if "kafka_type" not in field.metadata:
+            nested = {"end_points": BrokerEndpoint, "features": BrokerFeature}[field.name]
+            item: st.SearchStrategy[object] = st.builds(
+                nested, **{f.name: values(f.metadata["kafka_type"]) for f in fields(nested)}
+            )
+            arguments[field.name] = st.lists(item, max_size=3).map(tuple)
+            continue
+        one = values(field.metadata["kafka_type"])
+        if "tuple" in str(field.type):
+            one = st.lists(one, max_size=4).map(tuple)
+        if "None" in str(field.type) and "tuple[uuid.UUID" not in str(field.type):
+            one = st.none() | one
+        arguments[field.name] = one
+    return st.builds(cls, **arguments)
+
+
+ANY_RECORD = st.one_of([records(cls) for cls in ALL_RECORDS])
+
+
+@given(ANY_RECORD)
+def test_records_round_trip_as_bytes_and_as_json(record: MetadataRecord) -> None:
+    assert decode_record(encode_record(record)) == record
+    data = to_json(record)
+    assert set(data) == {"type", "version", "fields"}
+    assert from_json(data) == record
+
+
+@given(records(ConfigRecord))
+def test_the_hand_written_config_encoder_agrees_with_kio(record: ConfigRecord) -> None:
+    buffer = io.BytesIO()
+    entity_writer(ConfigRecord)(buffer, record)
+    assert encode_record(record) == b"\x01\x04\x00" + buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (
+            FeatureLevelRecord(name="metadata.version", feature_level=20),
+            "01 0c 00 11 6d657461646174612e76657273696f6e 0014 00",
+        ),
+        (
+            TopicRecord(name="saz", topic_id=TOPIC_ID),
+            "01 02 00 04 73617a 00000000000040008000000000000091 00",
+        ),
+        (
+            PartitionRecordV1(
+                partition_id=1,
+                topic_id=TOPIC_ID,
+                replicas=(1,),
+                isr=(1,),
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=(UUID("10000000-0000-4000-8000-000000000001"),),
+            ),
+            PARTITION_BYTES,
+        ),
+        (
+            ConfigRecord(resource_type=2, resource_name="t", name="k", value=None),
+            "01 04 00 02 02 74 02 6b 00 00",
+        ),
+        (NoOpRecord(), "01 14 00 00"),
+    ],
+)
+def test_bytes_are_those_of_kafkas_schemas(record: MetadataRecord, expected: str) -> None:
+    assert encode_record(record) == bytes.fromhex(expected)
+
+
+def test_several_records_are_encoded_in_order() -> None:
+    assert encode_records([NoOpRecord(), NoOpRecord()]) == (NO_OP, NO_OP)
+
+
+def test_a_record_kafka_has_and_we_do_not_hold_keeps_its_bytes() -> None:
+    data = bytes.fromhex("011b00 00000001 deadbeef")
+    record = decode_record(data)
+    assert isinstance(record, OpaqueRecord)
+    assert record.name == "RegisterControllerRecord"
+    assert encode_record(record) == data
+    assert from_json(to_json(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", "cut short"),
+        ("01", "cut short"),
+        ("02 04 00 00", "frame version 2"),
+        ("01 63 00 00", "key 99 version 0 is not known"),
+        ("01 04 09 00", "key 4 version 9 is not known"),
+        ("01 04 00 02 02", "malformed metadata record of key 4"),
+        ("01 14 00 00 ff", "1 bytes after"),
+        ("ff ff ff ff ff ff", "varint too long"),
+        ("01 02 00 ff ff ff ff 7f 00", "malformed"),
+    ],
+)
+def test_what_is_no_record_is_refused(data: str, message: str) -> None:
+    with pytest.raises(RecordError, match=message):
+        decode_record(bytes.fromhex(data))
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_refused_or_reads_back(data: bytes) -> None:
+    try:
+        record = decode_record(b"\x01" + data)
+    except RecordError:
+        return
+    assert decode_record(encode_record(record)) == record
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"type": "NoSuchRecord", "version": 0, "fields": {}},
+        {"type": "TopicRecord", "version": 0, "fields": {}},
+        {"type": "TopicRecord", "version": 0, "fields": {"name": "t", "topic_id": "zz"}},
+        {"type": "TopicRecord", "version": 7, "fields": {"name": "t", "topic_id": TOPIC_ID.hex}},
+        {"type": "TopicRecord", "version": 0, "fields": None},
+    ],
+)
+def test_json_that_is_no_record_is_refused(data: dict[str, object]) -> None:
+    with pytest.raises(RecordError, match="is not the JSON of a metadata record"):
+        from_json(data)
+
+
+def test_json_is_readable() -> None:
+    record = PartitionRecord(
+        partition_id=0, topic_id=TOPIC_ID, replicas=(3, 1), isr=(3,), leader=3, leader_epoch=2,
+        partition_epoch=5,
+    )  # fmt: skip
+    assert to_json(record) == {
+        "type": "PartitionRecord",
+        "version": 0,
+        "fields": {
+            "partition_id": 0,
+            "topic_id": "00000000000040008000000000000091",
+            "replicas": [3, 1],
+            "isr": [3],
+            "removing_replicas": [],
+            "adding_replicas": [],
+            "leader": 3,
+            "leader_recovery_state": 0,
+            "leader_epoch": 2,
+            "partition_epoch": 5,
+        },
+    }
