@@ -43,9 +43,6 @@ class CorruptBatchError(Exception):
         self.position = position
 
 
-CorruptBatch = CorruptBatchError
-
-
 def encode_batch(
     base_offset: int,
     epoch: int,
