@@ -69,6 +69,10 @@ class Leftover:
     action: str
     done: bool
 
+    def __str__(self) -> str:
+        what = " ".join(f"{name}={value}" for name, value in self.what.items())
+        return f"run {self.run}: {self.kind} {what}: {self.action}"
+
     def to_json(self) -> dict[str, Any]:
         """The leftover as a JSON object."""
         return asdict(self)

@@ -73,8 +73,17 @@ class RelayNet:
     async def stop(self) -> None:
         """Stop the relay; every connection through it is closed. Idempotent."""
         process, self._process = self._process, None
-        if process is None:
-            return
+        if process is not None:
+            await self._end(process)
+        entries = set(self._cuts.values())
+        if self._entry is not None:
+            entries.add(self._entry)
+        self._entry = None
+        self._cuts.clear()
+        for entry in entries:
+            await asyncio.to_thread(self._journal.undone, entry)
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.write(json.dumps({"id": 0, "do": "bye"}).encode() + b"\n")
@@ -86,10 +95,6 @@ class RelayNet:
             await process.wait()
         if self._reader is not None:
             await self._reader
-        for entry in (*self._cuts.values(), self._entry):
-            if entry is not None:
-                await asyncio.to_thread(self._journal.undone, entry)
-        self._cuts.clear()
 
     async def cut(self, links: Iterable[Link]) -> None:
         """Hold all data on these directed links; journalled before it takes effect."""
