@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from traces import Event, Trace, healthy, register_record, topic_record
 
 from checkers.consensus import consensus
 from checkers.invariants.monitor import INVARIANTS, KEPT_PER_INVARIANT_MAX, Monitor
+from harness.history import History
 from harness.protocols import LogBatch, RunData
 from harness.verdict import CheckResult, Valid
 
@@ -515,3 +518,18 @@ def test_a_monitor_tells_at_the_event_that_breaks_the_promise() -> None:
     monitor = Monitor()
     assert not any(monitor.feed(event) for event in events[:-1])
     assert [a.invariant for a in monitor.feed(events[-1])] == ["S1"]
+
+
+# ---------------------------------------------------------------------- golden
+
+
+def test_golden_trace_is_judged_as_it_always_was() -> None:
+    """The trace format is a contract with stored runs: an old trace keeps its verdict."""
+    folder = Path(__file__).parent / "testdata" / "consensus"
+    events: dict[str, list[Event]] = {}
+    for line in (folder / "healthy.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        events.setdefault(f"n{event['node']}", []).append(event)
+    result = consensus(one_leader().run(events=events, logs={}, history=History(())))
+    assert result.to_json() == json.loads((folder / "healthy.verdict.json").read_text())
+    assert result.valid is Valid.VALID

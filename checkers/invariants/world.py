@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple
 
 from checkers.invariants.trace import Event, ReplicaId, replica_of
@@ -39,8 +40,9 @@ def stored(batch: LogBatch) -> Batch:
     return Batch(batch.base, batch.last, batch.epoch, batch.crc)
 
 
-def _base(batch: Batch) -> int:
-    return batch.base
+def _after(offset: int) -> tuple[int, float]:
+    """Sorts behind every batch that begins at the offset, and before all that begin later."""
+    return offset, inf
 
 
 class ReplicaLog:
@@ -74,14 +76,14 @@ class ReplicaLog:
 
     def at(self, offset: int) -> Batch | None:
         """The batch that holds the offset."""
-        place = bisect_right(self.batches, offset, key=_base) - 1
+        place = bisect_right(self.batches, _after(offset)) - 1
         if place >= 0 and self.batches[place].last >= offset:
             return self.batches[place]
         return None
 
     def between(self, low: int, high: int) -> Iterator[Batch]:
         """Batches that end in [low, high): wholly below ``high``, not wholly below ``low``."""
-        place = max(0, bisect_right(self.batches, low, key=_base) - 1)
+        place = max(0, bisect_right(self.batches, _after(low)) - 1)
         while place < len(self.batches) and self.batches[place].last < high:
             if self.batches[place].last >= low:
                 yield self.batches[place]
