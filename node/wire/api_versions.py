@@ -1,0 +1,110 @@
+"""ApiVersions: what a listener serves, said to clients and asked of servers.
+
+A request in a version that the server does not know is answered all the same, in version 0 with
+error 35 and the versions of ApiVersions itself, and the connection lives on: a client must be
+able to find out what to speak. Source: KIP-511, Kafka's ApiVersionsRequest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32Timedelta
+
+from node.wire.api import ApiKey, ApiRange, ApiTable
+from node.wire.errors import RemoteProtocolError, UnsupportedVersionError
+from node.wire.payloads import (
+    api_schema,
+    decode,
+    encode,
+    read_request_head,
+    response_frame,
+    spoken_versions,
+)
+from node.wire.structs import build
+
+_SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FIRST_WITH_SOFTWARE_NAME: Final = 3
+_NO_THROTTLE: Final = i32Timedelta.parse(timedelta(0))
+
+
+def is_api_versions(api_key: int) -> bool:
+    """Whether that is the API which every listener answers."""
+    return api_key == ApiKey.API_VERSIONS
+
+
+def answer_api_versions(apis: ApiTable, frame: bytes, version: int, correlation: int) -> bytes:
+    """The whole reply to an ApiVersions request frame.
+
+    Raises:
+        RemoteProtocolError: The version is known and the request malformed.
+    """
+    own = apis[ApiKey.API_VERSIONS]
+    if version < 0:
+        raise RemoteProtocolError(f"version {version} of ApiVersions")
+    if version not in own:
+        body = _body(0, ErrorCode.unsupported_version, (own,))
+        return response_frame(correlation, body, flexible=False)
+    schema = api_schema(ApiKey.API_VERSIONS, version)
+    head = read_request_head(frame, flexible=schema.flexible_request_header)
+    request: Any = decode(schema.request, frame, head.body_offset)
+    if version >= _FIRST_WITH_SOFTWARE_NAME and not (
+        _SOFTWARE_NAME.fullmatch(request.client_software_name)
+        and _SOFTWARE_NAME.fullmatch(request.client_software_version)
+    ):
+        body = _body(version, ErrorCode.invalid_request, ())
+    else:
+        body = _body(version, ErrorCode.none, tuple(apis.values()))
+    return response_frame(correlation, body, flexible=schema.flexible_response_header)
+
+
+class Negotiated:
+    """The versions that both sides speak."""
+
+    def __init__(self, peer: Iterable[ApiRange]) -> None:
+        self._peer = {api.key: api for api in peer}
+
+    def version(self, api_key: int) -> int:
+        """The highest version of an API that both sides speak.
+
+        Raises:
+            UnsupportedVersionError: There is none.
+        """
+        theirs = self._peer.get(api_key)
+        if theirs is None:
+            raise UnsupportedVersionError(f"the peer does not serve API {api_key}")
+        ours = spoken_versions(api_key)
+        version = min(ours.max_version, theirs.max_version)
+        if version not in ours or version not in theirs:
+            raise UnsupportedVersionError(
+                f"API {api_key}: the peer serves versions {theirs.min_version} to "
+                f"{theirs.max_version}, we speak {ours.min_version} to {ours.max_version}"
+            )
+        return version
+
+
+@lru_cache(maxsize=64)
+def _body(version: int, error: ErrorCode, apis: tuple[ApiRange, ...]) -> bytes:
+    schema = api_schema(ApiKey.API_VERSIONS, version)
+    return encode(
+        build(
+            schema.response,
+            error_code=error,
+            throttle_time=_NO_THROTTLE,
+            api_keys=tuple(
+                build(
+                    schema.response,
+                    "ApiVersion",
+                    api_key=api.key,
+                    min_version=api.min_version,
+                    max_version=api.max_version,
+                )
+                for api in apis
+            ),
+        )
+    )
