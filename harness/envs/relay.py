@@ -32,7 +32,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.envs.procfs import is_alive
-from harness.journal import RUN_VARIABLE, harness_of, heal_all
+from harness.journal import RUN_VARIABLE, harness_of, heal_all, state_folder
 
 CHUNK_BYTES = 64 * 1024  # read at once, and the most that is kept of one direction
 OTHER = "other"  # the source of connections from addresses that are nobody's
@@ -448,7 +448,7 @@ def heal_for_dead_harness() -> None:
             return  # it only let go of us
         time.sleep(0.02)
     for _ in range(_HEAL_ROUNDS):  # more than one: a node may have been in mid-start
-        for leftover in heal_all(only_run=os.environ.get(RUN_VARIABLE, "")):
+        for leftover in heal_all(state_folder(), only_run=os.environ.get(RUN_VARIABLE, "")):
             print(f"the harness died: {leftover.to_json()}", file=sys.stderr, flush=True)  # noqa: T201
         time.sleep(0.1)
 
