@@ -12,7 +12,7 @@ from typing import Any
 
 import networkx as nx
 
-from harness.errors import HarnessError
+from harness.errors import EnvError, HarnessError
 from harness.protocols import Cluster, Fault, Injection, Link
 from harness.registry import nemeses
 from nemesis import claims, grudges
@@ -60,14 +60,23 @@ class Partition:
         raise NotImplementedError
 
     def available(self, cluster: Cluster) -> str | None:
-        """There must be enough nodes, and a way to know the leader where it matters."""
+        """There must be enough nodes, links between them, and a leader to see where it matters."""
         count = len(cluster.system.nodes)
         if count < self.nodes_min:
             return f"needs {self.nodes_min} nodes, there is {count}"
-        return needs_roles(cluster) if self.needs_leader else None
+        if self.needs_leader and (reason := needs_roles(cluster)) is not None:
+            return reason
+        try:
+            for node in cluster.system.nodes:
+                cluster.environment.address(node)
+        except EnvError as error:
+            return f"system {cluster.system.name!r} does not run in the environment: {error}"
+        return None
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Cut; evidence: probes that fail over cut links and pass over links that stay."""
+        if (reason := self.available(cluster)) is not None:
+            return Injection("skipped", reason=reason)
         rng = fault_rng(fault)
         plan = await self.plan(fault, rng, cluster)
         if isinstance(plan, str):

@@ -175,6 +175,18 @@ def test_dead_nodes_do_not_count_as_proof_of_a_cut(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_a_system_that_does_not_run_in_the_environment_has_no_links(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster, _: EchoSystem) -> None:
+        cluster = Cluster(PaperSystem(5, 0), cluster.environment)  # type: ignore[arg-type]
+        for nemesis in PARTITIONS.values():
+            reason = str(nemesis.available(cluster))
+            assert reason.startswith("system 'paper' does not run in the environment: no node")
+            skipped = await nemesis.inject(Fault(1, "p", 0, 1, {"target": "one"}), cluster)
+            assert (skipped.outcome, skipped.reason) == ("skipped", reason)
+
+    run(tmp_path, scenario)
+
+
 def test_too_few_nodes_or_no_roles_is_a_reason() -> None:
     class NoRoles:
         name = "plain"
@@ -184,7 +196,6 @@ def test_too_few_nodes_or_no_roles_is_a_reason() -> None:
     cluster: Any = Cluster(NoRoles(), None)  # type: ignore[arg-type]
     assert PARTITIONS["partition-halves"].available(cluster) == "needs 3 nodes, there is 2"
     assert "cannot say who leads" in str(PARTITIONS["partition-isolate-leader"].available(cluster))
-    assert PARTITIONS["partition-one-way"].available(cluster) is None
     with pytest.raises(HarnessError, match="nothing that a partition could heal"):
         asyncio.run(
             PARTITIONS["partition-one-way"].heal(
