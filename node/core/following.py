@@ -13,6 +13,9 @@ from node.core.roles import Follower, Unattached
 from node.core.types import Endpoint, OffsetAndEpoch
 
 BOOTSTRAP_PEER = -2  # the first bootstrap server; the next are -3, -4...
+# In a row, before others are asked: as only one Fetch may be in flight, one that hangs at a dead
+# bootstrap server keeps a follower from a leader that dropped but one connection.
+LEADER_FAILURES_MAX = 2
 
 
 class Following(Leading):
@@ -35,9 +38,9 @@ class Following(Leading):
             return
         elif not expired and self._connections.is_ready(role.leader_id, self._now_ms):
             self._send_fetch(role.leader_id, role.leader_endpoint)
-        elif expired or self._connections.ready_at_ms(role.leader_id) > self._now_ms:
+        elif expired or role.failures >= LEADER_FAILURES_MAX:
             # The leader does not answer: perhaps it is another by now.
-            self._discover(avoid=role.leader_id)
+            self._discover()
 
     def _may_fetch(self) -> bool:
         """One Fetch at a time, and none before what we have is on disk: it is a promise."""
@@ -46,14 +49,14 @@ class Following(Leading):
     def _is_durable(self) -> bool:
         return not self._must_flush or self._flushed >= self._log_end
 
-    def _discover(self, avoid: int | None = None) -> None:
+    def _discover(self) -> None:
         """Ask a random bootstrap server; a refusal tells who leads."""
         if not self._may_fetch():
             return
         ready = [
             (peer, endpoint)
             for peer, endpoint in self._discovery_targets()
-            if peer != avoid and self._connections.is_ready(peer, self._now_ms)
+            if self._connections.is_ready(peer, self._now_ms)
         ]
         if ready:
             self._send_fetch(*ready[int(self._rng.random() * len(ready))])
@@ -74,11 +77,9 @@ class Following(Leading):
             return None
         role = self._role
         peers = [peer for peer, _ in self._discovery_targets()]
-        if isinstance(role, Follower):
-            if role.deadline_ms > self._now_ms:
-                peers.append(role.leader_id)
-        elif not isinstance(role, Unattached):
-            return None
+        if isinstance(role, Follower) and role.deadline_ms > self._now_ms:
+            others = peers if role.failures >= LEADER_FAILURES_MAX else []
+            peers = [role.leader_id, *others]
         idle = [p for p in peers if not self._connections.is_busy(p)]
         return min((self._connections.ready_at_ms(p) for p in idle), default=None)
 

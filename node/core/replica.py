@@ -194,6 +194,8 @@ class Replica(Following):
         if flight is None or isinstance(response, DescribeQuorumResponse):
             return  # an answer to an earlier role
         role = self._role
+        if isinstance(role, Follower) and peer == role.leader_id:
+            role.failures = 0
         if self._is_settled_by_epoch(peer, response):
             if self._role is role:
                 self._back_off(peer)
@@ -238,6 +240,8 @@ class Replica(Following):
         if flight is None:
             return
         self._back_off(failed.peer)
+        if isinstance(self._role, Follower) and failed.peer == self._role.leader_id:
+            self._role.failures += 1
         request = flight.request
         if failed.unsupported_version and isinstance(request, VoteRequest) and request.pre_vote:
             self._pre_vote_unsupported()

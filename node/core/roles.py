@@ -205,7 +205,7 @@ class Leader:
 
 @dataclass(slots=True)
 class Follower:
-    """Fetches from the leader of ``epoch``."""
+    """Fetches from the leader of ``epoch``; ``failures`` in a row got no answer from it."""
 
     epoch: int
     leader_id: int
@@ -213,6 +213,7 @@ class Follower:
     voted: ReplicaKey | None
     deadline_ms: int
     has_fetched: bool = False
+    failures: int = 0
     name = RoleName.FOLLOWER
 
     @property

@@ -194,7 +194,7 @@ class Cluster:
             node.now_ms = max(node.now_ms, min(due))
             self._tick(node_id)
             if before == (node.now_ms, len(self.lines), len(node.pending)):
-                break  # nothing came of it: a replica that spins is caught by its own test
+                raise AssertionError(f"node {node_id} spins: due at {deadline_ms}, does nothing")
         node.now_ms = until_ms
         if node.replica is not None:
             self._tick(node_id)
@@ -221,20 +221,25 @@ class Cluster:
     # -------------------------------------------------------------- network
 
     def deliver(self, message: Message, *, again: bool = False) -> None:
-        """Hand a message over; ``again`` leaves a copy on the wire."""
-        if not again:
-            self.wire.remove(message)
+        """Hand a message over; ``again`` leaves a copy on the wire.
+
+        The copy counts as another connection's: within one connection a request is sent after
+        the reply to the one before, and the read barrier relies on that.
+        """
+        place = self.wire.index(message)
+        if again:
+            self.wire[place] = dataclasses.replace(message, connection=self.count())
+        else:
+            del self.wire[place]
         node = self.nodes[message.target]
         if node.replica is None or (message.source, message.target) in self.cut:
             return
         if message.is_request:
             token = self.count()
             node.tokens[token] = message
-            # A copy does not travel inside the same connection: nothing would guarantee order.
-            connection = self.count() if again else message.connection
             request: Any = message.body
             self._note(f"{message.source}->{message.target} {describe(request)}")
-            self.step(message.target, inputs.RequestReceived(token, connection, request))
+            self.step(message.target, inputs.RequestReceived(token, message.connection, request))
         else:
             pending = node.pending.get(message.peer)
             if pending is not None and pending[0] == message.correlation:
