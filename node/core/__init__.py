@@ -7,9 +7,19 @@ randomness, touches no file and no socket, and logs nothing. The duties of whoev
 2. ``PersistElectionState`` has reached the disk (file and directory fsynced) before any later
    effect of the step is run; a ``Send`` or ``Reply`` may depend on it.
 3. After ``FlushLog(upto)`` step ``LogFlushed(upto)`` once the bytes are on disk, never earlier.
+   Several may be answered by one; but none stepped after a ``TruncateLog`` may speak of the log
+   before it.
 4. Give every ``Send`` exactly one ``ResponseReceived`` or ``SendFailed``, unless
-   ``ResetConnections`` came in between.
-5. Call ``step(Tick(), now_ms)`` no later than ``next_deadline_ms()``; ``now_ms`` may stand still
+   ``ResetConnections`` came in between. After a ``SendFailed`` the connection is closed.
+5. Number incoming connections so that within one number each request was sent after the reply to
+   the one before; the read barrier is only as good as that. Never use a number twice.
+6. Call ``step(Tick(), now_ms)`` no later than ``next_deadline_ms()``; ``now_ms`` may stand still
    but the core also survives it going backward.
-6. On ``Fatal`` stop at once: the log or the quorum is not what it must be.
+7. Trace what the core cannot know: each batch appended as leader (its checksum comes into being
+   when it is encoded), and the start. All other traces of the quorum are effects.
+8. On ``Fatal`` stop at once: the log or the quorum is not what it must be.
+
+The layers, each a class built on the one before: ``state`` (epoch, vote, log ends, the one place
+where the role changes), ``elections``, ``leading``, ``following``, ``replica`` (dispatch, timers,
+what all responses have in common). Decisions are small methods, so that a mutant overrides one.
 """

@@ -167,6 +167,9 @@ class Elections(ReplicaState):
         )
 
     def _idle_voters(self, ids: set[int]) -> list[Voter]:
+        """Those of the voters ``ids`` to whom a request may leave now."""
+        if not ids:
+            return []
         return [
             voter
             for voter in self.config.voters

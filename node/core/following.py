@@ -10,6 +10,7 @@ from node.core import effects as fx
 from node.core.leading import Leading
 from node.core.messages import Batch, Error, FetchRequest, FetchResponse
 from node.core.roles import Follower, Unattached
+from node.core.state import known_id
 from node.core.types import Endpoint, OffsetAndEpoch
 
 BOOTSTRAP_PEER = -2  # the first bootstrap server; the next are -3, -4...
@@ -85,7 +86,7 @@ class Following(Leading):
 
     def _send_fetch(self, peer: int, endpoint: Endpoint) -> None:
         last = self.last
-        self._trace("fetch_tx", off=last.offset, last_ep=last.epoch, to=peer)
+        self._trace("fetch_tx", off=last.offset, last_ep=last.epoch, to=known_id(peer))
         self._send(
             peer,
             endpoint,

@@ -24,6 +24,7 @@ from node.core.messages import (
 from node.core.progress import LeaderProgress, ReplicaProgress
 from node.core.purgatory import ParkedFetch, Purgatory
 from node.core.roles import Leader
+from node.core.state import known_id
 from node.core.types import OffsetAndEpoch
 
 
@@ -330,7 +331,7 @@ class Leading(Elections):
         directory_id = request.replica.directory_id
         self._trace(
             "fetch_rx",
-            **{"from": request.replica.id},
+            **{"from": known_id(request.replica.id)},
             from_dir=None if directory_id is None else directory_id.hex,
             off=request.offset,
             last_ep=request.last_fetched_epoch,

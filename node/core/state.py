@@ -155,7 +155,7 @@ class ReplicaState:
         self._connections.back_off(peer, self._now_ms + self.config.retry_backoff_ms)
 
     def _trace_refusal(self, api: str, peer: int, epoch: int, error: Error) -> None:
-        self._trace("rpc_err", api=api, peer=peer, req_ep=epoch, code=int(error))
+        self._trace("rpc_err", api=api, peer=known_id(peer), req_ep=epoch, code=int(error))
 
     # ------------------------------------------------------------------ changing the role
 
@@ -308,6 +308,11 @@ class ReplicaState:
         self._committed = high_watermark
         self._trace("hwm", v=high_watermark, **trace)
         self._emit(fx.HighWatermarkAdvanced(high_watermark))
+
+
+def known_id(node_id: int) -> int | None:
+    """A node id for the trace: None for an anonymous reader or an unknown bootstrap server."""
+    return node_id if node_id >= 0 else None
 
 
 def _election_fields(state: ElectionState) -> dict[str, Any]:
