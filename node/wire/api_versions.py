@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta
 
 from node.wire.api import ApiKey, ApiRange, ApiTable
 from node.wire.errors import RemoteProtocolError, UnsupportedVersionError
@@ -26,11 +24,10 @@ from node.wire.payloads import (
     response_frame,
     spoken_versions,
 )
-from node.wire.structs import build
+from node.wire.structs import NO_THROTTLE, build
 
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE_NAME: Final = 3
-_NO_THROTTLE: Final = i32Timedelta.parse(timedelta(0))
 
 
 def is_api_versions(api_key: int) -> bool:
@@ -95,7 +92,7 @@ def _body(version: int, error: ErrorCode, apis: tuple[ApiRange, ...]) -> bytes:
         build(
             schema.response,
             error_code=error,
-            throttle_time=_NO_THROTTLE,
+            throttle_time=NO_THROTTLE,
             api_keys=tuple(
                 build(
                     schema.response,

@@ -24,6 +24,7 @@ from node.wire.errors import (
 from node.wire.frames import FRAME_BYTES_MAX, Framer
 from node.wire.payloads import (
     ApiSchema,
+    EncodedRequest,
     api_schema,
     decode,
     encode,
@@ -100,7 +101,9 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a request is in flight."""
         return self._done is not None
 
-    async def request(self, entity: RequestPayload, timeout_s: float) -> ResponsePayload:
+    async def request(
+        self, request: RequestPayload | EncodedRequest, timeout_s: float
+    ) -> ResponsePayload:
         """Send a request and wait for its answer.
 
         Cancelling closes the connection.
@@ -111,7 +114,9 @@ class Connection(asyncio.BufferedProtocol):
             RemoteProtocolError: The answer is malformed or not one to this request.
             LocalProtocolError: A request is in flight already, or this one cannot be encoded.
         """
-        schema = api_schema(entity.__api_key__, entity.__version__)
+        if not isinstance(request, EncodedRequest):
+            schema = api_schema(request.__api_key__, request.__version__)
+            request = EncodedRequest(schema, encode(request))
         answer: asyncio.Future[ResponsePayload] = self._loop.create_future()
 
         def done(result: ResponsePayload | WireError) -> None:
@@ -122,14 +127,14 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 answer.set_result(result)
 
-        self.send(schema, encode(entity), timeout_s, done)
+        self.send(request, timeout_s, done)
         try:
             return await answer
         except asyncio.CancelledError:
             self.close()
             raise
 
-    def send(self, schema: ApiSchema, body: bytes, timeout_s: float, done: Done) -> None:
+    def send(self, request: EncodedRequest, timeout_s: float, done: Done) -> None:
         """Send an encoded request; ``done`` gets the answer or the error, exactly once.
 
         ``done`` is called from the event loop, never from within this call.
@@ -143,10 +148,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._done is not None:
             raise LocalProtocolError(f"{self.endpoint}: {self._schema} is still in flight")
         self._correlation = self._correlation + 1 if self._correlation < _CORRELATION_MAX else 0
-        self._schema = schema
+        schema = self._schema = request.schema
         self._done = done
         self._timer = self._loop.call_later(timeout_s, self._on_timeout, timeout_s)
-        self._transport.write(request_frame(schema, self._correlation, self._client_id, body))
+        self._transport.write(
+            request_frame(schema, self._correlation, self._client_id, request.body)
+        )
 
     async def negotiate(self, timeout_s: float) -> Negotiated:
         """Ask which versions the peer serves; the answer is kept in ``negotiated``.

@@ -51,6 +51,14 @@ class ApiSchema:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedRequest:
+    """A request's body in bytes, and what it is."""
+
+    schema: ApiSchema
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class RequestHead:
     """A request's header; ``body_offset`` is where the body begins in the frame."""
 

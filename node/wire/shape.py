@@ -132,6 +132,18 @@ def read_varint(data: bytes, offset: int) -> tuple[int, int]:
     return value, offset
 
 
+def varint(value: int) -> bytes:
+    """The unsigned varint of a value that is not negative."""
+    if value < _MORE:
+        return bytes((value,))
+    out = bytearray()
+    while value >= _MORE:
+        out.append(value & _SEVEN_BITS | _MORE)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 # --------------------------------------------------------------------------- compiling
 
 
@@ -313,7 +325,7 @@ def _walk_tags(known: Mapping[int, Walk], name: str, data: bytes, offset: int, s
             raise RemoteProtocolError(f"{name}: tagged field {tag} does not fill its {size} bytes")
         offset = end
     if unknown:
-        scan.edits.insert(position, (start, after_count, _varint(count - unknown)))
+        scan.edits.insert(position, (start, after_count, varint(count - unknown)))
     return offset
 
 
@@ -325,15 +337,6 @@ def _read_int(prefix: Struct, data: bytes, offset: int) -> int:
         raise IndexError
     value: int = prefix.unpack_from(data, offset)[0]
     return value
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= _MORE:
-        out.append(value & _SEVEN_BITS | _MORE)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _edited(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:

@@ -8,8 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from datetime import timedelta
 from functools import cache
-from typing import Any, cast
+from typing import Any, Final, cast
+
+from kio.static.primitive import i32Timedelta
+
+NO_THROTTLE: Final = i32Timedelta.parse(timedelta(0))
 
 
 def build(payload: type, struct: str | None = None, **values: Any) -> Any:
