@@ -14,7 +14,7 @@ from harness.verdict import Anomaly, CheckResult, Valid
 NAME = "consensus"
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, needs=("events", "records"))
 def consensus(run: RunData) -> CheckResult:
     """Election safety, durable votes, log matching, quorum-backed commits, acked writes survive.
 

@@ -45,7 +45,7 @@ class Finding:
     line: str
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, needs=("output",))
 def log_scan(run: RunData) -> CheckResult:
     """Tracebacks, fatal errors, illegal states, failed assertions, out of memory in node output.
 

@@ -17,7 +17,7 @@ from harness.verdict import Anomaly, CheckResult, Valid
 NAME = "observers"
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, needs=("events", "records"))
 def observers(run: RunData) -> CheckResult:
     """Images are folds of the committed log (C8), local reads never go back, all converge (L8).
 

@@ -165,7 +165,11 @@ class Environment(Protocol):
 
 
 class System(Protocol):
-    """A system under test: made by ``factory(spec, environment, store_dir)``."""
+    """A system under test: made by ``factory(spec, environment, run_dir)``.
+
+    The class may say what a run of it ``leaves`` behind (``events``, ``records``, ``output``); a
+    checker whose ``needs`` are not left is not asked. One that leaves events has ``event_files``.
+    """
 
     name: str
     nodes: tuple[str, ...]  # all, voters first

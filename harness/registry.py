@@ -17,7 +17,7 @@ import difflib
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -33,10 +33,16 @@ class Registry:
         self.kind = kind
         self._package = package
         self._plugins: dict[str, Any] = {}
+        self._needs: dict[str, frozenset[str]] = {}
         self._loaded = False
 
-    def register(self, name: str) -> Callable[[T], T]:
-        """Decorate a class or function to make it the plug-in ``name``."""
+    def register(self, name: str, *, needs: Sequence[str] = ()) -> Callable[[T], T]:
+        """Decorate a class or function to make it the plug-in ``name``.
+
+        Args:
+            name: What it is called on the command line.
+            needs: For a checker, what a run must leave behind for it: events, records, output.
+        """
 
         def add(plugin: T) -> T:
             if name in self._plugins and self._plugins[name] is not plugin:
@@ -49,6 +55,7 @@ class Registry:
                     f"{self.kind} plug-in {name!r} has no docstring: say what it does"
                 )
             self._plugins[name] = plugin
+            self._needs[name] = frozenset(needs)
             return plugin
 
         return add
@@ -87,6 +94,11 @@ class Registry:
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return ((name, self._plugins[name]) for name in self.names())
+
+    def needs(self, name: str) -> frozenset[str]:
+        """What the plug-in said it needs."""
+        self.get(name)
+        return self._needs[name]
 
     def describe(self, name: str) -> str:
         """First line of the plug-in's docstring."""

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 from node.config import NodeConfig
 from node.controller.controller import QuorumController
@@ -26,7 +27,8 @@ from node.core.types import ElectionState, ReplicaKey
 from node.driver.clock import Clock
 from node.driver.peers import Peers
 from node.driver.state_machine import StateMachine
-from node.log.batch import encode_batch, encode_leader_change, iter_batches
+from node.log.batch import Record, encode_batch
+from node.log.control import encode_leader_change
 from node.log.file_log import FileLog
 from node.log.quorum_state import ElectionStateStore
 from node.trace import TraceWriter
@@ -51,18 +53,17 @@ class Storage:
 
 
 @dataclass(slots=True)
-class PendingWrite:
+class HeldWrite:
     """A client's write that waits until the high watermark passes its last record."""
 
     api: str
-    wait_for: int  # offset of the last record it depends on; -1 = nothing pending
     done: Callable[[], None]
     abandoned: Callable[[], None]
-    token: int = -1  # proposal not in the log yet
+    wait_for: int = -1  # offset of the last record it depends on; -1 = nothing pending
 
 
 @dataclass(slots=True)
-class PendingRead:
+class HeldRead:
     """A client's read behind the barrier."""
 
     api: str
@@ -81,6 +82,20 @@ class Counters:
     extra: dict[str, int] = field(default_factory=dict)
 
 
+class Parts(Protocol):
+    """The classes a node is made of; see ``node.driver.parts``."""
+
+    @property
+    def replica(self) -> type[Replica]:
+        """The consensus core."""
+        ...
+
+    @property
+    def controller(self) -> type[QuorumController]:
+        """The quorum controller."""
+        ...
+
+
 class Node:
     """One KRaft node over real or simulated effects; see the module's text for the order."""
 
@@ -89,9 +104,7 @@ class Node:
         config: NodeConfig,
         storage: Storage,
         *,
-        replica: type[Replica],
-        controller: QuorumController | None,
-        peers: Peers,
+        parts: Parts,
         trace: TraceWriter,
         clock: Clock,
         rng: Random,
@@ -99,19 +112,24 @@ class Node:
     ) -> None:
         self.config = config
         self.storage = storage
-        self.controller = controller
         self.machine = StateMachine(storage.log, trace, broker="broker" in config.roles)
+        self.controller: QuorumController | None = None
+        if config.is_controller:
+            self.controller = parts.controller(
+                rng=rng, image=self.machine.image, broker_ids=config.brokers
+            )
         self.counters = Counters()
-        self._peers = peers
+        self._peers = Peers(self.submit, source_host=config.source_host)
         self._trace = trace
         self._clock = clock
+        self.rng = rng
         self._on_fatal = on_fatal
         self._inputs: deque[inputs.Input | Callable[[], None]] = deque()
         self._outbox: list[Callable[[], None]] = []
         self._replies: dict[int, Callable[[Response, bytes], None]] = {}
-        self._proposals: dict[int, PendingWrite] = {}
-        self._writes: deque[PendingWrite] = deque()
-        self._reads: dict[int, PendingRead] = {}
+        self._proposals: dict[int, HeldWrite] = {}
+        self._writes: deque[HeldWrite] = deque()
+        self._reads: dict[int, HeldRead] = {}
         self._tokens = 0
         self._pump_handle: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -119,8 +137,11 @@ class Node:
         self._claim_at: tuple[int, int] | None = None  # (epoch, epoch start) not yet claimed
         self._stopped = False
         self._loop = asyncio.get_running_loop()
-        self.replica = replica(
-            self._replica_config(), storage.elections.load() or ElectionState(), self._log_state(), rng
+        self.replica = parts.replica(
+            self._replica_config(),
+            storage.elections.load() or ElectionState(),
+            self._log_state(),
+            rng,
         )
 
     # ------------------------------------------------------------------ lifecycle
@@ -184,7 +205,7 @@ class Node:
         self._replies[token] = reply
         self.submit(make(token))
 
-    def propose(self, entries: Sequence[Records], write: PendingWrite) -> None:
+    def propose(self, entries: Sequence[Records], write: HeldWrite) -> None:
         """Append entries (each one atomic batch), and settle ``write`` when they are committed.
 
         With no entries the write waits for what it may have seen: the last record proposed
@@ -193,11 +214,17 @@ class Node:
         if not entries:
             self._enqueue(lambda: self._await_accepted(write))
             return
-        write.token = self._token()
-        self._proposals[write.token] = write
-        self.submit(inputs.Propose(write.token, self.replica.epoch, tuple(entries)))
+        token = self._token()
+        self._proposals[token] = write
+        self.submit(inputs.Propose(token, self.replica.epoch, tuple(entries)))
 
-    def read(self, pending: PendingRead) -> None:
+    def write_no_op(self) -> None:
+        """Propose a NoOp record, while this is the active controller."""
+        if self.controller is not None and self.controller.active:
+            result = self.controller.no_op()
+            self.propose(result.entries, HeldWrite("NoOp", _nothing, _nothing))
+
+    def read(self, pending: HeldRead) -> None:
         """Confirm leadership by fetches begun after now, then answer at a safe offset."""
         token = self._token()
         self._reads[token] = pending
@@ -226,7 +253,7 @@ class Node:
                     self._do(self._inputs.popleft(), now_ms)
                 self._flush_if_wanted()
             self._settle()
-        except Exception as error:  # noqa: BLE001 - whatever it is, this node must not go on
+        except Exception as error:  # whatever it is, this node must not go on
             self._fail(error)
 
     def _do(self, work: inputs.Input | Callable[[], None], now_ms: int) -> None:
@@ -329,30 +356,30 @@ class Node:
         self._outbox.append(lambda: reply(effect.response, records))
 
     def _append_as_leader(self, effect: fx.AppendAsLeader) -> None:
-        wall_ms = self._clock.wall_ms()
-        if isinstance(effect.content, LeaderChange):
-            data = encode_leader_change(effect.base_offset, effect.epoch, effect.content, wall_ms)
+        content = effect.content
+        records: Sequence[Record]
+        if isinstance(content, LeaderChange):
+            records = (encode_leader_change(content),)
         else:
-            data = encode_batch(
-                effect.base_offset,
-                effect.epoch,
-                [(None, value) for value in effect.content.payload],
-                control=False,
-                timestamp_ms=wall_ms,
-            )
-        batch: Batch = next(iter(iter_batches(data)))
-        self.storage.log.append_batches((batch,))
-        self._trace.emit(
-            "append",
+            records = [(None, value) for value in content.payload]
+        data = encode_batch(
+            effect.base_offset,
             effect.epoch,
-            {
-                "base": batch.base_offset,
-                "last": batch.last_offset,
-                "bep": batch.epoch,
-                "h": batch.crc,
-                "ctl": batch.is_control,
-                "src": "leader",
-            },
+            records,
+            control=isinstance(content, LeaderChange),
+            timestamp_ms=self._clock.wall_ms(),
+        )
+        self._trace_append(self.storage.log.append_as_leader(data), "leader")
+
+    def _trace_append(self, batch: Batch, source: str) -> None:
+        self.trace(
+            "append",
+            base=batch.base_offset,
+            last=batch.last_offset,
+            bep=batch.epoch,
+            h=batch.crc,
+            ctl=batch.is_control,
+            src=source,
         )
 
     # ------------------------------------------------------------------ commit, claim, renounce
@@ -366,7 +393,7 @@ class Node:
         while writes and writes[0].wait_for < high_watermark:
             self._acknowledge(writes.popleft())
 
-    def _acknowledge(self, write: PendingWrite) -> None:
+    def _acknowledge(self, write: HeldWrite) -> None:
         self.trace("ack", api=write.api, off=write.wait_for, hwm=self.replica.high_watermark)
         self._outbox.append(write.done)
 
@@ -392,14 +419,14 @@ class Node:
         for write in abandoned:
             self._outbox.append(write.abandoned)
 
-    def _await_commit(self, write: PendingWrite) -> None:
+    def _await_commit(self, write: HeldWrite) -> None:
         high_watermark = self.replica.high_watermark
         if high_watermark is not None and write.wait_for < high_watermark:
             self._acknowledge(write)
         else:
             self._writes.append(write)  # sorted by wait_for: offsets are given in order
 
-    def _await_accepted(self, write: PendingWrite) -> None:
+    def _await_accepted(self, write: HeldWrite) -> None:
         """Wait for every record accepted up to now; proposals before this one have been stepped."""
         write.wait_for = self._writes[-1].wait_for if self._writes else -1
         self._await_commit(write)
@@ -437,7 +464,6 @@ class Node:
             cluster_id=self.storage.cluster_id,
             voters=config.voters,
             endpoint=config.advertised,
-            bootstrap=tuple(v.endpoint for v in config.voters),
             election_timeout_ms=timers.election_timeout_ms,
             fetch_timeout_ms=timers.fetch_timeout_ms,
             request_timeout_ms=timers.request_timeout_ms,
@@ -452,6 +478,10 @@ class Node:
         return LogState(
             log_.start_offset, log_.end_offset, log_.flushed_offset, tuple(log_.epoch_entries)
         )
+
+
+def _nothing() -> None:
+    """Nobody waits for this answer."""
 
 
 def _election_fields(state: ElectionState) -> dict[str, object]:

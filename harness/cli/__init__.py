@@ -1,0 +1,5 @@
+"""The command line: ``krucible``."""
+
+from harness.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,34 @@
+"""``krucible heal``: undo what killed harnesses left behind."""
+
+from __future__ import annotations
+
+import typer
+
+from harness.cli.console import Json, out, print_json
+from harness.journal import heal_all
+from harness.verdict import EXIT_HARNESS, EXIT_VALID
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="heal",
+        help="Stop node processes and relays, thaw what is frozen, of runs whose harness is dead.",
+        epilog="Example: krucible heal",
+    )(heal)
+
+
+def heal(json: Json = False) -> int:
+    """Exit 0 when nothing of ours is left, 255 when something could not be healed."""
+    found = heal_all()
+    if json:
+        print_json([leftover.to_json() for leftover in found])
+    else:
+        for leftover in found:
+            what = ", ".join(f"{k} {v}" for k, v in sorted(leftover.what.items()))
+            done = "healed" if leftover.done else "STILL THERE"
+            line = f"{leftover.run}: {leftover.kind} ({what}): {done}: {leftover.action}"
+            out().print(line, markup=False)
+        if not found:
+            out().print("nothing to heal")
+    return EXIT_VALID if all(leftover.done for leftover in found) else EXIT_HARNESS

@@ -1,0 +1,222 @@
+"""One run from its spec to its report: the order of everything around ``harness.runner``.
+
+Whatever goes wrong on the way, the history and what was collected are judged and reported; a
+crash of ours is an axis of the verdict, never a reason to lose what was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import platform
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from harness import schedule
+from harness.clock import LoopClock
+from harness.errors import HarnessError, UsageError
+from harness.events import EventCollector
+from harness.journal import Journal
+from harness.judge import STANDARD, Judgement, judge
+from harness.nemeses import select
+from harness.protocols import Cluster, Environment, Fault, Nemesis, System, Workload
+from harness.recorder import Progress, Silence
+from harness.registry import checkers, environments, systems, workloads
+from harness.runner import RunPlan, RunResult
+from harness.runner import run as run_plan
+from harness.spec import RunSpec
+from harness.store import RunDir, Store
+from harness.stored import load_run
+from harness.verdict import Valid, merge
+
+
+@dataclass(slots=True)
+class Session:
+    """A run being prepared, running, or done."""
+
+    spec: RunSpec
+    run_dir: RunDir
+    workload: Workload
+    nemeses: Mapping[str, Nemesis]
+    faults: Sequence[Fault]
+    roles: Callable[[], Mapping[str, str]] = field(default=dict)  # live status: role per node
+    result: RunResult | None = None
+    judgement: Judgement | None = None
+    crash: str | None = None
+
+    def live_roles(self) -> Mapping[str, str]:
+        """The role of each node now, as far as its events tell; empty before the system is up."""
+        return self.roles()
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the judged run."""
+        assert self.judgement is not None, "judged before asked"  # noqa: S101
+        return self.judgement.exit_code
+
+    def summary(self) -> dict[str, Any]:
+        """One JSON object for machines: verdict, anomalies, coverage, store and figures."""
+        assert self.judgement is not None, "judged before asked"  # noqa: S101
+        data = self.judgement.to_json()
+        del data["results"]  # they lie in results.json
+        return {
+            "verdict": str(verdict(self.judgement)),
+            **data,
+            "seed": self.spec.seed,
+            "store": str(self.run_dir.path),
+            "report": str(self.run_dir.report),
+            "ops": dict(self.result.counts) if self.result is not None else {},
+            "harness_error": self.crash,
+        }
+
+
+def verdict(judgement: Judgement) -> Valid:
+    """The one word for a judged run; a broken harness makes it unknown unless it is invalid."""
+    if judgement.system is Valid.INVALID or judgement.harness_ok:
+        return merge((judgement.system, judgement.coverage))
+    return Valid.UNKNOWN
+
+
+def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = None) -> Session:
+    """Resolve every name, draw the schedule and make the run's folder; nothing is started.
+
+    Args:
+        spec: The options.
+        store: Where the run goes.
+        faults: A schedule to replay instead of drawing one from the seed.
+
+    Raises:
+        UsageError: An unknown name, or options that cannot go together.
+    """
+    systems.get(spec.system)
+    environments.get(spec.env)
+    workload = workloads.get(spec.workload)(spec)
+    chosen = select(spec.nemeses if faults is None else sorted({f.nemesis for f in faults}))
+    if faults is None:
+        faults = schedule.build(spec.seed, chosen, spec.time_limit_s)
+    run_dir = store.new_run(spec)
+    run_dir.write_schedule(faults)
+    return Session(spec, run_dir, workload, dict(chosen), faults)
+
+
+def execute(
+    session: Session, *, progress: Progress | None = None, state_dir: Path | None = None
+) -> Session:
+    """Run a prepared session, collect what it left, judge it and write the report.
+
+    Raises:
+        HarnessError: The environment or the system did not come up: nothing was run. Everything
+            started is stopped again.
+    """
+    asyncio.run(_execute(session, progress or Silence(), state_dir))
+    # the judge forks, which only a process without an event loop should do
+    session.judgement = judge_run(session.run_dir, crash=session.crash)
+    return session
+
+
+async def _execute(session: Session, progress: Progress, state_dir: Path | None) -> None:
+    spec, run_dir = session.spec, session.run_dir
+    journal = Journal.open(run_dir.path.name, folder=state_dir)
+    try:
+        environment: Environment = environments.get(spec.env)(run_dir.path, journal)
+        system: System = systems.get(spec.system)(spec, environment, run_dir)
+        await _run(session, environment, system, progress)
+    finally:
+        journal.close()
+
+
+def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
+    """Judge a stored run (anew) and write ``results.json`` and ``report.html``."""
+    stored = load_run(run_dir.path)
+    spec = stored.data.spec
+    names = (*workloads.get(spec.workload)(spec).checkers, *STANDARD)
+    judgement = judge(stored.data, applicable(spec, names), harness_reason=crash)
+    results = {
+        **judgement.to_json(),
+        "warnings": list(stored.warnings),
+        "versions": {"krucible": version("krucible"), "python": platform.python_version()},
+    }
+    run_dir.write_results(results)
+    write_report(run_dir)
+    return judgement
+
+
+def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
+    """The checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
+    leaves: frozenset[str] = getattr(systems.get(spec.system), "leaves", frozenset())
+    return [name for name in names if checkers.needs(name) <= leaves]
+
+
+def write_report(run_dir: RunDir) -> Path:
+    """Render the report of a judged run; returns where it is."""
+    stored = load_run(run_dir.path)
+    if stored.results is None:
+        raise UsageError(f"{run_dir.path} was not judged yet: `krucible check` it first")
+    # by name: reports stand above the kernel, which must not depend on them
+    render = importlib.import_module("reports.run_report").render_run
+    run_dir.write_report(render(stored.data, stored.results))
+    return run_dir.report
+
+
+async def _run(
+    session: Session, environment: Environment, system: System, progress: Progress
+) -> None:
+    clock = LoopClock()
+    collector: EventCollector | None = None
+    try:
+        await environment.setup(system.nodes)
+        sources: dict[str, Path] = getattr(system, "event_files", dict)()
+        if sources:
+            collector = EventCollector(sources, session.run_dir.events_dir, clock)
+            collector.start()
+            session.roles = lambda: {n: s.role or "down" for n, s in collector.status.items()}
+        progress.on_phase("open")
+        await system.setup()
+        plan = RunPlan(
+            session.spec,
+            session.workload,
+            Cluster(system, environment),
+            session.faults,
+            session.nemeses,
+        )
+        session.result = await run_plan(
+            plan, session.run_dir.history, clock=clock, progress=progress
+        )
+        session.crash = session.result.crash
+    finally:
+        await _end(session, environment, system, collector)
+
+
+async def _end(
+    session: Session,
+    environment: Environment,
+    system: System,
+    collector: EventCollector | None,
+) -> None:
+    """Stop everything in order; what fails is the harness's crash, and the rest still happens."""
+    steps: list[tuple[str, Callable[[], Any]]] = [
+        ("stop the system", system.teardown),
+        ("stop the environment", environment.teardown),
+    ]
+    if collector is not None:
+        steps.append(("collect events", collector.stop))
+    for what, step in steps:
+        try:
+            await step()
+        except Exception as error:
+            _note_crash(session, what, error)
+    try:
+        system.collect()
+    except Exception as error:
+        _note_crash(session, "collect logs", error)
+
+
+def _note_crash(session: Session, what: str, error: Exception) -> None:
+    text = f"could not {what}: {traceback.format_exception_only(error)[-1].strip()}"
+    session.crash = session.crash or text
+    if not isinstance(error, HarnessError | OSError):
+        traceback.print_exception(error)

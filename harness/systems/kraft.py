@@ -1,0 +1,294 @@
+"""``kraft``: our own KRaft nodes as real processes, controllers and brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import seeds
+from harness.errors import EnvError, NodeStartError
+from harness.protocols import Address, Environment, LogBatch, RegisterClient, Role, TopicClient
+from harness.registry import systems
+from harness.spec import RunSpec
+from harness.store import RunDir
+from harness.systems.kafka_client import Cluster, KafkaClient
+from harness.systems.kraft_log import read_log
+from harness.systems.quorum_probe import QuorumView, ask
+from node import mutants
+from node.config import ConfigError, parse
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 5.0
+POLL_S = 0.05
+LEADER_TIMEOUT_S = 0.3
+CLUSTER_ID = "krucible"
+SIGTERM, SIGKILL, SIGSTOP, SIGCONT = 15, 9, 19, 18
+
+# Faster than Kafka's, so that half a minute holds many elections; the ratios are Kafka's.
+TIMERS: Mapping[str, str] = {
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.request.timeout.ms": "1000",
+    "controller.quorum.election.backoff.max.ms": "500",
+    "controller.quorum.append.linger.ms": "0",
+    "metadata.max.idle.interval.ms": "500",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """One node as configured."""
+
+    name: str
+    id: int
+    voter: bool
+    config: Path
+    trace: Path
+
+
+@systems.register("kraft")
+class Kraft:
+    """KRaft controllers and brokers of this project, one process each."""
+
+    name = "kraft"
+    leaves = frozenset({"events", "records", "output"})
+
+    def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
+        """Name the nodes; nothing is started."""
+        count = spec.voters + spec.observers
+        self.nodes = tuple(f"n{i}" for i in range(1, count + 1))
+        self.voters = self.nodes[: spec.voters]
+        self.observers = self.nodes[spec.voters :]
+        self._spec = spec
+        self._env = environment
+        self._run_dir = run_dir
+        self._node: dict[str, _Node] = {}
+        self._roles: dict[str, Role] = {}
+
+    @staticmethod
+    def mutants() -> list[dict[str, str]]:
+        """The seeded bugs of the node: name, what it does wrong, the invariants it breaks."""
+        return [
+            {
+                "name": m.name,
+                "description": m.description,
+                "breaks": ", ".join(m.breaks),
+                "source": m.source,
+            }
+            for m in mutants.load().values()
+        ]
+
+    # ------------------------------------------------------------------ lifecycle
+
+    async def setup(self) -> None:
+        """Format and start all nodes, wait until they answer and a leader has committed."""
+        for index, name in enumerate(self.nodes, start=1):
+            self._node[name] = self._configure(name, index)
+        await asyncio.gather(*(self._format(node) for node in self._node.values()))
+        for name in self.nodes:
+            await self._launch(name)
+        await asyncio.gather(*(self._await_answer(name) for name in self.nodes))
+        if not await self.await_recovery(START_TIMEOUT_S):
+            raise NodeStartError(
+                f"no leader that all nodes follow within {START_TIMEOUT_S:g} s; the nodes' logs "
+                f"are in {self._run_dir.logs_dir}"
+            )
+
+    async def teardown(self) -> None:
+        """SIGTERM every node; SIGKILL those that do not go."""
+        running = [
+            n for n in self.nodes if n in self._node and self._env.process(n).pid is not None
+        ]
+        for name in running:
+            await self._env.signal(name, SIGCONT)
+            await self._env.signal(name, SIGTERM)
+        deadline_s = asyncio.get_running_loop().time() + STOP_TIMEOUT_S
+        for name in running:
+            while self._env.process(name).state not in ("gone", "Z"):
+                if asyncio.get_running_loop().time() > deadline_s:
+                    await self._env.signal(name, SIGKILL)
+                    break
+                await asyncio.sleep(POLL_S)
+
+    def collect(self) -> None:
+        """Write each node's replicated log into the store, as it lies on its disk."""
+        for name in self._node:
+            batches: list[LogBatch] = read_log(self._log_dir(name))
+            self._run_dir.write_records(name, batches)
+
+    def event_files(self) -> dict[str, Path]:
+        """Where each node writes its protocol events."""
+        return {name: self._trace_file(name) for name in self.nodes}
+
+    # ------------------------------------------------------------------ Kill, Pause, Roles
+
+    async def kill(self, node: str) -> None:
+        """SIGKILL; returns when the process is gone."""
+        await self._env.signal(node, SIGKILL)
+
+    async def start(self, node: str) -> None:
+        """Start a stopped node and wait until its port answers."""
+        await self._launch(node)
+        await self._await_answer(node)
+
+    async def pause(self, node: str) -> None:
+        """SIGSTOP."""
+        await self._env.signal(node, SIGSTOP)
+
+    async def resume(self, node: str) -> None:
+        """SIGCONT."""
+        await self._env.signal(node, SIGCONT)
+
+    async def leader(self) -> str | None:
+        """The node that answers DescribeQuorum as leader of the highest epoch."""
+        view = await self._quorum()
+        return None if view is None else self._name_of(view.leader_id)
+
+    def roles(self) -> Mapping[str, Role]:
+        """Roles as of the last look at the quorum."""
+        return dict(self._roles)
+
+    # ------------------------------------------------------------------ clients
+
+    def register_client(self) -> RegisterClient:
+        """A register is a topic's ``retention.ms``."""
+        return self._client()
+
+    def topic_client(self) -> TopicClient:
+        """Topics are topics."""
+        return self._client()
+
+    def _client(self) -> KafkaClient:
+        return KafkaClient(
+            Cluster(
+                addresses={name: self._env.address(name) for name in self.nodes},
+                names={node.id: name for name, node in self._node.items()},
+                source_host=self._env.client_source(),
+            )
+        )
+
+    # ------------------------------------------------------------------ recovery
+
+    async def await_recovery(self, timeout_s: float) -> bool:
+        """Wait until one leader has every voter and observer at its own log end."""
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            view = await self._quorum()
+            if view is not None and self._all_caught_up(view):
+                return True
+            if asyncio.get_running_loop().time() >= deadline_s:
+                return False
+            await asyncio.sleep(POLL_S)
+
+    def _all_caught_up(self, view: QuorumView) -> bool:
+        """Everybody has fetched all that was committed when the leader was asked."""
+        if view.high_watermark is None:
+            return False
+        wanted = {node.id for node in self._node.values()}
+        up = {
+            i for i, end in view.log_ends.items() if end is not None and end >= view.high_watermark
+        }
+        return wanted <= up
+
+    async def _quorum(self) -> QuorumView | None:
+        """What the leader of the highest epoch says; refreshes ``roles``."""
+        source = self._env.client_source()
+        answers = await asyncio.gather(
+            *(ask(self._env.address(v), source, timeout_s=LEADER_TIMEOUT_S) for v in self.voters)
+        )
+        views = [view for view in answers if view is not None]
+        best = max(views, key=lambda view: view.epoch, default=None)
+        leader = None if best is None else self._name_of(best.leader_id)
+        for name in self.nodes:
+            follows: Role = "follower" if name in self.voters else "observer"
+            self._roles[name] = "leader" if name == leader else follows
+        return best
+
+    def _name_of(self, node_id: int) -> str | None:
+        return next((n.name for n in self._node.values() if n.id == node_id), None)
+
+    # ------------------------------------------------------------------ one node
+
+    def _configure(self, name: str, index: int) -> _Node:
+        env, spec = self._env, self._spec
+        voter = name in self.voters
+        ids = {n: i for i, n in enumerate(self.nodes, start=1)}
+        listener = "CONTROLLER" if voter else "PLAINTEXT"
+        settings = {
+            "node.id": str(index),
+            "process.roles": "controller" if voter else "broker",
+            "controller.quorum.voters": ",".join(
+                f"{ids[v]}@{_text(env.address(v))}" for v in self.voters
+            ),
+            "listeners": f"{listener}://{_text(env.bind_address(name))}",
+            "advertised.listeners": f"{listener}://{_text(env.address(name))}",
+            "log.dirs": str(self._log_dir(name)),
+            "krucible.source.host": env.bind_address(name).host,
+            "krucible.trace.file": str(self._trace_file(name)),
+            "krucible.seed": str(seeds.split(spec.seed, "node", index)),
+            "read.barrier": "true",
+            **TIMERS,
+            **spec.settings,
+        }
+        if spec.mutant is not None:
+            settings["krucible.mutant"] = spec.mutant
+        try:
+            parse(settings)
+        except ConfigError as error:
+            raise EnvError(f"node setting: {error}; look at --set") from error
+        path = env.node_dir(name) / "node.properties"
+        path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
+        return _Node(name, index, voter, path, self._trace_file(name))
+
+    def _log_dir(self, name: str) -> Path:
+        return self._env.node_dir(name) / "data"
+
+    def _trace_file(self, name: str) -> Path:
+        return self._env.node_dir(name) / "events.jsonl"
+
+    async def _format(self, node: _Node) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *_command("format", node.config),
+            "--cluster-id",
+            CLUSTER_ID,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        if process.returncode != 0:
+            raise NodeStartError(f"cannot format {node.name}: {output.decode().strip()}")
+
+    async def _launch(self, name: str) -> None:
+        await self._env.start(name, _command("run", self._node[name].config), env={})
+
+    async def _await_answer(self, name: str) -> None:
+        """Wait until the node itself (not its relay) answers; raises NodeStartError."""
+        address = self._env.bind_address(name)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + START_TIMEOUT_S
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(address.host, address.port)
+            except OSError as error:
+                state = self._env.process(name)
+                if state.state in ("gone", "Z") or loop.time() >= deadline_s:
+                    raise NodeStartError(
+                        f"{name} does not answer on {address}: {error}; process {state.state} "
+                        f"{state.detail}; its log is {self._env.log_file(name)}"
+                    ) from error
+                await asyncio.sleep(POLL_S)
+                continue
+            writer.close()
+            await writer.wait_closed()
+            return
+
+
+def _command(verb: str, config: Path) -> list[str]:
+    return [sys.executable, "-m", "node", verb, "--config", str(config)]
+
+
+def _text(address: Address) -> str:
+    return f"{address.host}:{address.port}"

@@ -1,0 +1,46 @@
+"""A node's replicated log as it lies on disk, read without opening (and so recovering) it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.protocols import LogBatch
+from node.core.messages import Batch
+from node.log.batch import CorruptBatchError, decode_records, iter_batches
+from node.log.control import control_to_json
+from node.log.layout import partition_dir, segment_base
+from node.metadata.records import decode_record, to_json
+
+
+def read_log(log_dir: Path) -> list[LogBatch]:
+    """All batches of all segments in offset order, up to the first that is torn or corrupt."""
+    folder = partition_dir(log_dir)
+    if not folder.is_dir():
+        return []
+    batches: list[LogBatch] = []
+    segments = sorted(path for path in folder.iterdir() if segment_base(path.name) is not None)
+    for path in segments:
+        try:
+            batches.extend(_log_batch(batch) for batch in iter_batches(path.read_bytes()))
+        except CorruptBatchError:
+            # a killed node's tail may be torn; what is behind it was never acknowledged by it
+            break
+    return batches
+
+
+def _log_batch(batch: Batch) -> LogBatch:
+    records = []
+    for offset, key, value in decode_records(batch):
+        if batch.is_control:
+            decoded = control_to_json(key, value)
+        else:
+            decoded = to_json(decode_record(value or b""))
+        records.append({"offset": offset, **decoded})
+    return LogBatch(
+        base=batch.base_offset,
+        last=batch.last_offset,
+        epoch=batch.epoch,
+        crc=batch.crc,
+        control=batch.is_control,
+        records=tuple(records),
+    )

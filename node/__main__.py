@@ -1,0 +1,97 @@
+"""``krucible-node``: format a node's directory, or run the node until SIGTERM.
+
+::
+
+    krucible-node format --config n1.properties --cluster-id krucible
+    krucible-node run --config n1.properties
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from node.config import ConfigError, NodeConfig, load
+from node.log.disk import DirectoryLockedError, FileDisk
+from node.log.layout import uuid_from_text, uuid_to_text
+from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
+from node.log.quorum_state import QuorumStateError
+from node.log.recovery import RecoveryError
+
+EXIT_USAGE = 254
+EXIT_FATAL = 70  # EX_SOFTWARE: the node stopped because its own state was wrong
+
+STARTUP_ERRORS = (
+    ConfigError,
+    DirectoryLockedError,
+    MetaPropertiesError,
+    QuorumStateError,
+    RecoveryError,
+    OSError,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command and exit with its code; a mistake in the input is one line."""
+    arguments = _parser().parse_args(argv)
+    try:
+        config = load(arguments.config)
+        if arguments.command == "format":
+            _format(config, arguments)
+            sys.exit(0)
+        sys.exit(_serve(config))
+    except STARTUP_ERRORS as error:
+        print(f"krucible-node: {error}", file=sys.stderr)  # noqa: T201 - before logging is set up
+        sys.exit(EXIT_USAGE)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="krucible-node", description="A KRaft node.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="run the node until SIGTERM")
+    format_ = commands.add_parser("format", help="make the log directory the node's own")
+    for command in (run, format_):
+        command.add_argument("--config", type=Path, required=True, help="properties file")
+    format_.add_argument("--cluster-id", required=True, help="same for all nodes of a cluster")
+    format_.add_argument("--directory-id", help="base64url; drawn at random when not given")
+    return parser
+
+
+def _format(config: NodeConfig, arguments: argparse.Namespace) -> None:
+    try:
+        directory_id = (
+            random_id(Random(config.seed))
+            if arguments.directory_id is None
+            else uuid_from_text(arguments.directory_id)
+        )
+    except ValueError as error:
+        raise ConfigError(f"--directory-id: {error}") from error
+    meta = format_directory(
+        FileDisk(),
+        config.log_dir,
+        cluster_id=arguments.cluster_id,
+        node_id=config.node_id,
+        directory_id=directory_id,
+    )
+    directory = uuid_to_text(meta.directory_id)
+    print(f"formatted {config.log_dir} for node {config.node_id}, directory {directory}")  # noqa: T201
+
+
+def _serve(config: NodeConfig) -> int:
+    logging.basicConfig(
+        stream=sys.stdout,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    from node.driver.process import serve  # noqa: PLC0415 - format needs no protocol stack
+
+    return asyncio.run(serve(config))
+
+
+if __name__ == "__main__":
+    main()

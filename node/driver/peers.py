@@ -1,0 +1,105 @@
+"""Outgoing requests of the quorum: one channel per peer, one request in flight on each.
+
+A channel connects when it has something to send and keeps the connection. Every ``Send`` ends
+with exactly one ``ResponseReceived`` or ``SendFailed``, except after ``reset``, which forgets
+everything in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from node.core.effects import Send
+from node.core.inputs import ResponseReceived, SendFailed
+from node.core.messages import Batch
+from node.core.types import Endpoint
+from node.log.batch import CorruptBatchError, iter_batches
+from node.wire import codec
+from node.wire.connection import Connection
+from node.wire.errors import UnsupportedVersionError, WireError
+
+Submit = Callable[[ResponseReceived | SendFailed], None]
+
+CONNECT_TIMEOUT_S = 1.0
+QUEUE_MAX = 64  # requests waiting for one peer; the core keeps far fewer in flight
+
+
+@dataclass(slots=True)
+class _Channel:
+    """Requests to one peer at one endpoint."""
+
+    endpoint: Endpoint
+    queue: deque[Send] = field(default_factory=deque)
+    connection: Connection | None = None
+    worker: asyncio.Task[None] | None = None
+
+
+class Peers:
+    """Sends the core's requests and hands the answers to ``submit``."""
+
+    def __init__(self, submit: Submit, *, source_host: str | None) -> None:
+        self._submit = submit
+        self._source_host = source_host
+        self._channels: dict[tuple[int, Endpoint], _Channel] = {}
+
+    def send(self, effect: Send) -> None:
+        """Queue a request for its peer."""
+        key = (effect.peer, effect.endpoint)
+        channel = self._channels.get(key)
+        if channel is None:
+            channel = self._channels[key] = _Channel(effect.endpoint)
+        if len(channel.queue) >= QUEUE_MAX:
+            self._submit(SendFailed(effect.peer, effect.correlation, "queue full"))
+            return
+        channel.queue.append(effect)
+        if channel.worker is None or channel.worker.done():
+            channel.worker = asyncio.create_task(self._work(channel))
+
+    def reset(self) -> None:
+        """Forget everything in flight and drop the connections."""
+        for channel in self._channels.values():
+            if channel.worker is not None:
+                channel.worker.cancel()
+            if channel.connection is not None:
+                channel.connection.close()
+        self._channels.clear()
+
+    def close(self) -> None:
+        """Drop everything for good."""
+        self.reset()
+
+    async def _work(self, channel: _Channel) -> None:
+        while channel.queue:
+            send = channel.queue.popleft()
+            try:
+                outcome: ResponseReceived | SendFailed = await self._exchange(channel, send)
+            except UnsupportedVersionError as error:
+                outcome = SendFailed(
+                    send.peer, send.correlation, str(error), unsupported_version=True
+                )
+            except (WireError, CorruptBatchError) as error:
+                outcome = SendFailed(send.peer, send.correlation, str(error))
+            self._submit(outcome)
+
+    async def _exchange(self, channel: _Channel, send: Send) -> ResponseReceived:
+        timeout_s = send.timeout_ms / 1000
+        if channel.connection is None or not channel.connection.is_open:
+            channel.connection = await Connection.open(
+                channel.endpoint,
+                source_host=self._source_host,
+                connect_timeout_s=min(timeout_s, CONNECT_TIMEOUT_S),
+            )
+        connection = channel.connection
+        negotiated = connection.negotiated or await connection.negotiate(timeout_s)
+        version = codec.version_for(send.request, negotiated)
+        entity = await connection.request(codec.encode_request(send.request, version), timeout_s)
+        response = codec.response_from_wire(entity, send.request, _parse_records)
+        return ResponseReceived(send.peer, send.correlation, response)
+
+
+def _parse_records(data: bytes) -> tuple[Batch, ...]:
+    """The whole batches of a fetch; the last may be cut by the size limit."""
+    return tuple(iter_batches(data, partial_tail=True))

@@ -1,0 +1,26 @@
+"""A leader that answers writes before they are committed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.driver.node import HeldWrite, Node
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+
+
+class HastyNode(Node):
+    """Answers as soon as the records are in its own log."""
+
+    def _await_commit(self, write: HeldWrite) -> None:
+        self._acknowledge(write)
+
+
+@mutant(
+    "ack-before-commit",
+    breaks=("S17", "linearizability"),
+    source="etcd #14143 (acknowledged before it was durable); KRaft's deferred event queue left out",
+)
+def ack_before_commit(parts: NodeParts) -> NodeParts:
+    """Writes are acknowledged when appended by the leader, not when the high watermark is past."""
+    return replace(parts, node=HastyNode)
