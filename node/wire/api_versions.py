@@ -24,6 +24,7 @@ from node.wire.payloads import (
     response_frame,
     spoken_versions,
 )
+from node.wire.shape import REQUEST_ELEMENTS_MAX
 from node.wire.structs import NO_THROTTLE, build
 
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -49,7 +50,9 @@ def answer_api_versions(apis: ApiTable, frame: bytes, version: int, correlation:
         return response_frame(correlation, body, flexible=False)
     schema = api_schema(ApiKey.API_VERSIONS, version)
     head = read_request_head(frame, flexible=schema.flexible_request_header)
-    request: Any = decode(schema.request, frame, head.body_offset)
+    request: Any = decode(
+        schema.request, frame, head.body_offset, elements_max=REQUEST_ELEMENTS_MAX
+    )
     if version >= _FIRST_WITH_SOFTWARE_NAME and not (
         _SOFTWARE_NAME.fullmatch(request.client_software_name)
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)

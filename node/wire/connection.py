@@ -76,7 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         """Connect, from the local address ``source_host`` when one is given.
 
         Raises:
-            ConnectFailed: Refused, unreachable, the local address is not ours, or too slow.
+            ConnectFailed: Refused, unreachable, no such host, not our local address, or too slow.
         """
         loop = asyncio.get_running_loop()
         local = None if source_host is None else (source_host, 0)
@@ -87,7 +87,9 @@ class Connection(asyncio.BufferedProtocol):
                 )
         except TimeoutError:
             raise ConnectFailed(f"{endpoint}: no answer in {connect_timeout_s} s") from None
-        except OSError as error:
+        except (OSError, ValueError, OverflowError) as error:
+            # ValueError: a host that is no name, OverflowError: a port that is none; peers may
+            # have told us so.
             raise ConnectFailed(f"{endpoint}: {error}") from error
         return connection
 

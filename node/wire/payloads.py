@@ -22,7 +22,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from node.wire.api import ALL_APIS, ApiRange
 from node.wire.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersionError
-from node.wire.shape import Scan, checked, skip_tags
+from node.wire.shape import RESPONSE_ELEMENTS_MAX, Scan, checked, skip_tags
 
 P = TypeVar("P")
 
@@ -33,6 +33,7 @@ _FLEXIBLE_FRAME: Final = Struct(">iib")  # ... and no tagged fields
 _CORRELATION: Final = Struct(">i")
 _CORRELATION_AT: Final = 4
 _PANIC: Final = "PanicException"
+_HEADER_TAGS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,11 @@ def read_request_head(frame: bytes, *, flexible: bool) -> RequestHead:
         elif size != -1:
             raise RemoteProtocolError(f"a client id has the length {size}")
         if flexible:
-            offset = offset + 1 if frame[offset] == 0 else skip_tags(frame, offset, Scan())
+            offset = (
+                offset + 1
+                if frame[offset] == 0
+                else skip_tags(frame, offset, Scan(_HEADER_TAGS_MAX))
+            )
     except UnicodeDecodeError:
         raise RemoteProtocolError("a client id is not UTF-8") from None
     except (struct_error, IndexError):
@@ -153,19 +158,25 @@ def read_response_head(frame: bytes, *, flexible: bool) -> tuple[int, int]:
         (correlation,) = _CORRELATION.unpack_from(frame)
         offset = _CORRELATION.size
         if flexible:
-            offset = offset + 1 if frame[offset] == 0 else skip_tags(frame, offset, Scan())
+            offset = (
+                offset + 1
+                if frame[offset] == 0
+                else skip_tags(frame, offset, Scan(_HEADER_TAGS_MAX))
+            )
     except (struct_error, IndexError):
         raise RemoteProtocolError(f"a response of {len(frame)} bytes has no header") from None
     return correlation, offset
 
 
-def decode(entity: type[P], data: bytes, offset: int = 0) -> P:
+def decode(
+    entity: type[P], data: bytes, offset: int = 0, *, elements_max: int = RESPONSE_ELEMENTS_MAX
+) -> P:
     """The one entity that the bytes from ``offset`` to the end are.
 
     Raises:
         RemoteProtocolError: They are not exactly that.
     """
-    safe, offset = checked(entity, data, offset)
+    safe, offset = checked(entity, data, offset, elements_max)
     try:
         value, size = _reader(cast("Any", entity))(safe, offset)
     except Exception as error:
@@ -192,7 +203,7 @@ def encode(entity: Any) -> bytes:
         try:
             entity_writer(type(entity))(buffer, entity)
         except (SerialError, struct_error, TypeError, ValueError, AttributeError) as error:
-            raise LocalProtocolError(f"cannot encode {entity!r}: {error}") from error
+            raise LocalProtocolError(f"cannot encode {entity!r:.500}: {error}") from error
         return buffer.getvalue()
 
 

@@ -16,6 +16,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = UUID(int=1)
 METADATA_PARTITION: Final = 0
 LISTENER_NAME: Final = "CONTROLLER"
+PORT_MAX: Final = 2**16 - 1
 UNKNOWN: Final = -1  # Kafka's "none" for ids, epochs, offsets and times
 EPOCH_NOT_SAID: Final = -1  # of a response that carries nothing but a top-level error
 
@@ -92,9 +93,15 @@ def node_endpoints(payload: type, leader_id: int | None, endpoint: Endpoint | No
 
 
 def leader_endpoint(response: Any, leader_id: int | None) -> Endpoint | None:
-    """The leader's address in a response; None where there is none (or no such field)."""
+    """The leader's address in a response; None where there is none (or no such field).
+
+    Raises:
+        RemoteProtocolError: The port is none (in Fetch it is a signed 32-bit number).
+    """
     for node in getattr(response, "node_endpoints", ()):
         if node.node_id == leader_id:
+            if not 0 <= node.port <= PORT_MAX:
+                raise RemoteProtocolError(f"leader {leader_id} is said to be at port {node.port}")
             return Endpoint(node.host, node.port)
     return None
 

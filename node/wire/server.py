@@ -23,6 +23,7 @@ from node.wire.payloads import (
     read_request_head,
     response_frame,
 )
+from node.wire.shape import REQUEST_ELEMENTS_MAX
 
 Peer = tuple[str, int]
 
@@ -41,7 +42,7 @@ class Limits:
     first_frame_bytes_max: int = FIRST_FRAME_BYTES_MAX
     buffered_bytes_max: int = 256 * 1024 * 1024  # partial frames of all connections together
     pipelined_bytes_max: int = 256 * 1024  # read ahead while a request is in flight
-    connections_max: int = 1024
+    connections_max: int = 512  # well below the usual 1024 open files of a process
     frame_timeout_s: float = 30.0  # from the first byte of a frame to its last, and for replies
     idle_timeout_s: float = 600.0  # Kafka's connections.max.idle.ms
 
@@ -334,7 +335,7 @@ class _Link(asyncio.BufferedProtocol):
             )
         schema = api_schema(api_key, version)
         head = read_request_head(frame, flexible=schema.flexible_request_header)
-        body = decode(schema.request, frame, head.body_offset)
+        body = decode(schema.request, frame, head.body_offset, elements_max=REQUEST_ELEMENTS_MAX)
         self._prove()
         self._in_flight = True
         request = InboundRequest(self, schema, correlation, head.client_id, body)

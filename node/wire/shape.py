@@ -24,7 +24,10 @@ from typing import Any, Final, get_args, get_origin
 
 from node.wire.errors import RemoteProtocolError
 
-ELEMENTS_MAX: Final = 50_000  # array elements and tagged fields in one message
+# Array elements and tagged fields in one message. A request may hold as many as Kafka's controller
+# takes records in one batch; an answer describes a whole cluster.
+REQUEST_ELEMENTS_MAX: Final = 10_000
+RESPONSE_ELEMENTS_MAX: Final = 1_000_000
 _VARINT_SHIFT_MAX: Final = 28  # five groups of seven bits
 _INT32_MAX: Final = 2**31 - 1
 _MORE: Final = 0x80
@@ -57,23 +60,24 @@ _SIZES: Final[Mapping[str, int]] = {
 class Scan:
     """What a walk has seen of one message."""
 
-    __slots__ = ("edits", "elements")
+    __slots__ = ("_elements_max", "edits", "elements")
 
-    def __init__(self) -> None:
+    def __init__(self, elements_max: int) -> None:
         self.elements = 0
+        self._elements_max = elements_max
         self.edits: list[tuple[int, int, bytes]] = []  # (start, end, replacement), ascending
 
     def count(self, elements: int) -> None:
         """Note that many more elements; raises RemoteProtocolError when they are too many."""
         self.elements += elements
-        if self.elements > ELEMENTS_MAX:
-            raise RemoteProtocolError(f"more than {ELEMENTS_MAX} elements in one message")
+        if self.elements > self._elements_max:
+            raise RemoteProtocolError(f"more than {self._elements_max} elements in one message")
 
 
 Walk = Callable[[bytes, int, Scan], int]
 
 
-def checked(entity: type, data: bytes, offset: int) -> tuple[bytes, int]:
+def checked(entity: type, data: bytes, offset: int, elements_max: int) -> tuple[bytes, int]:
     """The bytes and the offset from which kio can safely read ``entity``.
 
     They are the given ones unless unknown tagged fields had to be cut out. O(bytes).
@@ -81,7 +85,7 @@ def checked(entity: type, data: bytes, offset: int) -> tuple[bytes, int]:
     Raises:
         RemoteProtocolError: The bytes from ``offset`` to the end are not one such message.
     """
-    scan = Scan()
+    scan = Scan(elements_max)
     try:
         end = walker(entity)(data, offset, scan)
     except IndexError:
