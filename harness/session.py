@@ -11,7 +11,7 @@ import importlib
 import platform
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,7 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
     environments.get(spec.env)
     workload = workloads.get(spec.workload)(spec)
     chosen = select(spec.nemeses if faults is None else sorted({f.nemesis for f in faults}))
+    spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
     if faults is None:
         faults = schedule.build(spec.seed, chosen, spec.time_limit_s)
     run_dir = store.new_run(spec)

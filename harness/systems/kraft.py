@@ -19,6 +19,8 @@ from harness.systems.kraft_log import read_log
 from harness.systems.quorum_probe import QuorumView, ask
 from node import mutants
 from node.config import ConfigError, parse
+from node.log.disk import FileDisk
+from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
@@ -87,7 +89,7 @@ class Kraft:
         """Format and start all nodes, wait until they answer and a leader has committed."""
         for index, name in enumerate(self.nodes, start=1):
             self._node[name] = self._configure(name, index)
-        await asyncio.gather(*(self._format(node) for node in self._node.values()))
+            self._format(self._node[name])
         for name in self.nodes:
             await self._launch(name)
         await asyncio.gather(*(self._await_answer(name) for name in self.nodes))
@@ -249,17 +251,19 @@ class Kraft:
     def _trace_file(self, name: str) -> Path:
         return self._env.node_dir(name) / "events.jsonl"
 
-    async def _format(self, node: _Node) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *_command("format", node.config),
-            "--cluster-id",
-            CLUSTER_ID,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-        if process.returncode != 0:
-            raise NodeStartError(f"cannot format {node.name}: {output.decode().strip()}")
+    def _format(self, node: _Node) -> None:
+        """Give the node its identity, unless its disk has one from before."""
+        directory_id = random_id(seeds.rng(self._spec.seed, "directory", node.id))
+        try:
+            format_directory(
+                FileDisk(),
+                self._log_dir(node.name),
+                cluster_id=CLUSTER_ID,
+                node_id=node.id,
+                directory_id=directory_id,
+            )
+        except (MetaPropertiesError, OSError) as error:
+            raise NodeStartError(f"cannot format {node.name}: {error}") from error
 
     async def _launch(self, name: str) -> None:
         await self._env.start(name, _command("run", self._node[name].config), env={})

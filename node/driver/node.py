@@ -442,6 +442,7 @@ class Node:
         write = self._proposals.pop(effect.token, None)
         if write is not None:
             self._outbox.append(write.abandoned)
+        self._renounce()  # what was worked out on top of the refused records is void too
 
     def _barrier_confirmed(self, effect: fx.BarrierConfirmed) -> None:
         pending = self._reads.pop(effect.token)

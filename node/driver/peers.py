@@ -82,6 +82,8 @@ class Peers:
                 )
             except (WireError, CorruptBatchError) as error:
                 outcome = SendFailed(send.peer, send.correlation, str(error))
+                if channel.connection is not None:
+                    channel.connection.close()  # no order of requests is known on it any more
             self._submit(outcome)
 
     async def _exchange(self, channel: _Channel, send: Send) -> ResponseReceived:
