@@ -1,0 +1,248 @@
+"""``linearizable``: is there one order of all ops that explains every answer and agrees with time?
+
+``check_history`` judges any history against any model, ``check_file`` a history file; the checker
+``linearizable`` judges the registers of a run. Every key is judged on its own (linearizability is
+local: Herlihy and Wing 1990). Exact: VALID and INVALID are proofs, and what a limit leaves open
+is UNKNOWN, with the key and the ops that are undecided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from checkers.linearizable_calls import Call, Calls, calls_of, event_places
+from checkers.linearizable_explain import explain
+from checkers.linearizable_search import Budget, Outcome, search
+from checkers.models import CasRegister, Model
+from harness.errors import HistoryFormatError, UsageError
+from harness.formats import Conventions, read_history
+from harness.history import History
+from harness.protocols import RunData
+from harness.registry import checkers, models
+from harness.verdict import Anomaly, CheckResult, Valid
+
+NAME = "linearizable"
+INVARIANT = "linearizability"
+TIME_LIMIT_S = 60.0
+CONFIGURATIONS_MAX = 2_000_000  # held at once: some 600 MB
+ANOMALIES_MAX = 20  # explained; further keys are only counted
+REGISTER_FS = frozenset(("read", "write", "cas"))
+LOCAL_FS = frozenset(("local-read",))  # what one node's image says: stale by design
+
+
+@checkers.register(NAME)
+def linearizable(run: RunData) -> CheckResult:
+    """Reads, writes and cas of every key have one order that agrees with time and every answer.
+
+    Local reads are not linearizable by promise and are left out. Model: a register with
+    compare-and-set, initially nil. Assumes: ops with a key; order of index is real order.
+    """
+    ops = History(op for op in run.history.clients() if op.f in REGISTER_FS)
+    return check_history(ops, CasRegister(), conventions=Conventions(equal_times="ordered"))
+
+
+def check_file(
+    path: Path | str,
+    *,
+    model: str | None = None,
+    format: str = "auto",  # noqa: A002 - the option's name
+    initial: str | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> CheckResult:
+    """Judge a history file; what ``krucible check`` calls.
+
+    ``model`` is a name of the registry; None takes the format's own, or guesses by the ops.
+    ``initial`` is JSON (``0``, ``null``), ``nil``, or plain text; None takes the format's own.
+    Nemesis ops and local reads, which are not linearizable by promise, are left out.
+
+    Raises:
+        UsageError: An unknown model or format, no guess possible, an op that the model lacks.
+        HistoryFormatError: A file that cannot be read, with ``path:line``.
+    """
+    loaded = read_history(path, format)
+    clients = History(op for op in loaded.history.clients() if op.f not in LOCAL_FS)
+    name = model or loaded.conventions.model or _guess(clients, path)
+    conventions = loaded.conventions
+    judge = models.get(name)()
+    if initial is not None:
+        conventions = replace(conventions, initial=_initial(initial))
+    elif conventions.model != name:
+        conventions = replace(conventions, initial=judge.initial)
+    try:
+        result = check_history(clients, judge, conventions=conventions, time_limit_s=time_limit_s)
+    except HistoryFormatError as error:
+        raise HistoryFormatError(f"{path}: {error}") from error
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return replace(result, stats={**result.stats, "model": name, "format": loaded.format})
+
+
+def check_history(
+    history: History,
+    model: Model | str,
+    *,
+    conventions: Conventions | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
+    configurations_max: int = CONFIGURATIONS_MAX,
+    invariant: str = INVARIANT,
+) -> CheckResult:
+    """Judge the client ops of a history, all of which the model must know, key by key.
+
+    ``conventions`` None means the model's own initial state and our rules (a failed op did not
+    happen). Limits give UNKNOWN, never an error.
+
+    Raises:
+        UsageError: An op that the model does not know.
+        HistoryFormatError: Ops that do not pair, or have values that they cannot have.
+    """
+    judge: Model = models.get(model)() if isinstance(model, str) else model
+    rules = conventions or Conventions(initial=judge.initial)
+    places, blurred = event_places(history, rules)
+    check = _Check(judge, rules, time_limit_s, configurations_max, invariant)
+    result = check.run(calls_of(history, judge, rules, places=places))
+    if not blurred or result.valid is not Valid.VALID:
+        return result
+    # Valid with overlapping ops of one process allowed; is it without?
+    ordered = replace(rules, equal_times="ordered")
+    strict = check.run(calls_of(history, judge, ordered, places=event_places(history, ordered)[0]))
+    if strict.valid is Valid.VALID:
+        return result
+    return replace(
+        result,
+        valid=Valid.UNKNOWN,
+        reason="the verdict hangs on the order of events with equal times: they stand in an order "
+        "that is not linearizable, but only equal times say so; record finer times",
+    )
+
+
+class _Check:
+    """One check of all keys under one budget."""
+
+    def __init__(
+        self,
+        model: Model,
+        rules: Conventions,
+        time_limit_s: float,
+        configurations_max: int,
+        invariant: str,
+    ) -> None:
+        self._model = model
+        self._start = model.start(rules.initial)
+        self._budget = Budget(configurations_max, monotonic() + time_limit_s)
+        self._invariant = invariant
+        self._layer_max = 0
+
+    def run(self, calls: Calls) -> CheckResult:
+        """Judge all keys, those with the fewest calls first."""
+        anomalies: list[Anomaly] = []
+        undecided: list[dict[str, Any]] = []
+        violations = 0
+        for key, of_key in sorted(calls.by_key.items(), key=lambda item: len(item[1])):
+            outcome = search(of_key, self._model, [self._start], self._budget)
+            self._layer_max = max(self._layer_max, outcome.layer_max)
+            if outcome.linearizable is None:
+                undecided.append(_undecided(key, of_key, outcome))
+            elif not outcome.linearizable:
+                violations += 1
+                if len(anomalies) < ANOMALIES_MAX:
+                    anomalies.append(self._anomaly(key, of_key, outcome))
+        anomalies.sort(key=lambda anomaly: anomaly.time_ns or 0)
+        n = calls.counts.total()
+        return CheckResult(
+            NAME,
+            _verdict(violations, undecided, n),
+            tuple(anomalies),
+            checked={self._invariant: n, "keys": len(calls.by_key)},
+            stats={
+                "ops": dict(sorted(calls.counts.items())),
+                "keys": len(calls.by_key),
+                "violations": violations,
+                "undecided": undecided,
+                "configurations": self._budget.used,
+                "configurations_at_once_max": self._layer_max,
+            },
+            reason=_reason(undecided, len(calls.by_key), n),
+        )
+
+    def _anomaly(self, key: str | None, calls: list[Call], outcome: Outcome) -> Anomaly:
+        explanation = explain(calls, self._model, self._start, outcome)
+        stuck = outcome.at
+        assert stuck is not None and stuck.interval.completion is not None  # noqa: S101, PT018
+        where = "" if key is None else f"key {key!r}: "
+        return Anomaly(
+            self._invariant,
+            where + explanation.sentence,
+            ops=explanation.ops,
+            details={"key": key, **explanation.details},
+            time_ns=stuck.interval.completion.time_ns,
+        )
+
+
+def _verdict(violations: int, undecided: list[dict[str, Any]], n: int) -> Valid:
+    if violations:
+        return Valid.INVALID
+    return Valid.UNKNOWN if undecided or not n else Valid.VALID
+
+
+def _undecided(key: str | None, calls: list[Call], outcome: Outcome) -> dict[str, Any]:
+    """Which key is open, why, and how far the search got."""
+    done = sum(
+        outcome.at is None or (call.end is not None and call.end < (outcome.at.end or 0))
+        for call in calls
+    )
+    return {
+        "key": key,
+        "reason": outcome.reason,
+        "at_op": None if outcome.at is None else outcome.at.index,
+        "ops": len(calls),
+        "explained": done if outcome.at is not None else 0,
+    }
+
+
+def _reason(undecided: list[dict[str, Any]], keys: int, n: int) -> str | None:
+    if not n:
+        return "no op to judge: nothing was decided"
+    if not undecided:
+        return None
+    first = undecided[0]
+    return (
+        f"{first['reason']} ran out for key {first['key']!r} at op {first['at_op']} "
+        f"({first['explained']} of its {first['ops']} ops are explained); {len(undecided)} of "
+        f"{keys} keys undecided, the others are decided"
+    )
+
+
+_GUESSES = (
+    (frozenset(("read", "write")), "register"),
+    (frozenset(("read", "write", "cas")), "cas-register"),
+    (frozenset(("get", "put", "append")), "kv-append"),
+    (frozenset(("acquire", "release")), "mutex"),
+    (frozenset(("add", "remove", "read")), "set"),
+    (frozenset(("create", "delete", "describe")), "topics"),
+)
+
+
+def _guess(history: History, path: Path | str) -> str:
+    """The model that knows all ops of a history."""
+    fs = frozenset(op.f for op in history)
+    for known, name in _GUESSES:
+        if fs and fs <= known:
+            return name
+    raise UsageError(
+        f"{path}: no model is known for ops {', '.join(sorted(fs)) or '(none)'}: name one with "
+        f"--model; there are {', '.join(models.names())}"
+    )
+
+
+def _initial(text: str) -> Any:
+    if text == "nil":
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text

@@ -1,0 +1,98 @@
+"""Linearizability by trying every order: slow, obvious, and the judge of the real search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import permutations, product
+from random import Random
+from typing import Any
+
+from checkers.models import ILLEGAL, Model
+from harness.formats import Conventions
+from harness.history import History, Op
+
+Spec = tuple[str, Any, Any, str]  # f, argument, result, outcome
+
+
+def history_of(events: Sequence[int], specs: Sequence[Spec]) -> History:
+    """Build a history: each number in ``events`` is an op; its first place begins, its second ends.
+
+    An op that comes only once stays open. Process = number of the op.
+    """
+    ops: list[Op] = []
+    begun: set[int] = set()
+    for at, number in enumerate(events):
+        f, argument, result, outcome = specs[number]
+        if number in begun:
+            value = result if f in ("read", "get") and outcome == "ok" else argument
+            ops.append(Op(at, at, number, outcome, f, value))  # type: ignore[arg-type]
+        else:
+            begun.add(number)
+            ops.append(Op(at, at, number, "invoke", f, argument))
+    return History(ops)
+
+
+def brute_force(history: History, model: Model, conventions: Conventions) -> bool:
+    """Whether some order of all known and some unknown ops is legal and agrees with time."""
+    known: list[Any] = []
+    unknown: list[Any] = []
+    for interval in history.intervals():
+        action = model.action(interval, conventions)
+        if action is None:
+            continue
+        end = interval.completion
+        if end is None or end.type == "info":
+            unknown.append((interval.invocation.index, None, action))
+        else:
+            known.append((interval.invocation.index, end.index, action))
+    for chosen in product((False, True), repeat=len(unknown)):
+        calls = known + [call for call, taken in zip(unknown, chosen, strict=True) if taken]
+        if any(_legal(order, model, conventions) for order in permutations(calls)):
+            return True
+    return False
+
+
+def _legal(order: Iterable[Any], model: Model, conventions: Conventions) -> bool:
+    state: Any = model.start(conventions.initial)
+    latest_begin = -1
+    for begin, end, action in order:
+        if end is not None and end < latest_begin:
+            return False  # a call that began after this one had returned comes before it
+        latest_begin = max(latest_begin, begin)
+        state = model.step(state, action)
+        if state is ILLEGAL:
+            return False
+    return True
+
+
+def shapes(n: int) -> list[tuple[int, ...]]:
+    """Every way in which n ops can overlap, up to renaming; all of them end."""
+    found: list[tuple[int, ...]] = []
+
+    def grow(events: tuple[int, ...], begun: int, open_: frozenset[int]) -> None:
+        if len(events) == 2 * n:
+            found.append(events)
+            return
+        if begun < n:
+            grow((*events, begun), begun + 1, open_ | {begun})
+        for number in sorted(open_):
+            grow((*events, number), begun, open_ - {number})
+
+    grow((), 0, frozenset())
+    return found
+
+
+def random_history(rng: Random, n: int, specs: Sequence[Spec], concurrency: int) -> History:
+    """Ops drawn from ``specs``, with at most so many in flight."""
+    drawn = [rng.choice(specs) for _ in range(n)]
+    events: list[int] = []
+    open_: list[int] = []
+    begun = 0
+    while begun < n or open_:
+        if begun < n and len(open_) < concurrency and (not open_ or rng.random() < 0.55):
+            events.append(begun)
+            open_.append(begun)
+            begun += 1
+        else:
+            events.append(open_.pop(rng.randrange(len(open_))))
+    return history_of(events, drawn)
