@@ -25,8 +25,8 @@ from harness.protocols import Cluster, Fault, Nemesis, Workload
 from harness.recorder import Progress, Recorder, Silence
 from harness.spec import RunSpec
 
-RECOVERY_TIMEOUT_S = 60.0
-FINAL_LIMIT_S = 60.0
+RECOVERY_TIMEOUT_S = 20.0
+FINAL_LIMIT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)

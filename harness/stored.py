@@ -83,7 +83,6 @@ def _faults(run: RunDir, warnings: list[str]) -> tuple[Fault, ...]:
 
 def _results(run: RunDir, warnings: list[str]) -> dict[str, Any] | None:
     if not run.results.is_file():
-        warnings.append("results.json is missing: the run was not judged")
         return None
     try:
         results = msgspec.json.decode(run.results.read_bytes())

@@ -97,12 +97,13 @@ def _facts(
     outcomes = Counter(span.outcome for span in spans)
     times = sorted(s.latency_ns for s in spans if s.outcome == "ok" and s.latency_ns is not None)
     p50, p99 = ops.percentile(times, 50), ops.percentile(times, 99)
-    gap = ops.longest_gap(spans, end_ns)
+    gap = ops.longest_gap(spans)
+    first_ns, last_ns = ops.work_time(spans)
     installed = sum(fault.outcome == "installed" for fault in fault_views)
     reigns = sorted((span.start_ns, t.name, span.epoch) for t in tracks for span in t.reigns)
     highest = max((epoch for _, _, epoch in reigns if epoch is not None), default=None)
     hwm = max((value for t in tracks for _, value in t.hwm), default=None)
-    rate = outcomes["ok"] / (end_ns / 1e9) if end_ns else 0.0
+    rate = outcomes["ok"] / ((last_ns - first_ns) / 1e9) if last_ns > first_ns else 0.0
     parts = ", ".join(f"{outcomes[name]:,} {name}" for name in ops.OUTCOMES)
     return (
         Fact("duration", duration(end_ns), f"of {run.spec.time_limit_s:g} s planned for faults"),

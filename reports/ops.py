@@ -140,13 +140,25 @@ def errors(spans: Sequence[Span]) -> tuple[ErrorCount, ...]:
     return tuple(ErrorCount(error, outcome, n) for (error, outcome), n in ranked[:ERRORS_SHOWN_MAX])
 
 
-def longest_gap(spans: Sequence[Span], end_ns: int) -> tuple[int, int] | None:
-    """The longest time without an ok completion, as (start, end); None without any ok op."""
+def longest_gap(spans: Sequence[Span]) -> tuple[int, int] | None:
+    """The longest time without an ok completion while clients worked, as (start, end).
+
+    Clients work from the first invocation to the last event of an op. None without any ok op.
+    """
     times = sorted(s.completion.time_ns for s in spans if s.completion and s.outcome == "ok")
     if not times:
         return None
-    edges = [0, *times, max(end_ns, times[-1])]
+    first, last = work_time(spans)
+    edges = [first, *times, last]
     return max(itertools.pairwise(edges), key=lambda gap: gap[1] - gap[0])
+
+
+def work_time(spans: Sequence[Span]) -> tuple[int, int]:
+    """From the first invocation to the last event of an op, in ns; (0, 0) without ops."""
+    if not spans:
+        return 0, 0
+    ends = (s.completion.time_ns if s.completion else s.invocation.time_ns for s in spans)
+    return min(s.invocation.time_ns for s in spans), max(ends)
 
 
 class _Interner:

@@ -49,7 +49,7 @@ def test_the_relay_heals_when_nobody_else_does(tmp_path: Path) -> None:
             )
         )
         assert list(victim.state.glob("*.jsonl")) == []
-        assert "the harness died" in (tmp_path / "run" / "logs" / "relay.log").read_text()
+        assert "the harness died" in (tmp_path / "run" / "relay.log").read_text()
 
 
 def test_processes_are_found_by_their_marker_without_any_journal(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
 
 _STATE_TIMEOUT_S = 5.0
-_RELAY = "relay"  # its log lies beside the nodes'
+_RELAY_LOG = "relay.log"  # beside the folder of the nodes' logs: the relay is no node
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Local:
         self._ends: dict[str, Endpoint] = {}
         self._running: dict[str, _Running] = {}
         self._last_end: dict[str, str] = {}
-        self._relay = RelayNet(journal, self.log_file(_RELAY))
+        self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
         self.net: Net = self._relay
 
     async def setup(self, nodes: Sequence[str]) -> None:
@@ -78,7 +78,7 @@ class Local:
         try:
             for node in nodes:
                 self.node_dir(node).mkdir(parents=True, exist_ok=True)
-            self.log_file(_RELAY).parent.mkdir(parents=True, exist_ok=True)
+            (self._run_dir / "logs").mkdir(parents=True, exist_ok=True)
             await self._relay.start([*self._ends.values(), client], self._environ({}))
         except BaseException:
             await self.teardown()
@@ -220,7 +220,7 @@ def _check_names(nodes: Sequence[str]) -> None:
     if not 0 < len(nodes) <= NODES_MAX:
         raise EnvError(f"{len(nodes)} nodes: the local environment takes 1 to {NODES_MAX}")
     for node in nodes:
-        if not node.isalnum() or nodes.count(node) > 1 or node in (CLIENT, _RELAY):
+        if not node.isalnum() or nodes.count(node) > 1 or node == CLIENT:
             raise EnvError(f"bad node name {node!r}: want letters and digits, each name once")
 
 

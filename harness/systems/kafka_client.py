@@ -270,6 +270,7 @@ class KafkaClient:
         connection = self._connections.get(node)
         if connection is not None and connection.is_open:
             return connection
+        connection = None
         address = self.cluster.addresses[node]
         try:
             connection = await Connection.open(
@@ -277,7 +278,11 @@ class KafkaClient:
                 source_host=self.cluster.source_host,
                 connect_timeout_s=CONNECT_TIMEOUT_S,
             )
-        except ConnectFailed as error:
+            # A relay accepts for a node that is down; only an answer proves that somebody is there.
+            await connection.negotiate(CONNECT_TIMEOUT_S)
+        except WireError as error:
+            if connection is not None:
+                connection.close()
             if node == self._controller:
                 self._controller = None
             raise Outcome("connect-failed", definite=True) from error

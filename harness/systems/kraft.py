@@ -181,6 +181,8 @@ class Kraft:
             view = await self._quorum()
             if view is not None and self._all_caught_up(view):
                 return True
+            if any(self._env.process(name).state in ("gone", "Z") for name in self.nodes):
+                return False  # a node that died by itself does not come back
             if asyncio.get_running_loop().time() >= deadline_s:
                 return False
             await asyncio.sleep(POLL_S)
