@@ -9,6 +9,7 @@ is UNKNOWN, with the key and the ops that are undecided.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,7 +19,7 @@ import msgspec
 from checkers.linearizable_calls import Call, Calls, calls_of, event_places
 from checkers.linearizable_explain import explain
 from checkers.linearizable_search import Budget, Outcome, search
-from checkers.models import CasRegister, Model
+from checkers.models import CasRegister, Judge, Model
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats import Conventions, read_history
 from harness.history import History
@@ -72,9 +73,10 @@ def check_file(
     if initial is not None:
         conventions = replace(conventions, initial=_initial(initial))
     elif conventions.model != name:
-        conventions = replace(conventions, initial=judge.initial)
+        conventions = replace(conventions, initial=getattr(judge, "initial", None))
+    check = judge.check if isinstance(judge, Judge) else partial(check_history, model=judge)
     try:
-        result = check_history(clients, judge, conventions=conventions, time_limit_s=time_limit_s)
+        result: CheckResult = check(clients, conventions=conventions, time_limit_s=time_limit_s)
     except HistoryFormatError as error:
         raise HistoryFormatError(f"{path}: {error}") from error
     except UsageError as error:

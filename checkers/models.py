@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.formats.conventions import Conventions
-from harness.history import Interval
+from harness.history import History, Interval
 from harness.registry import models
+from harness.verdict import CheckResult
 
 State = Hashable
 
@@ -84,6 +85,17 @@ class Model(Protocol):
 
     def obstacle(self, state: State, action: Action) -> str:
         """Why an illegal action cannot come next, in a few words."""
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A model that promises more than linearizability, and so judges a history itself."""
+
+    def check(
+        self, history: History, *, conventions: Conventions, time_limit_s: float
+    ) -> CheckResult:
+        """Judge the client ops of a history."""
         ...
 
 
