@@ -157,7 +157,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         ([f"n{i}" for i in range(100)], "100 nodes"),
         (["n1", "n1"], "bad node name 'n1'"),
         (["../n1"], "bad node name '../n1'"),
-        (["relay"], "bad node name 'relay'"),
+        (["client"], "bad node name 'client'"),
     ],
 )
 def test_bad_node_names_are_refused(tmp_path: Path, nodes: list[str], message: str) -> None:
