@@ -1,9 +1,10 @@
 """Committed writes per second through real voters with fsync on, and what they cost.
 
-Usage: ``python bench/commit.py [--voters 3] [--clients 64] [--seconds 10] [--set key=value]``. Nodes
-are real processes on loopback, connected directly (no relay); each client does one write at a
-time over its own connection, and counts those that were acknowledged. The fsync latency of the
-same folder, measured in the same run, is the limit to compare with.
+    python bench/commit.py [--voters 3] [--clients 64] [--seconds 10] [--set key=value]
+
+Nodes are real processes on loopback, connected directly (no relay). Each client does one write at
+a time over its own connection; only acknowledged writes count. The fsync latency of the same
+folder, measured in the same run, is the limit to compare with.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def fsync_us(folder: Path) -> float:
     return statistics.median(samples)
 
 
-async def measure(arguments: argparse.Namespace, run_dir: RunDir, spec: RunSpec) -> dict[str, float]:
+async def measure(
+    arguments: argparse.Namespace, run_dir: RunDir, spec: RunSpec
+) -> dict[str, float]:
     journal = Journal.open(run_dir.path.name, folder=run_dir.path)
     environment = Direct(run_dir.path, journal)
     system = systems.get("kraft")(spec, environment, run_dir)
