@@ -1,9 +1,7 @@
-"""Random entities of any kio schema, frames of them, and raw sockets to throw bytes with."""
+"""Random entities of any kio schema, frames of them."""
 
 from __future__ import annotations
 
-import asyncio
-import struct
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
@@ -50,12 +48,6 @@ def random_request(schema: ApiSchema, rng: Random, *, items_max: int = 3) -> byt
         body = b"\x05fuzz\x021\x00"  # a software name must look like one
     client = rng.choice([b"", b"fuzz", "gr\u00fcn".encode()])
     return request_frame(schema, rng.randrange(2**31), client, body)
-
-
-async def read_frame(reader: asyncio.StreamReader) -> bytes:
-    """One frame without its length."""
-    (size,) = struct.unpack(">i", await reader.readexactly(4))
-    return await reader.readexactly(size)
 
 
 def _value(type_: Any, metadata: Any, rng: Random, items_max: int) -> Any:
