@@ -4,7 +4,7 @@
 
 Each row is a number of real runs of ``krucible run`` with seeds 1, 2, 3, ... A bug counts as caught
 when the run exits 1 within 60 s and an invariant that the bug is said to break is among the
-anomalies. Prints one line a run, then a JSON object with k of N, a 95 % interval (Wilson) and the seconds it took.
+anomalies. Prints one line a run, then a JSON object: k of N, a 95 % interval (Wilson), seconds.
 """
 
 from __future__ import annotations
