@@ -17,7 +17,7 @@ from wire_entities import every_schema, random_entity
 
 from node.core.messages import FetchRequest
 from node.core.types import ReplicaKey
-from node.wire import codec
+from node.wire import codec, payloads
 from node.wire.errors import RemoteProtocolError
 from node.wire.payloads import (
     ApiSchema,
@@ -241,3 +241,30 @@ def _cursor(response: Any) -> Any:
         if drawn is not None:
             return drawn
     raise AssertionError("no cursor drawn")
+
+
+# ------------------------------------------------------------------ panics
+
+
+def test_a_panic_of_the_native_reader_is_the_peers_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):  # noqa: N818 - pyo3's name; no Exception, as in pyo3
+        pass
+
+    def panicking(_type: type) -> Any:
+        def read(_data: bytes, _offset: int) -> Any:
+            raise PanicException("index out of bounds")
+
+        return read
+
+    monkeypatch.setattr(payloads, "_reader", panicking)
+    with pytest.raises(RemoteProtocolError, match="index out of bounds"):
+        decode(DELETE_6, b"\x01" + bytes(5))
+
+
+def test_an_interrupt_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_type: type) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(payloads, "_reader", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        decode(DELETE_6, b"\x01" + bytes(5))

@@ -101,6 +101,13 @@ class RawClient:
             except ConnectionError:
                 return True
 
+    async def drained(self) -> bytes:
+        """Everything that comes until the server closes."""
+        async with asyncio.timeout(DEADLINE_S):
+            with contextlib.suppress(ConnectionError):
+                return await self._reader.read()
+            return b""
+
 
 def describe_quorum(correlation: int, client: bytes = b"me") -> bytes:
     """A small valid request frame (API 55)."""
