@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from harness.cli import check, doctor, heal, listing, report, repro, run
@@ -21,7 +20,6 @@ EXIT_INTERRUPTED = 130  # the shell's own code for Ctrl-C
 app = typer.Typer(
     name="krucible",
     help="Fault injection and linearizability testing for KRaft.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -41,20 +39,20 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(argv: list[str]) -> int:
+    if not argv:
+        argv = ["--help"]
     try:
         code = app(args=argv, standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help(), err=True)
-        return EXIT_USAGE
-    except click.exceptions.Exit as error:
+    except typer.Exit as error:
         return error.exit_code
-    except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "krucible"
-        complain(f"{error.format_message()} (see '{path} --help')")
-        return EXIT_USAGE
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         complain("interrupted")
         return EXIT_INTERRUPTED
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        path = "krucible" if context is None else context.command_path
+        complain(f"{error.format_message()} (see '{path} --help')")
+        return EXIT_USAGE
     except HarnessError as error:
         complain(str(error))
         return error.exit_code
