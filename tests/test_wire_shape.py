@@ -247,7 +247,7 @@ def _cursor(response: Any) -> Any:
 
 
 def test_a_panic_of_the_native_reader_is_the_peers_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    class PanicException(BaseException):  # noqa: N818 - pyo3's name; no Exception, as in pyo3
+    class PanicException(BaseException):  # pyo3's name; no Exception there either
         pass
 
     def panicking(_type: type) -> Any:
