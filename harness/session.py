@@ -12,6 +12,7 @@ import platform
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -90,9 +91,11 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
         faults: A schedule to replay instead of drawing one from the seed.
 
     Raises:
-        UsageError: An unknown name, or options that cannot go together.
+        UsageError: An unknown name, a bad setting, or options that cannot go together.
     """
-    systems.get(spec.system)
+    check_settings = getattr(systems.get(spec.system), "check_settings", None)
+    if check_settings is not None:
+        check_settings(spec.settings)
     environments.get(spec.env)
     workload = workloads.get(spec.workload)(spec)
     chosen = select(spec.nemeses if faults is None else sorted({f.nemesis for f in faults}))
@@ -131,8 +134,12 @@ async def _execute(session: Session, progress: Progress, state_dir: Path | None)
 
 
 def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
-    """Judge a stored run (anew) and write ``results.json`` and ``report.html``."""
+    """Judge a stored run (anew) and write ``results.json`` and ``report.html``.
+
+    A crash of the harness that an earlier judgement knows of is still one.
+    """
     stored = load_run(run_dir.path)
+    crash = crash or next(iter((stored.results or {}).get("harness_reasons", ())), None)
     spec = stored.data.spec
     names = (*workloads.get(spec.workload)(spec).checkers, *STANDARD)
     judgement = judge(stored.data, applicable(spec, names), harness_reason=crash)
@@ -174,7 +181,7 @@ async def _run(
         if sources:
             collector = EventCollector(sources, session.run_dir.events_dir, clock)
             collector.start()
-            session.roles = lambda: {n: s.role or "down" for n, s in collector.status.items()}
+            session.roles = partial(_roles, system, collector)
         progress.on_phase("open")
         await system.setup()
         plan = RunPlan(
@@ -214,6 +221,15 @@ async def _end(
         system.collect()
     except Exception as error:
         _note_crash(session, "collect logs", error)
+
+
+def _roles(system: System, collector: EventCollector) -> dict[str, str]:
+    """What each node last said it was; a follower outside the voters is an observer."""
+    roles = {}
+    for node, status in collector.status.items():
+        role = status.role or "starting"
+        roles[node] = "observer" if role == "follower" and node in system.observers else role
+    return roles
 
 
 def _note_crash(session: Session, what: str, error: Exception) -> None:

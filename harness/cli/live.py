@@ -49,6 +49,7 @@ class LiveStatus:
         self._started_s = time.monotonic()
         self._plain_s = self._started_s
         self._phase = "open"
+        self._phase_s = self._started_s
         self._counts: Counter[str] = Counter()
         self._window = (self._started_s, 0)
         self._rate_hz = 0.0
@@ -108,6 +109,7 @@ class LiveStatus:
     def on_phase(self, phase: str) -> None:
         """Note the phase."""
         self._phase = phase
+        self._phase_s = time.monotonic()
         if self._live is None:
             self._console.print(f"{self._clock()} phase {phase}")
 
@@ -115,6 +117,11 @@ class LiveStatus:
 
     def _clock(self) -> str:
         return f"{time.monotonic() - self._started_s:6.1f} s"
+
+    def _phase_text(self) -> str:
+        elapsed_s = time.monotonic() - self._phase_s
+        of = f" of {self._time_limit_s:g} s" if self._phase == "main" else ""
+        return f"{self._phase}, {elapsed_s:.1f} s{of}"
 
     def _figures(self) -> str:
         counts = self._counts
@@ -129,9 +136,7 @@ class LiveStatus:
             roles.append(f" {node} ", style="bold")
             roles.append(role, style=ROLE_STYLE.get(role, "white"))
         table = Table.grid(padding=(0, 2))
-        table.add_row(
-            "phase", f"{self._phase}, {self._clock().strip()} of {self._time_limit_s:g} s"
-        )
+        table.add_row("phase", self._phase_text())
         table.add_row("nodes", roles)
         table.add_row("ops", self._figures())
         faults = ", ".join(self._active.values()) or "none"
