@@ -8,8 +8,11 @@ is UNKNOWN, with the key and the ops that are undecided.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,6 +22,7 @@ import msgspec
 from checkers.linearizable_calls import Call, Calls, calls_of, event_places
 from checkers.linearizable_explain import explain
 from checkers.linearizable_search import Budget, Outcome, search
+from checkers.linearizable_zones import by_zones
 from checkers.models import CasRegister, Judge, Model
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats import Conventions, read_history
@@ -138,6 +142,7 @@ class _Check:
         self._budget = Budget(configurations_max, monotonic() + time_limit_s)
         self._invariant = invariant
         self._layer_max = 0
+        self._methods: Counter[str] = Counter()
 
     def run(self, calls: Calls) -> CheckResult:
         """Judge all keys, those with the fewest calls first."""
@@ -145,34 +150,50 @@ class _Check:
         undecided: list[dict[str, Any]] = []
         violations = 0
         for key, of_key in sorted(calls.by_key.items(), key=lambda item: len(item[1])):
-            outcome = search(of_key, self._model, [self._start], self._budget)
+            outcome = self._judge(of_key)
             self._layer_max = max(self._layer_max, outcome.layer_max)
             if outcome.linearizable is None:
                 undecided.append(_undecided(key, of_key, outcome))
             elif not outcome.linearizable:
                 violations += 1
                 if len(anomalies) < ANOMALIES_MAX:
-                    anomalies.append(self._anomaly(key, of_key, outcome))
+                    anomalies.append(self._anomaly(key, outcome))
         anomalies.sort(key=lambda anomaly: anomaly.time_ns or 0)
-        n = calls.counts.total()
+        n = sum(map(len, calls.by_key.values()))
         return CheckResult(
             NAME,
-            _verdict(violations, undecided, n),
+            _verdict(violations, undecided, len(calls.by_key)),
             tuple(anomalies),
             checked={self._invariant: n, "keys": len(calls.by_key)},
             stats={
                 "ops": dict(sorted(calls.counts.items())),
                 "keys": len(calls.by_key),
+                "methods": dict(sorted(self._methods.items())),
                 "violations": violations,
                 "undecided": undecided,
                 "configurations": self._budget.used,
                 "configurations_at_once_max": self._layer_max,
             },
-            reason=_reason(undecided, len(calls.by_key), n),
+            reason=_reason(undecided, len(calls.by_key)),
         )
 
-    def _anomaly(self, key: str | None, calls: list[Call], outcome: Outcome) -> Anomaly:
-        explanation = explain(calls, self._model, self._start, outcome)
+    def _judge(self, calls: Sequence[Call]) -> Outcome:
+        """By zones where they apply, else by search."""
+        zones = by_zones(calls, self._model, self._start)
+        if zones is None:
+            self._methods["search"] += 1
+            return search(calls, self._model, [self._start], self._budget)
+        self._methods["zones"] += 1
+        if zones.linearizable:
+            return Outcome(linearizable=True, calls=calls)
+        # The search over the few calls in conflict finds out what to say about them.
+        small = Budget(CONFIGURATIONS_MAX, inf)
+        outcome = search(zones.conflict, self._model, [self._start], small)
+        assert outcome.linearizable is False, "zones and search disagree"  # noqa: S101
+        return outcome
+
+    def _anomaly(self, key: str | None, outcome: Outcome) -> Anomaly:
+        explanation = explain(outcome.calls, self._model, self._start, outcome)
         stuck = outcome.at
         assert stuck is not None and stuck.interval.completion is not None  # noqa: S101, PT018
         where = "" if key is None else f"key {key!r}: "
@@ -185,10 +206,10 @@ class _Check:
         )
 
 
-def _verdict(violations: int, undecided: list[dict[str, Any]], n: int) -> Valid:
+def _verdict(violations: int, undecided: list[dict[str, Any]], keys: int) -> Valid:
     if violations:
         return Valid.INVALID
-    return Valid.UNKNOWN if undecided or not n else Valid.VALID
+    return Valid.UNKNOWN if undecided or not keys else Valid.VALID
 
 
 def _undecided(key: str | None, calls: list[Call], outcome: Outcome) -> dict[str, Any]:
@@ -206,8 +227,8 @@ def _undecided(key: str | None, calls: list[Call], outcome: Outcome) -> dict[str
     }
 
 
-def _reason(undecided: list[dict[str, Any]], keys: int, n: int) -> str | None:
-    if not n:
+def _reason(undecided: list[dict[str, Any]], keys: int) -> str | None:
+    if not keys:
         return "no op to judge: nothing was decided"
     if not undecided:
         return None

@@ -91,7 +91,9 @@ def _useful(calls: list[Call], model: Model, counts: Counter[str]) -> list[Call]
         return calls
     keep = iter(model.useful(unknown, [call.action for call in calls if call.end is not None]))
     kept = [call for call in calls if call.end is not None or next(keep)]
-    counts["never needed"] += len(calls) - len(kept)
+    if len(kept) < len(calls):
+        counts["unknown outcome"] -= len(calls) - len(kept)
+        counts["unknown outcome, never needed"] += len(calls) - len(kept)
     return kept
 
 

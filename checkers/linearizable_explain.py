@@ -14,12 +14,13 @@ from typing import Any
 
 from checkers.linearizable_calls import Call
 from checkers.linearizable_search import Budget, Outcome, search
-from checkers.models import Illegal, Model, State, thaw
+from checkers.models import Illegal, Model, State, show
 
-REPLAY_TIME_LIMIT_S = 10.0
-CONFIGURATIONS_MAX = 200_000
-PARTIAL_CONFIGURATIONS_MAX = 20_000
-STARTS_NEAR = 40  # window starts tried one by one; then in doubling steps
+TIME_LIMIT_S = 5.0  # to find the window of one key
+CONFIGURATIONS_MAX = 50_000  # at once, in one try
+STATES_MAX = 500  # that a window may begin in
+PARTIAL_CONFIGURATIONS_MAX = 5_000
+PARTIAL_OPS_MAX = 200  # a longer window has no partial orders listed
 PARTIALS_MAX = 3
 LISTED_MAX = 60  # ops listed in full
 
@@ -47,7 +48,7 @@ def explain(calls: Sequence[Call], model: Model, start: State, outcome: Outcome)
     """Explain the failed search of one key's calls; ``outcome.at`` is the call that failed."""
     stuck = outcome.at
     assert stuck is not None and stuck.end is not None  # noqa: S101, PT018
-    window, starts = _window(calls, model, start, stuck)
+    window, starts = _window(calls, model, start, outcome)
     partials, complete = _partials(window, model, starts)
     states = _last_states(partials)
     known = [call for call in window if call.end is not None]
@@ -59,7 +60,7 @@ def explain(calls: Sequence[Call], model: Model, start: State, outcome: Outcome)
             "last_op": _last_op(stuck),
             "ops": len(known),
             "ops_of_unknown_outcome": len(window) - len(known),
-            "start_states": [thaw(state) for state in starts[:LISTED_MAX]],
+            "start_states": [show(state) for state in starts[:LISTED_MAX]],
         },
         "ops": [_call(call, model) for call in sorted(shown, key=lambda call: call.begin)],
         "partials": [_partial(partial, model) for partial in partials],
@@ -73,24 +74,26 @@ def explain(calls: Sequence[Call], model: Model, start: State, outcome: Outcome)
 
 
 def _window(
-    calls: Sequence[Call], model: Model, start: State, stuck: Call
+    calls: Sequence[Call], model: Model, start: State, outcome: Outcome
 ) -> tuple[list[Call], list[State]]:
-    """The shortest failing stretch that ends with ``stuck``, and the states it may begin in."""
-    assert stuck.end is not None  # noqa: S101
+    """The shortest failing stretch that ends with the stuck call, and the states it may begin in.
+
+    First from any state that came up lately, so that the stretch shows all it takes; then from
+    the states that were possible just there; else everything from the start.
+    """
+    stuck = outcome.at
+    assert stuck is not None and stuck.end is not None  # noqa: S101, PT018
     prefix = [call for call in calls if call.begin < stuck.end]
-    deadline = monotonic() + REPLAY_TIME_LIMIT_S
-    replay = search(prefix, model, [start], Budget(CONFIGURATIONS_MAX, deadline), record=True)
-    layers = replay.layers
-    back = 1
-    while back <= len(layers):
-        place, states = layers[-back]
+    deadline = monotonic() + TIME_LIMIT_S
+    anywhere = list(dict.fromkeys(s for _, states in outcome.layers for s in states))
+    tries = [(place, [*anywhere, start]) for place, _ in reversed(outcome.layers)]
+    if len(anywhere) > STATES_MAX:
+        tries = []
+    for place, starts in [*tries, *reversed(outcome.layers)]:
         window = _cut(prefix, place, stuck.end)
-        outcome = search(window, model, states, Budget(CONFIGURATIONS_MAX, deadline))
-        if outcome.linearizable is False:
-            return window, states
-        if monotonic() > deadline:
-            break
-        back = back + 1 if back < STARTS_NEAR else back * 2
+        found = search(window, model, starts, Budget(CONFIGURATIONS_MAX, deadline))
+        if found.linearizable is False:
+            return window, starts
     return _cut(prefix, -1, stuck.end), [start]
 
 
@@ -107,6 +110,8 @@ def _partials(
     window: Sequence[Call], model: Model, starts: Sequence[State]
 ) -> tuple[list[_Partial], bool]:
     """The longest legal orders, one for each state that they end in; False when cut short."""
+    if len(window) > PARTIAL_OPS_MAX:
+        return [], False
     best: dict[State, _Partial] = {}
     stack: list[tuple[frozenset[int], _Partial]] = [
         (frozenset(), _Partial((), state)) for state in reversed(starts)
@@ -190,7 +195,7 @@ def _partial(partial: _Partial, model: Model) -> dict[str, Any]:
     return {
         "order": [call.index for call in partial.order],
         "what": [model.describe(call.action) for call in partial.order],
-        "state": thaw(partial.state),
+        "state": show(partial.state),
         "cannot_follow": [
             {"op": call.index, "what": model.describe(call.action), "why": why}
             for call in partial.rest[:LISTED_MAX]

@@ -25,6 +25,7 @@ Source: Wing and Gong 1993; Lowe, "Testing for linearizability", 2017 (just-in-t
 from __future__ import annotations
 
 from bisect import insort
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -36,6 +37,11 @@ from checkers.models import Action, Illegal, Model, State
 Config = tuple[int, int, int]  # state number, bits of calls done, bits of optional mutators
 _CLOCK_EVERY = 512  # expansions between two looks at the clock
 _PAIRWISE_MAX = 64  # configurations of one state that are compared with each other
+_WIDTHS = (32, 1024, None)  # configurations in a layer; None: all
+_LAYERS_KEPT = 64  # for the explanation, those that are not too wide
+_KEPT_WIDTH_MAX = 4096
+_STATES_MAX = 1024  # remembered beyond those of the layer; a state may be a long string
+_WAYS_SHARE = 16  # part of a layer's width that may differ in the unknown calls used alone
 
 
 class BudgetError(Exception):
@@ -74,9 +80,12 @@ class Outcome:
     linearizable: bool | None
     at: Call | None = None
     reason: str | None = None
-    layers: list[tuple[int, list[State]]] = field(default_factory=list)  # place, possible states
+    calls: Sequence[Call] = ()  # what was searched
+    # of the last returns before ``at``: their place, and the states that were possible after it
+    layers: list[tuple[int, list[State]]] = field(default_factory=list)
     configurations: int = 0
     layer_max: int = 0
+    cut: bool = False  # some layer was too wide and lost configurations
 
 
 class Steps:
@@ -107,6 +116,12 @@ class Steps:
             self.actions.append(action)
         return number
 
+    def forget(self, layer: set[Config]) -> set[Config]:
+        """Drop every state that is not of the layer, and number the rest anew."""
+        old = self.states
+        self.states, self._numbers, self._rows = [], {}, []
+        return {(self.state(old[state]), done, optional) for state, done, optional in layer}
+
     def step(self, state: int, action: int) -> int:
         """The number of the next state, or -1 when illegal."""
         row = self._rows[state]
@@ -122,40 +137,59 @@ def search(
     model: Model,
     starts: Sequence[State],
     budget: Budget,
-    *,
-    record: bool = False,
 ) -> Outcome:
     """Decide whether the calls of one key can be put in one order from any of the ``starts``.
 
     Exponential in the number of calls in flight at worst, linear in their number otherwise.
-    With ``record`` the outcome has the possible states after every return.
+    Layers are kept narrow at first: what is found in a narrow layer is a proof, and only when
+    the search dies after a layer was cut is it begun again with a wider one.
     """
-    walk = _Walk(Steps(model), budget)
-    outcome = Outcome(linearizable=True)
-    layer = {(walk.steps.state(start), 0, 0) for start in starts}
     before = budget.used
+    events = _events(calls)
+    outcome = Outcome(None)
+    for width in _WIDTHS:
+        outcome = _walk(events, _Walk(Steps(model), budget, width), starts)
+        if outcome.linearizable is not False or not outcome.cut:
+            break
+    outcome.calls = calls
+    outcome.configurations = budget.used - before
+    return outcome
+
+
+def _walk(
+    events: Sequence[tuple[int, bool, Call]],
+    walk: _Walk,
+    starts: Sequence[State],
+) -> Outcome:
+    outcome = Outcome(linearizable=True)
+    latest: deque[tuple[int, set[Config], list[State]]] = deque(maxlen=_LAYERS_KEPT)
+    layer = {(walk.steps.state(start), 0, 0) for start in starts}
     at: Call | None = None
     try:
-        for place, is_return, call in _events(calls):
+        for place, is_return, call in events:
             if not is_return:
                 walk.begin(call)
                 continue
             at = call
             layer = walk.finish(call, layer)
-            budget.spend(len(layer), len(layer))
             outcome.layer_max = max(outcome.layer_max, len(layer))
             if not layer:
                 outcome.linearizable = False
                 outcome.at = call
+                outcome.layers = [
+                    (place, [states[n] for n in sorted({config[0] for config in old})])
+                    for place, old, states in latest
+                ]
                 break
-            if record:
-                states = sorted({state for state, _, _ in layer})
-                outcome.layers.append((place, [walk.steps.states[state] for state in states]))
+            if len(layer) <= _KEPT_WIDTH_MAX:
+                latest.append((place, layer, walk.steps.states))
+            if len(walk.steps.states) > max(_STATES_MAX, 4 * len(layer)):
+                layer = walk.steps.forget(layer)
     except BudgetError as error:
         outcome.linearizable = None
         outcome.reason = error.reason
         outcome.at = at
-    outcome.configurations = budget.used - before
+    outcome.cut = walk.cut
     return outcome
 
 
@@ -169,15 +203,17 @@ def _events(calls: Sequence[Call]) -> list[tuple[int, bool, Call]]:
 class _Walk:
     """The calls in flight, and how a layer changes when one of them returns."""
 
-    def __init__(self, steps: Steps, budget: Budget) -> None:
+    def __init__(self, steps: Steps, budget: Budget, width: int | None) -> None:
         self.steps = steps
+        self.cut = False
         self._budget = budget
+        self._width = width
         self._free: list[int] = []
         self._bits_used = 0
         self._bit: dict[int, int] = {}  # of each call in flight, by the place where it began
         # in flight, by bit -> action number; mutators in the order in which they return
         self._observers: dict[int, int] = {}
-        self._mutators: list[tuple[float, int, int]] = []  # (end, bit, action number)
+        self._mutators: list[tuple[float, int, int, int]] = []  # (end, begin, bit, action)
         self._live: dict[int, int] = {}  # mutators that will return: bit -> action number
         self._blind = 0  # bits of those of them that are blind
         self._unknown = 0  # bits
@@ -200,7 +236,8 @@ class _Walk:
             self._seeing |= bit
             self._fresh = True
             return
-        insort(self._mutators, (inf if call.end is None else call.end, bit, action))
+        end = inf if call.end is None else call.end
+        insort(self._mutators, (end, call.begin, bit, action))
         if call.end is None:
             self._unknown |= bit
             return
@@ -229,15 +266,20 @@ class _Walk:
             todo.append(config)
         if todo:
             self._expand(todo, bit, after)
+        self._budget.spend(len(after), len(after))
+        kept = self._prune(after) if len(after) > 1 else after
+        if self._width is not None and len(kept) > self._width:
+            self.cut = True
+            kept = set(sorted(kept, key=self._options, reverse=True)[: self._width])
         self._retire(bit)
-        return self._prune(after) if len(after) > 1 else after
+        return kept
 
     def _retire(self, bit: int) -> None:
         self._free.append(bit)
         if self._observers.pop(bit, None) is None:
             del self._live[bit]
             self._blind &= ~bit
-            self._mutators = [entry for entry in self._mutators if entry[1] != bit]
+            self._mutators = [entry for entry in self._mutators if entry[2] != bit]
         else:
             self._seeing &= ~bit
 
@@ -254,26 +296,24 @@ class _Walk:
         return state, done | sees, optional | (self._same_at[state] & ~done)
 
     def _expand(self, todo: list[Config], target: int, after: set[Config]) -> None:
-        """Linearize calls in flight, depth first, until ``target`` is done."""
-        step = self.steps.step
-        # a configuration, and whether the last call on the way was a write nobody saw
-        stack = [(config, False) for config in todo]
-        visited = set(stack)
-        expanded = 0
-        while stack:
-            (state, done, optional), unseen = stack.pop()
-            expanded += 1
-            if expanded % _CLOCK_EVERY == 0:
-                self._budget.spend(_CLOCK_EVERY, len(visited) + len(after))
-            tried: set[int] = set()
-            for _, bit, action in self._mutators:
-                if done & bit or action in tried:
-                    continue
-                tried.add(action)
-                is_blind = self.steps.actions[action].blind
-                if unseen and is_blind:
-                    continue  # the write before this one was for nothing: it is optional here
-                to = step(state, action)
+        """Linearize calls in flight, fewest first, until ``target`` is done."""
+        step, actions = self.steps.step, self.steps.actions
+        # a configuration, and whether the last call on the way was one nobody needed
+        queue = [(config, False) for config in todo]
+        seen: dict[tuple[int, int, int, bool], list[int]] = {}
+        groups = self._by_action()
+        at = 0
+        while at < len(queue):
+            (state, done, optional), unneeded = queue[at]
+            at += 1
+            if at % _CLOCK_EVERY == 0:
+                self._budget.spend(_CLOCK_EVERY, len(queue) + len(after))
+            for action, bits in groups.items():
+                is_blind = actions[action].blind
+                if unneeded and is_blind:
+                    continue  # the one before was for nothing: hidden here, or not done at all
+                bit = next((bit for bit in bits if not done & bit), 0)
+                to = step(state, action) if bit else -1
                 if to < 0 or (to == state and bit != target):
                     continue
                 options = (optional | self._blind) if is_blind else optional
@@ -281,12 +321,32 @@ class _Walk:
                 if config[1] & target:
                     after.add((to, config[1] ^ target, config[2]))
                     continue
-                useless = config[1] == done | bit and (is_blind or bool(bit & self._unknown))
-                entry = (config, useless)
-                if entry not in visited:
-                    visited.add(entry)
-                    stack.append(entry)
-        self._budget.spend(expanded % _CLOCK_EVERY, len(after))
+                unseen = config[1] == done | bit and (is_blind or bool(bit & self._unknown))
+                if self._is_new(config, unseen, seen):
+                    queue.append((config, unseen))
+        self._budget.spend(at % _CLOCK_EVERY, len(after))
+
+    def _by_action(self) -> dict[int, list[int]]:
+        """Bits of the mutators in flight by action, each in the order in which they return."""
+        groups: dict[int, list[int]] = {}
+        for _, _, bit, action in self._mutators:
+            groups.setdefault(action, []).append(bit)
+        return groups
+
+    def _is_new(
+        self, config: Config, unseen: bool, seen: dict[tuple[int, int, int, bool], list[int]]
+    ) -> bool:
+        """Whether no configuration on the way was the same with fewer unknown calls used."""
+        state, done, optional = config
+        used = done & self._unknown
+        rivals = seen.setdefault((state, done ^ used, optional, unseen), [])
+        if any(not rival & ~used for rival in rivals):
+            return False
+        if self._width is not None and len(rivals) * _WAYS_SHARE >= self._width:
+            self.cut = True
+            return False
+        rivals.append(used)
+        return True
 
     def _prune(self, layer: set[Config]) -> set[Config]:
         """Drop configurations that another one of the same state can stand for."""
@@ -297,6 +357,7 @@ class _Walk:
         for configs in by_state.values():
             if len(configs) > 1:
                 configs.sort(key=self._options, reverse=True)
+                self._budget.spend(0, len(layer))
             for at, config in enumerate(configs):
                 rivals = configs[: min(at, _PAIRWISE_MAX)]
                 if not any(self._stands_for(rival, config) for rival in rivals):
