@@ -169,6 +169,7 @@ class System(Protocol):
 
     The class may say what a run of it ``leaves`` behind (``events``, ``records``, ``output``); a
     checker whose ``needs`` are not left is not asked. One that leaves events has ``event_files``.
+    A static ``check_settings(settings)`` refuses bad settings (UsageError) before a run is begun.
     """
 
     name: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
@@ -29,7 +31,14 @@ class RunSpec:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RunSpec:
-        """Rebuild a spec from ``to_json``'s object."""
+        """Rebuild a spec from ``to_json``'s object.
+
+        Raises:
+            TypeError: A field is missing or unknown.
+            KeyError: There are no ``nemeses``.
+            msgspec.ValidationError: A field has a value of another type; says which.
+        """
         fields = {k: v for k, v in data.items() if k != "version"}
         fields["nemeses"] = tuple(fields["nemeses"])
-        return cls(**fields)
+        cls(**fields)  # TypeError for a field that is missing or unknown
+        return msgspec.convert(fields, cls)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from harness.cli.console import Json, out, print_json
+from harness.cli.console import Json, print_json, print_table
 from harness.doctor import examine
+from harness.verdict import EXIT_HARNESS, EXIT_VALID
 
 STYLE = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 
@@ -15,7 +16,9 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="doctor",
-        help="Look at the host: what runs need, what is missing, what earlier runs left behind.",
+        help="Look at the host: what runs need, what is missing, what earlier runs left behind. "
+        "Exits 0 when a local run can work here, else 255.",
+        short_help="Look at the host: what runs need and what is missing.",
         epilog="Example: krucible doctor",
     )(doctor)
 
@@ -26,9 +29,9 @@ def doctor(json: Json = False) -> int:
     if json:
         print_json([finding.to_json() for finding in findings])
     else:
-        table = Table("check", "", "found", "what to do", box=None, padding=(0, 2, 0, 0))
-        for finding in findings:
-            status = f"[{STYLE[finding.status]}]{finding.status}[/]"
-            table.add_row(finding.name, status, finding.detail, finding.remedy or "")
-        out().print(table)
-    return 255 if any(finding.status == "bad" for finding in findings) else 0
+        rows = [
+            (f.name, Text(f.status, style=STYLE[f.status]), f.detail, f.remedy or "")
+            for f in findings
+        ]
+        print_table(("check", "status", "found", "what to do"), rows)
+    return EXIT_HARNESS if any(f.status == "bad" for f in findings) else EXIT_VALID

@@ -13,7 +13,9 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="heal",
-        help="Stop node processes and relays, thaw what is frozen, of runs whose harness is dead.",
+        help="Stop node processes and relays, thaw what is frozen, of runs whose harness is dead. "
+        "Exits 0 when nothing of ours is left, else 255.",
+        short_help="Undo what killed harnesses left behind.",
         epilog="Example: krucible heal",
     )(heal)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from harness.cli.console import Json, out, print_json
+from harness.cli.console import Json, print_json, print_table
 from harness.errors import UsageError
 from harness.registry import (
     Registry,
@@ -29,6 +28,8 @@ KINDS: dict[str, Registry] = {
     "checkers": checkers,
     "models": models,
 }
+MUTANTS = "mutants"  # no registry of their own: every system offers its own
+ALL_KINDS = (*KINDS, MUTANTS)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,34 +37,37 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="list",
         help="List plug-ins: systems, environments, workloads, nemeses, checkers, models, mutants.",
+        short_help="List plug-ins of one kind or all.",
         epilog="Example: krucible list nemeses --json",
     )(list_)
 
 
 def list_(
-    kind: Annotated[str | None, typer.Argument(help="One kind; all when not given.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(ALL_KINDS)}; all when not given.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Print names and descriptions."""
-    kinds = [*KINDS, "mutants"]
-    if kind is not None and kind not in kinds:
-        raise UsageError(unknown("kind of plug-in", kind, kinds))
-    found = {name: rows(name) for name in ([kind] if kind else kinds)}
+    if kind is not None and kind not in ALL_KINDS:
+        raise UsageError(unknown("kind of plug-in", kind, list(ALL_KINDS)))
+    found = {name: rows(name) for name in ([kind] if kind else ALL_KINDS)}
     if json:
         print_json(found[kind] if kind else found)
         return 0
-    table = Table("kind", "name", "what it does", box=None, padding=(0, 2, 0, 0))
-    for name, entries in found.items():
-        for entry in entries:
-            table.add_row(name, entry["name"], entry["description"])
-    out().print(table)
+    lines = [
+        (name, entry["name"], entry["description"])
+        for name, entries in found.items()
+        for entry in entries
+    ]
+    print_table(("kind", "name", "what it does"), lines)
     return 0
 
 
 def rows(kind: str) -> list[dict[str, str]]:
     """Name, description and what else a kind says of its plug-ins, sorted by name."""
-    if kind == "mutants":
-        return [row for _, system in systems for row in mutants_of(system)]
+    if kind == MUTANTS:
+        return [{**row, "system": name} for name, system in systems for row in mutants_of(system)]
     registry = KINDS[kind]
     entries = []
     for name, plugin in registry:

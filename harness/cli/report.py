@@ -17,7 +17,9 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="report",
-        help="Write the HTML report of a run; judges the run first when that was not done.",
+        help="Write the HTML report of a run; judges the run first when that was not done. "
+        "Exits 0 when it was written, whatever the run's verdict.",
+        short_help="Write the HTML report of a run.",
         epilog="Example: krucible report latest",
     )(report)
 
@@ -30,10 +32,11 @@ def report(
     """Exit 0 when the report was written, whatever the run's verdict."""
     run_dir = Store(store).resolve(run)
     if load_run(run_dir.path).results is None:
-        session.judge_run(run_dir)
-    path = session.write_report(run_dir)
-    if json:
-        print_json({"report": str(path)})
+        session.judge_run(run_dir)  # and report
     else:
-        out().print(str(path), markup=False)
+        session.write_report(run_dir)
+    if json:
+        print_json({"report": str(run_dir.report)})
+    else:
+        out().print(str(run_dir.report), markup=False)
     return 0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from harness import session
-from harness.cli.console import Json, err, out, print_json
-from harness.cli.run import DEFAULT_STORE, StoreDir, run_once
+from harness.cli.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
+from harness.cli.run import DEFAULT_STORE, StoreDir, execute, show
+from harness.errors import HarnessError, UsageError
 from harness.store import Store
-from harness.stored import load_run
+from harness.stored import StoredRun, load_run
 from harness.verdict import EXIT_INVALID, EXIT_VALID
 
 TIMES_MAX = 1_000
@@ -20,7 +23,10 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="repro",
-        help="Run again what a run of the store did: same spec, same schedule, same ops.",
+        help="Run again what a run of the store did: same spec, same schedule, same ops. A replay "
+        "that breaks one of the invariants the run broke (any, when it broke none) reproduces "
+        "it. Exits 1 when a replay was invalid, else with the worst exit code of a replay.",
+        short_help="Run again what a run of the store did.",
         epilog="Example: krucible repro latest --times 5",
     )(repro)
 
@@ -31,24 +37,58 @@ def repro(
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
-    """Exit 1 when it failed again at least once, 0 when never, else the worst code met."""
+    """Replay, and print how many replays failed as the run did."""
     where = Store(store)
     stored = load_run(where.resolve(run).path)
+    wanted = broken(stored.results or {})
     codes: list[int] = []
+    stores: list[str] = []
+    found: Counter[str] = Counter()
+    reproduced = 0
     for number in range(1, times + 1):
         if times > 1:
             err().print(f"replay {number} of {times}")
-        prepared = session.prepare(stored.data.spec, where, faults=stored.data.faults)
-        codes.append(run_once(prepared, json=False) if not json else _quiet(prepared))
-    reproduced = codes.count(EXIT_INVALID)
+        replay, code = _replay(stored, where, loud=not json)
+        if code == EXIT_INTERRUPTED:
+            return code
+        codes.append(code)
+        stores.append(str(replay.run_dir.path))
+        if code == EXIT_INVALID:
+            invariants = broken(replay.summary())
+            found.update(invariants)
+            reproduced += not wanted or bool(wanted & invariants)
     if json:
-        print_json({"reproduced": reproduced, "times": times, "exit_codes": codes})
+        print_json(
+            {
+                "run": str(stored.path),
+                "reproduced": reproduced,
+                "times": times,
+                "exit_codes": codes,
+                "invariants": dict(sorted(found.items())),
+                "stores": stores,
+            }
+        )
     else:
-        out().print(f"{reproduced}/{times} reproduced")
-    others = [code for code in codes if code not in (EXIT_VALID, EXIT_INVALID)]
-    return EXIT_INVALID if reproduced else max(others, default=EXIT_VALID)
+        broke = ", ".join(f"{name} in {n}" for name, n in sorted(found.items()))
+        out().print(f"{reproduced}/{times} reproduced" + (f" (broke {broke})" if broke else ""))
+    return EXIT_INVALID if EXIT_INVALID in codes else max(codes, default=EXIT_VALID)
 
 
-def _quiet(prepared: session.Session) -> int:
-    session.execute(prepared)
-    return prepared.exit_code
+def broken(results: Mapping[str, Any]) -> frozenset[str]:
+    """The invariants that results name as broken."""
+    return frozenset(str(anomaly["invariant"]) for anomaly in results.get("anomalies", ()))
+
+
+def _replay(stored: StoredRun, store: Store, *, loud: bool) -> tuple[session.Session, int]:
+    """One replay; a harness that breaks in it is told and does not end the others."""
+    prepared = session.prepare(stored.data.spec, store, faults=stored.data.faults)
+    try:
+        code = execute(prepared)
+    except UsageError:
+        raise
+    except HarnessError as error:
+        complain(str(error))
+        return prepared, error.exit_code
+    if loud and code != EXIT_INTERRUPTED:
+        show(prepared)
+    return prepared, code

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from harness import session
-from harness.cli.console import STYLE, Json, err, out, print_json
+from harness.cli.console import EXIT_INTERRUPTED, STYLE, Json, err, out, print_json
 from harness.cli.live import LiveStatus
 from harness.errors import UsageError
 from harness.judge import Judgement
+from harness.nemeses import ALL, NONE
+from harness.protocols import Kill, Pause, Roles
 from harness.registry import mutant_names, systems, unknown
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.verdict import Valid
 
-SEED_MAX = 2**31
+SEED_DRAWN_MAX = 2**31  # what we draw is short enough to type
+SEED_MAX = 2**63 - 1
 VOTERS_MAX = 7
 OBSERVERS_MAX = 20
 CONCURRENCY_MAX = 1_000
@@ -35,7 +38,9 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="run",
-        help="Run a workload under faults against a real cluster, judge it, write the report.",
+        help="Run a workload under faults against a real cluster, judge it, write the report. "
+        "Exits 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 the harness broke.",
+        short_help="Run a workload under faults against a real cluster, and judge it.",
         epilog="Example: krucible run --nemesis kill,partition --time-limit 60 --seed 7",
     )(run)
 
@@ -47,8 +52,12 @@ def run(  # noqa: PLR0913 - one parameter per option
     observers: Annotated[int, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")] = 2,
     workload: Annotated[str, typer.Option(help="What the clients do.")] = "register",
     nemesis: Annotated[
-        str, typer.Option(help="Faults: names or families by comma; all or none.")
-    ] = "all",
+        str | None,
+        typer.Option(
+            help="Faults: names or families by comma; all or none. When not given: all, or none "
+            "where the system has no processes to break."
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Seconds of the main phase.")
     ] = 30.0,
@@ -59,22 +68,24 @@ def run(  # noqa: PLR0913 - one parameter per option
         int, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
     ] = 10,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Decides ops and faults; drawn when not given.")
+        int | None,
+        typer.Option(min=0, max=SEED_MAX, help="Decides ops and faults; drawn when not given."),
     ] = None,
     mutant: Annotated[str | None, typer.Option(help="Seeded bug to switch on.")] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="Node setting key=value; repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
     ] = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Run once; the exit code is the verdict's."""
     spec = RunSpec(
-        seed=secrets.randbelow(SEED_MAX) if seed is None else seed,
+        seed=secrets.randbelow(SEED_DRAWN_MAX) if seed is None else seed,
         system=system,
         env=env,
         workload=workload,
-        nemeses=tuple(name.strip() for name in nemesis.split(",") if name.strip()),
+        nemeses=_nemeses(nemesis, systems.get(system)),
         voters=voters,
         observers=observers,
         time_limit_s=time_limit,
@@ -84,24 +95,33 @@ def run(  # noqa: PLR0913 - one parameter per option
         settings=_settings(setting or []),
     )
     _check_mutant(spec)
-    return run_once(session.prepare(spec, Store(store)), json=json)
-
-
-def run_once(prepared: session.Session, *, json: bool) -> int:
-    """Execute a prepared session under live status and print how it ended."""
-    spec = prepared.spec
-    title = (
-        f"krucible {spec.system}/{spec.workload} on {spec.env}, seed {spec.seed}, "
-        f"{len(prepared.faults)} faults planned"
-    )
-    live = LiveStatus(err(), title, roles=prepared.live_roles, time_limit_s=spec.time_limit_s)
-    err().print(f"{title} -> {prepared.run_dir.path}", markup=False)
-    with live:
-        session.execute(prepared, progress=live)
+    prepared = session.prepare(spec, Store(store))
+    code = execute(prepared)
+    if code == EXIT_INTERRUPTED:
+        return code
     if json:
         print_json(prepared.summary())
     else:
         show(prepared)
+    return code
+
+
+def execute(prepared: session.Session) -> int:
+    """Execute a prepared session under live status; Ctrl-C says where to find what there is."""
+    spec, path = prepared.spec, prepared.run_dir.path
+    title = (
+        f"krucible {spec.system}/{spec.workload} on {spec.env}, seed {spec.seed}, "
+        f"{len(prepared.faults)} faults planned"
+    )
+    console = err()
+    console.print(f"{title} -> {path}", markup=False)
+    live = LiveStatus(console, title, roles=prepared.live_roles, time_limit_s=spec.time_limit_s)
+    try:
+        with live:
+            session.execute(prepared, progress=live)
+    except KeyboardInterrupt:
+        console.print(f"stopped; judge what was recorded: krucible check {path}", markup=False)
+        return EXIT_INTERRUPTED
     return prepared.exit_code
 
 
@@ -141,13 +161,25 @@ def verdict_line(judgement: Judgement) -> Text:
     return text
 
 
+def _nemeses(text: str | None, system: Any) -> tuple[str, ...]:
+    if text is None:
+        breakable = any(issubclass(system, ability) for ability in (Kill, Pause, Roles))
+        return (ALL if breakable else NONE,)
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UsageError(f"--nemesis {text!r}: want names or families by comma, or all, or none")
+    return names
+
+
 def _settings(pairs: list[str]) -> dict[str, str]:
     settings: dict[str, str] = {}
     for pair in pairs:
-        key, separator, value = pair.partition("=")
+        key, separator, value = (part.strip() for part in pair.partition("="))
         if not separator or not key:
-            raise UsageError(f"--set {pair!r}: want key=value")
-        settings[key.strip()] = value.strip()
+            raise UsageError(f"--set {pair!r}: want KEY=VALUE")
+        if key in settings:
+            raise UsageError(f"--set {key}: given twice; leave one out")
+        settings[key] = value
     return settings
 
 
@@ -155,5 +187,7 @@ def _check_mutant(spec: RunSpec) -> None:
     if spec.mutant is None:
         return
     names = mutant_names(systems.get(spec.system))
+    if not names:
+        raise UsageError(f"--mutant {spec.mutant!r}: system {spec.system!r} has no mutants")
     if spec.mutant not in names:
         raise UsageError(unknown("mutant", spec.mutant, names))

@@ -54,8 +54,8 @@ class AtomSettings:
 
     @classmethod
     def parse(cls, settings: Mapping[str, str]) -> AtomSettings:
-        """Read the ``atom.*`` settings; raises UsageError that names the one at fault."""
-        unknown = sorted(n for n in settings if n.startswith("atom.") and n not in SETTINGS)
+        """Read the settings; raises UsageError that names the one at fault."""
+        unknown = sorted(name for name in settings if name not in SETTINGS)
         if unknown:
             raise UsageError(f"unknown settings {unknown}; there are: {', '.join(SETTINGS)}")
         bug = settings.get("atom.bug", "none")
@@ -137,6 +137,11 @@ class AtomSystem:
         self.observers = names[spec.voters :]
         settings = AtomSettings.parse(spec.settings)
         self._state = _State(settings, seeds.split(spec.seed, "atom"))
+
+    @staticmethod
+    def check_settings(settings: Mapping[str, str]) -> None:
+        """Raise UsageError when the settings cannot be used."""
+        AtomSettings.parse(settings)
 
     async def setup(self) -> None:
         """Nothing to start."""

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import seeds
-from harness.errors import EnvError, NodeStartError
+from harness.errors import EnvError, NodeStartError, UsageError
 from harness.protocols import Address, Environment, LogBatch, RegisterClient, Role, TopicClient
 from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store import RunDir
-from harness.systems.kafka_client import Cluster, KafkaClient
+from harness.systems.kafka_client import KafkaClient
+from harness.systems.kafka_route import Cluster
 from harness.systems.kraft_log import read_log
 from harness.systems.quorum_probe import QuorumView, ask
 from node import mutants
@@ -28,6 +29,20 @@ POLL_S = 0.05
 LEADER_TIMEOUT_S = 0.3
 CLUSTER_ID = "krucible"
 SIGTERM, SIGKILL, SIGSTOP, SIGCONT = 15, 9, 19, 18
+
+# Settings that say which node it is and where its things are: the harness gives them.
+OWN_SETTINGS: Mapping[str, str] = {
+    "node.id": "1",
+    "process.roles": "controller",
+    "controller.quorum.voters": "1@127.0.0.1:1",
+    "listeners": "CONTROLLER://127.0.0.1:1",
+    "advertised.listeners": "CONTROLLER://127.0.0.1:1",
+    "log.dirs": "data",
+    "krucible.source.host": "127.0.0.1",
+    "krucible.trace.file": "events.jsonl",
+    "krucible.seed": "0",
+    "krucible.mutant": "",
+}
 
 # Faster than Kafka's, so that half a minute holds many elections; the ratios are Kafka's.
 TIMERS: Mapping[str, str] = {
@@ -82,6 +97,18 @@ class Kraft:
             }
             for m in mutants.load().values()
         ]
+
+    @staticmethod
+    def check_settings(settings: Mapping[str, str]) -> None:
+        """Raise UsageError when the node could not be started with these settings."""
+        for key in settings:
+            if key in OWN_SETTINGS:
+                raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
+        example = {k: v for k, v in OWN_SETTINGS.items() if v}
+        try:
+            parse({**example, **TIMERS, **settings})
+        except ConfigError as error:
+            raise UsageError(f"--set: {error}") from error
 
     # ------------------------------------------------------------------ lifecycle
 
