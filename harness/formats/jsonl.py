@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from harness.errors import HistoryFormatError
 from harness.formats.conventions import Conventions, LoadedHistory
+from harness.formats.edn import DEPTH_MAX
 from harness.history import History, Op, op_from_json
 
 
@@ -40,4 +42,20 @@ def _op(text: str, *, index: int) -> Op:
     fields = msgspec.json.decode(text)
     if not isinstance(fields, dict):
         raise ValueError(f"want an object, found {type(fields).__name__}")
+    _check_depth(fields.get("value"))
     return op_from_json(fields, index=index)
+
+
+def _check_depth(value: Any) -> None:
+    """Refuse what those who compare and print values could not walk; never recurses itself."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise ValueError(f"value is nested deeper than {DEPTH_MAX} brackets")
