@@ -18,13 +18,13 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install -c constraints.txt -e '.[browser]' --group dev
+	$(PIP) install -c constraints.txt -e '.[browser,spark]' --group dev
 	@touch $@ $(VENV)/.run
 
 run: $(VENV)/.run ## a real 30 s chaos run on this machine, ending in a report
 	$(BIN)/krucible run --voters 3 --observers 2 --nemesis all --time-limit 30 --rate 150
 
-setup: $(VENV)/.dev ## everything: run, tests, browser parts
+setup: $(VENV)/.dev ## everything: run, tests, Spark, Java and browser parts
 
 test: $(VENV)/.dev ## the whole test suite
 	$(BIN)/python -m pytest

