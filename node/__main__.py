@@ -15,25 +15,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 from node.config import ConfigError, NodeConfig, load
-from node.log.disk import DirectoryLockedError, FileDisk
+from node.log.disk import FileDisk
 from node.log.layout import uuid_from_text, uuid_to_text
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
-from node.log.quorum_state import QuorumStateError
-from node.log.recovery import RecoveryError
 
 EXIT_USAGE = 254
-EXIT_FATAL = 70  # EX_SOFTWARE: the node stopped because its own state was wrong
-
-STARTUP_ERRORS = (
-    ConfigError,
-    DirectoryLockedError,
-    MetaPropertiesError,
-    QuorumStateError,
-    RecoveryError,
-    OSError,
-)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,10 +33,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         if arguments.command == "format":
             _format(config, arguments)
             sys.exit(0)
-        sys.exit(_serve(config))
-    except STARTUP_ERRORS as error:
-        print(f"krucible-node: {error}", file=sys.stderr)  # noqa: T201 - before logging is set up
-        sys.exit(EXIT_USAGE)
+    except (ConfigError, MetaPropertiesError, OSError) as error:
+        _refuse(error)
+    sys.exit(_serve(config))
+
+
+def _refuse(error: Exception) -> NoReturn:
+    print(f"krucible-node: {error}", file=sys.stderr)  # noqa: T201 - logging is not set up
+    sys.exit(EXIT_USAGE)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,9 +81,12 @@ def _serve(config: NodeConfig) -> int:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    from node.driver.process import serve  # noqa: PLC0415 - format needs no protocol stack
+    from node.driver.process import StartError, serve  # noqa: PLC0415 - format needs none of it
 
-    return asyncio.run(serve(config))
+    try:
+        return asyncio.run(serve(config))
+    except StartError as error:
+        _refuse(error)
 
 
 if __name__ == "__main__":

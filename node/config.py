@@ -6,6 +6,7 @@ Source: Kafka's KRaftConfigs and QuorumConfig (names and defaults); KRAFT timers
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,6 +72,9 @@ _TIMERS: dict[str, str] = {
     "metadata.max.idle.interval.ms": "idle_interval_ms",
 }
 
+_MAY_BE_ZERO = frozenset({"append_linger_ms", "idle_interval_ms", "election_backoff_max_ms"})
+_MILLIS_MAX = 2**31 - 1
+
 _KEYS = frozenset(_TIMERS) | {
     "node.id",
     "process.roles",
@@ -112,28 +116,34 @@ def parse(properties: Mapping[str, str]) -> NodeConfig:
     get = _Getter(properties)
     listener = get.required("listeners", _listener)
     roles = get.required("process.roles", _roles)
-    brokers = get.optional("krucible.brokers", _ids, ())
+    node_id = get.required("node.id", _non_negative)
+    voters = get.required("controller.quorum.voters", _voters)
+    _check_membership(node_id, roles, voters)
     return NodeConfig(
-        node_id=get.required("node.id", _non_negative),
+        node_id=node_id,
         roles=roles,
-        voters=get.required("controller.quorum.voters", _voters),
+        voters=voters,
         listener=listener,
         advertised=get.optional("advertised.listeners", _listener, listener),
-        log_dir=get.required("log.dirs", Path),
+        log_dir=get.required("log.dirs", _path),
         timers=Timers(
             **{
-                field_name: get.optional(key, _non_negative, getattr(Timers(), field_name))
-                for key, field_name in _TIMERS.items()
+                name: get.optional(
+                    key,
+                    _millis_or_off if name in _MAY_BE_ZERO else _millis,
+                    getattr(Timers(), name),
+                )
+                for key, name in _TIMERS.items()
             }
         ),
         read_barrier=get.optional("read.barrier", _boolean, False),
         segment_bytes=get.optional("metadata.log.segment.bytes", _positive, 1 << 30),
         fsync=get.optional("krucible.fsync", _boolean, True),
-        source_host=get.optional("krucible.source.host", str, None),
-        trace_file=get.optional("krucible.trace.file", Path, None),
-        seed=get.optional("krucible.seed", int, None),
-        mutant=get.optional("krucible.mutant", str, None),
-        brokers=brokers,
+        source_host=get.optional("krucible.source.host", _filled, None),
+        trace_file=get.optional("krucible.trace.file", _path, None),
+        seed=get.optional("krucible.seed", _whole, None),
+        mutant=get.optional("krucible.mutant", _filled, None),
+        brokers=get.optional("krucible.brokers", _ids, ()),
     )
 
 
@@ -172,18 +182,57 @@ class _Getter:
             raise ConfigError(f"{key}={text!r}: {error}") from error
 
 
+def _check_membership(node_id: int, roles: frozenset[str], voters: VoterSet) -> None:
+    """Static voters are the controllers, no more and no less (Kafka's rule too)."""
+    if ("controller" in roles) != (node_id in voters.ids):
+        is_, wants = ("is not", "a") if "controller" in roles else ("is", "no")
+        raise ConfigError(
+            f"node.id={str(node_id)!r} {is_} one of the voters {list(voters.ids)}: "
+            f"process.roles={','.join(sorted(roles))!r} wants {wants} voter"
+        )
+
+
+def _whole(text: str) -> int:
+    if re.fullmatch("-?[0-9]{1,40}", text) is None:
+        raise ValueError("want a whole number")
+    return int(text)
+
+
 def _non_negative(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError("want 0 or more")
+    value = _whole(text)
+    if not 0 <= value < 1 << 31:
+        raise ValueError("want 0 or more, below 2^31")
     return value
 
 
 def _positive(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value <= 0:
         raise ValueError("want more than 0")
     return value
+
+
+def _millis(text: str) -> int:
+    value = _whole(text)
+    if not 0 < value <= _MILLIS_MAX:
+        raise ValueError("want milliseconds, more than 0")
+    return value
+
+
+def _millis_or_off(text: str) -> int:
+    return _whole(text) if text == "0" else _millis(text)
+
+
+def _filled(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError("want some text")
+    return text
+
+
+def _path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise ValueError("want a path")
+    return Path(text)
 
 
 def _boolean(text: str) -> bool:
@@ -204,13 +253,13 @@ def _ids(text: str) -> tuple[int, ...]:
 
 
 def _endpoint(text: str) -> Endpoint:
-    host, separator, port = text.rpartition(":")
+    host, separator, port = text.strip().rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not separator or not host:
         raise ValueError("want host:port")
-    number = int(port)
-    if not 0 < number < 1 << 16:
+    if re.fullmatch("[0-9]{1,5}", port) is None or not 0 < int(port) < 1 << 16:
         raise ValueError("want a port from 1 to 65535")
-    return Endpoint(host.strip("[]"), number)
+    return Endpoint(host, int(port))
 
 
 def _listener(text: str) -> Endpoint:

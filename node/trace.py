@@ -40,9 +40,38 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+
+
+class Tracer(Protocol):
+    """Where a node's events go."""
+
+    def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
+        """Take one event, stamped now."""
+        ...
+
+    def flush(self) -> None:
+        """Let nothing that was emitted get lost when the process dies; raises OSError."""
+        ...
+
+    def close(self) -> None:
+        """Flush, and take nothing any more."""
+        ...
+
+
+class NoTrace:
+    """Drops every event, for a node that nobody watches."""
+
+    def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
+        """Drop it."""
+
+    def flush(self) -> None:
+        """There is nothing to write."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 class TraceWriter:

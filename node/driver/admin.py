@@ -27,9 +27,11 @@ from node.controller.operations import (
     TopicDescription,
     TopicRef,
 )
-from node.driver.node import HeldRead, HeldWrite, Node
+from node.driver.held import HeldRead, HeldWrite
+from node.driver.node import Node
 from node.metadata.image import BROKER
 from node.wire.api import ApiKey
+from node.wire.errors import LocalProtocolError
 from node.wire.payloads import api_schema
 from node.wire.server import InboundRequest
 from node.wire.structs import build, knows
@@ -43,6 +45,7 @@ TOPIC_CONFIG_SOURCE = 1  # DYNAMIC_TOPIC_CONFIG
 BROKER_CONFIG_SOURCE = 2  # DYNAMIC_BROKER_CONFIG
 NO_ID = -1
 AUTHORIZED_OPERATIONS_OMITTED = -(2**31)
+MESSAGE_CHARS_MAX = 1000  # a refusal quotes what was asked, which may fill its own field
 
 Refusal = tuple[ApiError, str]
 Encode = Callable[[Refusal | None], Any]
@@ -129,7 +132,14 @@ class Admin:
             response = api_schema(request.api_key, request.version).response
             if result is None or refusal:
                 rows = [
-                    build(response, "CreatableTopicResult", name=t.name, **_error(t, refusal))
+                    build(
+                        response,
+                        "CreatableTopicResult",
+                        name=t.name,
+                        topic_id=None,
+                        configs=None,
+                        **_error(t, refusal),
+                    )
                     for t in topics
                 ]
             else:
@@ -189,21 +199,32 @@ class Admin:
         operate: Callable[[QuorumController], ControllerResult[Any]],
         encode: Callable[[ControllerResult[Any] | None, Refusal | None], Any],
     ) -> None:
+        def refused() -> None:
+            _answer(request, encode(None, (ApiError.NOT_CONTROLLER, NOTHING_WRITTEN)))
+
+        def abandoned() -> None:
+            _answer(request, encode(None, (ApiError.NOT_CONTROLLER, OUTCOME_UNKNOWN)))
+
         controller = self._node.controller
         if controller is None or not controller.active:
-            refusal = (ApiError.NOT_CONTROLLER, NOTHING_WRITTEN)
-            self._node.later(lambda: request.reply(encode(None, refusal)))
+            self._node.later(refused)
             return
         result = operate(controller)
-        unknown = (ApiError.NOT_CONTROLLER, OUTCOME_UNKNOWN)
-        self._node.propose(
-            result.entries,
-            HeldWrite(
-                api=api,
-                done=lambda: request.reply(encode(result, None)),
-                abandoned=lambda: request.reply(encode(None, unknown)),
-            ),
-        )
+
+        def done() -> None:
+            _answer(request, encode(result, None))
+
+        if result.entries:
+            self._node.propose(result.entries, HeldWrite(api, done, refused, abandoned))
+            return
+
+        # With nothing to write the answer is a look at the state ("exists already"), which would
+        # be stale at a leader that was replaced unawares: it is held to what reads are held to.
+        def look() -> None:
+            self._node.read(HeldRead(api, done, refused))
+
+        settled = look if self._node.config.read_barrier else done
+        self._node.propose((), HeldWrite(api, settled, refused, refused))
 
     # ------------------------------------------------------------------ reads
 
@@ -277,28 +298,30 @@ class Admin:
             brokers=self._brokers(response, "DescribeClusterBroker", "broker_id"),
             cluster_authorized_operations=AUTHORIZED_OPERATIONS_OMITTED,
         )
-        self._node.later(lambda: request.reply(entity))
+        self._node.later(lambda: _answer(request, entity))
 
     def _read(self, request: InboundRequest, api: str, encode: Encode) -> None:
-        def done() -> None:
-            request.reply(encode(None))
-
         node = self._node
-        if node.controller is None or not node.config.read_barrier:
-            node.later(done)
-            return
+
+        def done() -> None:
+            entity = encode(None)
+            node.later(lambda: _answer(request, entity))
 
         def refused() -> None:
-            request.reply(encode((ApiError.NOT_CONTROLLER, NOTHING_WRITTEN)))
+            _answer(request, encode((ApiError.NOT_CONTROLLER, NOTHING_WRITTEN)))
 
-        node.read(HeldRead(api=api, done=done, refused=refused))
+        if node.controller is not None and node.config.read_barrier:
+            node.read(HeldRead(api=api, done=done, refused=refused))
+            return
+        node.trace("read", api=api, off=node.machine.applied)
+        done()
 
     def _controller_id(self) -> int:
         leader = self._node.replica.leader_id
         return NO_ID if leader is None else leader
 
     def _brokers(self, response: Any, struct: str, id_field: str) -> tuple[Any, ...]:
-        """Registered brokers, and this node itself when it is one; voters on a controller."""
+        """The voters on a controller, else this node: brokers do not register (yet)."""
         config = self._node.config
         if config.is_controller:
             rows = [(v.key.id, v.endpoint) for v in config.voters]
@@ -318,6 +341,14 @@ class Admin:
         )
 
 
+def _answer(request: InboundRequest, entity: Any) -> None:
+    """Reply; a request so odd that its answer does not fit the protocol ends its connection."""
+    try:
+        request.reply(entity)
+    except LocalProtocolError as error:
+        request.reject(f"its answer cannot be encoded: {error}")
+
+
 def _topic_ref(topic: Any) -> TopicRef:
     if topic.name is not None:
         return TopicRef(name=topic.name)
@@ -331,7 +362,8 @@ def _code(error: ApiError) -> Any:
 def _error(row: Any, refusal: Refusal | None) -> dict[str, Any]:
     """The error fields of a result row; a refusal of the whole request goes before its own."""
     error, message = refusal if refusal else (row.error, row.message)
-    return {"error_code": _code(error), "error_message": message}
+    text = None if message is None else message[:MESSAGE_CHARS_MAX]
+    return {"error_code": _code(error), "error_message": text}
 
 
 def _created_configs(response: Any, configs: Mapping[str, str]) -> tuple[Any, ...] | None:

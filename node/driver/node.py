@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
@@ -21,65 +20,27 @@ from node.config import NodeConfig
 from node.controller.controller import QuorumController
 from node.core import effects as fx
 from node.core import inputs
-from node.core.messages import Batch, LeaderChange, Records, Response
+from node.core.messages import LeaderChange, Records, Response
 from node.core.replica import LogState, Replica, ReplicaConfig
-from node.core.types import ElectionState, ReplicaKey
+from node.core.types import ElectionState
 from node.driver.clock import Clock
+from node.driver.held import Counters, HeldRead, HeldWrite, Storage
 from node.driver.peers import Peers
 from node.driver.state_machine import StateMachine
 from node.log.batch import Record, encode_batch
 from node.log.control import encode_leader_change
-from node.log.file_log import FileLog
-from node.log.quorum_state import ElectionStateStore
-from node.trace import TraceWriter
+from node.trace import Tracer
 
 log = logging.getLogger("krucible.node")
 
-BATCH_LINGER_MAX_OPS = 10_000  # proposals drained into one fsync
+INPUTS_PER_FLUSH_MAX = 10_000  # what is stepped before one fsync
+
+
+Work = inputs.Input | Callable[[], None]
 
 
 class NodeFatalError(Exception):
     """Raised when the node must not go on: its own state contradicts the protocol."""
-
-
-@dataclass(slots=True)
-class Storage:
-    """What a node has on disk."""
-
-    log: FileLog
-    elections: ElectionStateStore
-    key: ReplicaKey
-    cluster_id: str
-
-
-@dataclass(slots=True)
-class HeldWrite:
-    """A client's write that waits until the high watermark passes its last record."""
-
-    api: str
-    done: Callable[[], None]
-    abandoned: Callable[[], None]
-    wait_for: int = -1  # offset of the last record it depends on; -1 = nothing pending
-
-
-@dataclass(slots=True)
-class HeldRead:
-    """A client's read behind the barrier."""
-
-    api: str
-    done: Callable[[], None]
-    refused: Callable[[], None]
-    read_offset: int | None = None
-
-
-@dataclass(slots=True)
-class Counters:
-    """What the node did, for its log and for tests."""
-
-    steps: int = 0
-    flushes: int = 0
-    rejected_connections: int = 0
-    extra: dict[str, int] = field(default_factory=dict)
 
 
 class Parts(Protocol):
@@ -105,7 +66,7 @@ class Node:
         storage: Storage,
         *,
         parts: Parts,
-        trace: TraceWriter,
+        trace: Tracer,
         clock: Clock,
         rng: Random,
         on_fatal: Callable[[BaseException], None],
@@ -119,12 +80,13 @@ class Node:
                 rng=rng, image=self.machine.image, broker_ids=config.brokers
             )
         self.counters = Counters()
-        self._peers = Peers(self.submit, source_host=config.source_host)
+        self._peers = Peers(self.submit, source_host=config.source_host, on_error=self._fail)
         self._trace = trace
         self._clock = clock
         self.rng = rng
         self._on_fatal = on_fatal
-        self._inputs: deque[inputs.Input | Callable[[], None]] = deque()
+        self._inputs: deque[Work] = deque()
+        self._lingering: list[Work] = []
         self._outbox: list[Callable[[], None]] = []
         self._replies: dict[int, Callable[[Response, bytes], None]] = {}
         self._proposals: dict[int, HeldWrite] = {}
@@ -133,9 +95,14 @@ class Node:
         self._tokens = 0
         self._pump_handle: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0  # on the clock of the core
+        self._linger: asyncio.TimerHandle | None = None
+        self._idle: asyncio.TimerHandle | None = None
         self._flush_wanted = False
         self._claim_at: tuple[int, int] | None = None  # (epoch, epoch start) not yet claimed
+        self._started = False
         self._stopped = False
+        self._closed = False
         self._loop = asyncio.get_running_loop()
         self.replica = parts.replica(
             self._replica_config(),
@@ -147,9 +114,14 @@ class Node:
     # ------------------------------------------------------------------ lifecycle
 
     def start(self) -> None:
-        """Say where we start from, then let the core begin."""
+        """Let the core begin; whatever was submitted before is stepped after that."""
+        self._started = True
+        self._inputs.appendleft(self._begin)
+        self._schedule_pump()
+        self._schedule_no_op()
+
+    def _begin(self) -> None:
         log_ = self.storage.log
-        loaded = self.replica.election_state
         self._trace.emit(
             "start",
             self.replica.epoch,
@@ -158,40 +130,49 @@ class Node:
                 "last_ep": log_.last_epoch,
                 "log_start": log_.start_offset,
                 "flushed": log_.flushed_offset,
-                "qs": _election_fields(loaded),
+                "qs": _election_fields(self.replica.election_state),
                 "voters": list(self.config.voters.ids),
                 "roles": sorted(self.config.roles),
             },
         )
         self._run(self.replica.start(self._clock.now_ms()))
-        self._settle()
 
     def submit(self, input_: inputs.Input) -> None:
         """Queue an input; it is stepped when the present batch of events has been read."""
         self._enqueue(input_)
 
-    def _enqueue(self, work: inputs.Input | Callable[[], None]) -> None:
-        self._inputs.append(work)
-        if self._pump_handle is None and not self._stopped:
-            self._pump_handle = self._loop.call_soon(self._pump)
+    async def shutdown(self, timeout_s: float) -> None:
+        """Leave the quorum: a leader resigns, and its successors get a moment to hear of it."""
+        left = asyncio.Event()
+        self._enqueue(inputs.Shutdown())
+        self.later(left.set)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await left.wait()
+                await self._peers.drain()
+        except TimeoutError:
+            log.warning("not everybody heard within %g s that we leave", timeout_s)
 
-    def shutdown(self) -> None:
-        """Tell the quorum that we leave; the caller gives it a moment before ``close``."""
-        self.submit(inputs.Shutdown())
-
-    def close(self, why: str) -> None:
-        """Stop stepping, flush and close the log and the trace. Idempotent."""
-        if self._stopped:
-            return
+    def halt(self) -> None:
+        """Do nothing any more. Idempotent."""
         self._stopped = True
-        for handle in (self._pump_handle, self._timer):
+        for handle in (self._pump_handle, self._timer, self._linger, self._idle):
             if handle is not None:
                 handle.cancel()
         self._peers.close()
-        self._trace.emit("stop", self.replica.epoch, {"why": why})
-        self.storage.log.flush()
-        self.storage.log.close()
-        self._trace.close()
+
+    def close(self, why: str | None = None) -> None:
+        """Halt, and close the log and the trace, which tells ``why`` if the end is orderly."""
+        self.halt()
+        if self._closed:
+            return
+        self._closed = True
+        if why is not None and self._started:
+            self._trace.emit("stop", self.replica.epoch, {"why": why})
+        try:
+            self.storage.log.close()
+        finally:
+            self._trace.close()
 
     # ------------------------------------------------------------------ requests of others
 
@@ -211,18 +192,13 @@ class Node:
         With no entries the write waits for what it may have seen: the last record proposed
         before it. Must be called while the controller is active.
         """
+        epoch = self.replica.epoch
         if not entries:
-            self._enqueue(lambda: self._await_accepted(write))
+            self._after_linger(lambda: self._await_accepted(write, epoch))
             return
         token = self._token()
         self._proposals[token] = write
-        self.submit(inputs.Propose(token, self.replica.epoch, tuple(entries)))
-
-    def write_no_op(self) -> None:
-        """Propose a NoOp record, while this is the active controller."""
-        if self.controller is not None and self.controller.active:
-            result = self.controller.no_op()
-            self.propose(result.entries, HeldWrite("NoOp", _nothing, _nothing))
+        self._after_linger(inputs.Propose(token, epoch, tuple(entries)))
 
     def read(self, pending: HeldRead) -> None:
         """Confirm leadership by fetches begun after now, then answer at a safe offset."""
@@ -233,8 +209,7 @@ class Node:
     def later(self, send: Callable[[], None]) -> None:
         """Do ``send`` once the trace of everything before it is written."""
         self._outbox.append(send)
-        if self._pump_handle is None and not self._stopped:
-            self._pump_handle = self._loop.call_soon(self._pump)
+        self._schedule_pump()
 
     def trace(self, type_: str, **fields: object) -> None:
         """Trace an event of the present epoch."""
@@ -242,21 +217,32 @@ class Node:
 
     # ------------------------------------------------------------------ the pump
 
+    def _enqueue(self, work: Work) -> None:
+        self._inputs.append(work)
+        self._schedule_pump()
+
+    def _schedule_pump(self) -> None:
+        if self._pump_handle is None and self._started and not self._stopped:
+            self._pump_handle = self._loop.call_soon(self._pump)
+
     def _pump(self) -> None:
-        self._pump_handle = None
         if self._stopped:
             return
         try:
             while self._inputs:
                 now_ms = self._clock.now_ms()
-                for _ in range(min(len(self._inputs), BATCH_LINGER_MAX_OPS)):
+                for _ in range(min(len(self._inputs), INPUTS_PER_FLUSH_MAX)):
                     self._do(self._inputs.popleft(), now_ms)
                 self._flush_if_wanted()
-            self._settle()
+            self._release()
+            self._pump_handle = None
+            if self._inputs or self._outbox:  # the peers that were answered had more to ask
+                self._schedule_pump()
+            self._arm_timer()
         except Exception as error:  # whatever it is, this node must not go on
             self._fail(error)
 
-    def _do(self, work: inputs.Input | Callable[[], None], now_ms: int) -> None:
+    def _do(self, work: Work, now_ms: int) -> None:
         if callable(work):
             work()
             return
@@ -268,27 +254,10 @@ class Node:
             return
         self._flush_wanted = False
         self._release()
-        if self.config.fsync:
-            self.storage.log.flush()
-        upto = self.storage.log.end_offset
+        upto = self.storage.log.flush()
         self.counters.flushes += 1
-        self._inputs.append(inputs.LogFlushed(upto))
-
-    def _settle(self) -> None:
-        self._release()
-        if self._inputs and self._pump_handle is None:
-            self._pump_handle = self._loop.call_soon(self._pump)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        deadline_ms = self.replica.next_deadline_ms()
-        if deadline_ms is not None:
-            wait_s = max(0, deadline_ms - self._clock.now_ms()) / 1000
-            self._timer = self._loop.call_later(wait_s, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self.submit(inputs.Tick())
+        # Before all that queued up meanwhile: an input in between might truncate the log.
+        self._inputs.appendleft(inputs.LogFlushed(upto))
 
     def _release(self) -> None:
         """Trace first, then everything that others may see."""
@@ -298,10 +267,63 @@ class Node:
             send()
 
     def _fail(self, error: BaseException) -> None:
-        self._stopped = True
-        self._trace.flush()
+        if self._stopped:
+            return
+        self.halt()
         log.critical("fatal: %s: %s", type(error).__name__, error, exc_info=error)
+        try:
+            self._trace.flush()
+        except OSError as lost:
+            log.critical("the end of the trace is lost: %s", lost)
         self._on_fatal(error)
+
+    # ------------------------------------------------------------------ timers
+
+    def _arm_timer(self) -> None:
+        """Wake no later than the core wants; too early does no harm and saves re-arming."""
+        deadline_ms = self.replica.next_deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_ms = max(0, deadline_ms - self._clock.now_ms())
+        self._timer_ms = deadline_ms
+        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.submit(inputs.Tick())
+
+    def _after_linger(self, work: Work) -> None:
+        """Queue a write, after those before it and with those that come while it lingers."""
+        linger_ms = self.config.timers.append_linger_ms
+        if linger_ms == 0:
+            self._enqueue(work)
+            return
+        self._lingering.append(work)
+        if self._linger is None:
+            self._linger = self._loop.call_later(linger_ms / 1000, self._linger_over)
+
+    def _linger_over(self) -> None:
+        self._linger = None
+        self._inputs.extend(self._lingering)
+        self._lingering.clear()
+        self._schedule_pump()
+
+    def _schedule_no_op(self) -> None:
+        """NoOp records while this is the active controller: the liveness probe of the quorum."""
+        interval_ms = self.config.timers.idle_interval_ms
+        if interval_ms > 0 and self.controller is not None and not self._stopped:
+            self._idle = self._loop.call_later(interval_ms / 1000, self._on_idle)
+
+    def _on_idle(self) -> None:
+        self._enqueue(self._write_no_op)
+        self._schedule_no_op()
+
+    def _write_no_op(self) -> None:
+        if self.controller is not None and self.controller.active:
+            result = self.controller.no_op()
+            self.propose(result.entries, HeldWrite("NoOp", _nothing, _nothing, _nothing))
 
     # ------------------------------------------------------------------ effects
 
@@ -369,17 +391,18 @@ class Node:
             control=isinstance(content, LeaderChange),
             timestamp_ms=self._clock.wall_ms(),
         )
-        self._trace_append(self.storage.log.append_as_leader(data), "leader")
-
-    def _trace_append(self, batch: Batch, source: str) -> None:
-        self.trace(
+        batch = self.storage.log.append_as_leader(data)
+        self._trace.emit(
             "append",
-            base=batch.base_offset,
-            last=batch.last_offset,
-            bep=batch.epoch,
-            h=batch.crc,
-            ctl=batch.is_control,
-            src=source,
+            effect.epoch,
+            {
+                "base": batch.base_offset,
+                "last": batch.last_offset,
+                "bep": batch.epoch,
+                "h": batch.crc,
+                "ctl": batch.is_control,
+                "src": "leader",
+            },
         )
 
     # ------------------------------------------------------------------ commit, claim, renounce
@@ -413,11 +436,11 @@ class Node:
         if self.controller.active:
             self.controller.renounce()
             self.trace("renounce", applied=self.machine.applied)
-        abandoned = [*self._writes, *self._proposals.values()]
+        self._outbox += [write.abandoned for write in self._writes]
+        # Not stepped yet, and refused by the core when they are: they speak of an epoch gone by.
+        self._outbox += [write.refused for write in self._proposals.values()]
         self._writes.clear()
         self._proposals.clear()
-        for write in abandoned:
-            self._outbox.append(write.abandoned)
 
     def _await_commit(self, write: HeldWrite) -> None:
         high_watermark = self.replica.high_watermark
@@ -426,8 +449,11 @@ class Node:
         else:
             self._writes.append(write)  # sorted by wait_for: offsets are given in order
 
-    def _await_accepted(self, write: HeldWrite) -> None:
+    def _await_accepted(self, write: HeldWrite, epoch: int) -> None:
         """Wait for every record accepted up to now; proposals before this one have been stepped."""
+        if self.controller is None or self.controller.epoch != epoch:
+            self._outbox.append(write.refused)  # it may have seen what is lost now
+            return
         write.wait_for = self._writes[-1].wait_for if self._writes else -1
         self._await_commit(write)
 
@@ -440,14 +466,24 @@ class Node:
 
     def _proposal_rejected(self, effect: fx.ProposalRejected) -> None:
         write = self._proposals.pop(effect.token, None)
-        if write is not None:
-            self._outbox.append(write.abandoned)
-        self._renounce()  # what was worked out on top of the refused records is void too
+        if write is None or self.controller is None:
+            return  # of a leadership that is over, refused with it
+        self._outbox.append(write.refused)
+        # What was worked out on top of the refused records is void too, and a leader without an
+        # active controller must not stay leader (KAFKA-13104).
+        epoch = self.controller.epoch
+        self._renounce()
+        if epoch is not None:
+            self._inputs.append(inputs.Resign(epoch))
 
     def _barrier_confirmed(self, effect: fx.BarrierConfirmed) -> None:
+        if self.machine.applied < effect.read_offset:
+            raise NodeFatalError(
+                f"a read at {effect.read_offset} was confirmed, applied is {self.machine.applied}"
+            )
         pending = self._reads.pop(effect.token)
         self.trace("read", api=pending.api, off=self.machine.applied)
-        self._outbox.append(pending.done)
+        pending.done()
 
     def _barrier_failed(self, effect: fx.BarrierFailed) -> None:
         self._outbox.append(self._reads.pop(effect.token).refused)

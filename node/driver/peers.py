@@ -40,9 +40,16 @@ class _Channel:
 class Peers:
     """Sends the core's requests and hands the answers to ``submit``."""
 
-    def __init__(self, submit: Submit, *, source_host: str | None) -> None:
+    def __init__(
+        self,
+        submit: Submit,
+        *,
+        source_host: str | None,
+        on_error: Callable[[BaseException], None],
+    ) -> None:
         self._submit = submit
         self._source_host = source_host
+        self._on_error = on_error
         self._channels: dict[tuple[int, Endpoint], _Channel] = {}
 
     def send(self, effect: Send) -> None:
@@ -57,6 +64,7 @@ class Peers:
         channel.queue.append(effect)
         if channel.worker is None or channel.worker.done():
             channel.worker = asyncio.create_task(self._work(channel))
+            channel.worker.add_done_callback(self._worked)
 
     def reset(self) -> None:
         """Forget everything in flight and drop the connections."""
@@ -70,6 +78,18 @@ class Peers:
     def close(self) -> None:
         """Drop everything for good."""
         self.reset()
+
+    async def drain(self) -> None:
+        """Wait until nothing that was sent before is in flight."""
+        workers = [c.worker for c in self._channels.values() if c.worker is not None]
+        if workers:
+            await asyncio.wait(workers)
+
+    def _worked(self, worker: asyncio.Task[None]) -> None:
+        """A worker that dies of anything but cancellation would leave its peer without answers."""
+        error = None if worker.cancelled() else worker.exception()
+        if error is not None:
+            self._on_error(error)
 
     async def _work(self, channel: _Channel) -> None:
         while channel.queue:

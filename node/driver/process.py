@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
 from random import Random
+from typing import Any
 
 from node import mutants
 from node.config import ConfigError, NodeConfig
@@ -17,51 +17,97 @@ from node.core.messages import Response
 from node.core.types import ReplicaKey
 from node.driver.admin import Admin
 from node.driver.clock import SystemClock
-from node.driver.node import Node, Storage
+from node.driver.held import Storage
+from node.driver.node import Node
 from node.driver.parts import NodeParts
-from node.log.disk import FileDisk
+from node.log.disk import DirectoryLockedError, FileDisk
 from node.log.file_log import FileLog
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
-from node.trace import TraceWriter
+from node.log.quorum_state import QuorumStateError
+from node.log.recovery import RecoveryError
+from node.trace import NoTrace, Tracer, TraceWriter
 from node.wire import codec
 from node.wire.api import BROKER_APIS, ApiKey, ApiTable, apis_of
-from node.wire.errors import ValidationFailure
+from node.wire.errors import LocalProtocolError, ValidationFailure
 from node.wire.server import InboundRequest, Server
 
 log = logging.getLogger("krucible.node")
 
 SHUTDOWN_GRACE_S = 1.0  # for EndQuorumEpoch to reach the others
-EXIT_FATAL = 70
+EXIT_FATAL = 70  # EX_SOFTWARE: the node stopped because its own state was wrong
+
+UNSTARTABLE = (
+    ConfigError,
+    DirectoryLockedError,
+    MetaPropertiesError,
+    QuorumStateError,
+    RecoveryError,
+    OSError,
+)
+# What accept() says when the process or the host is short of something for the moment; asyncio
+# then pauses the listener for a second by itself.
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class StartError(Exception):
+    """Raised when a node cannot start as it is configured; nothing was served."""
+
+
+class Lifetime:
+    """Decides when the process ends and with which code."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.code = 0
+        self._over = asyncio.Event()
+        self._node: Node | None = None
+        loop.set_exception_handler(self.on_loop_error)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._over.set)
+
+    def watch(self, node: Node) -> None:
+        """The node that must not outlive a fatal error."""
+        self._node = node
+
+    def fatal(self, error: BaseException) -> None:
+        """End the process: a node that lost a part of itself must not linger (KAFKA-14644)."""
+        if self._node is not None:
+            self._node.halt()
+        log.critical("node stops with exit code %d because of %s", EXIT_FATAL, type(error).__name__)
+        self.code = EXIT_FATAL
+        self._over.set()
+
+    def on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error that no code of ours has caught."""
+        error = context.get("exception") or RuntimeError(str(context.get("message")))
+        message = context.get("message", "error in the event loop")
+        if isinstance(error, OSError) and error.errno in SHORTAGES:
+            log.error("%s: %s", message, error)
+            return
+        log.critical("fatal: %s: %s", message, error, exc_info=error)
+        self.fatal(error)
+
+    async def wait(self) -> None:
+        """Return when the process is to end."""
+        await self._over.wait()
 
 
 async def serve(config: NodeConfig) -> int:
-    """Run the node until SIGTERM or a fatal error; returns the exit code."""
-    parts = NodeParts()
-    if config.mutant is not None:
-        parts = mutants.get(config.mutant).apply(parts)
-        log.warning("seeded bug %s is in", config.mutant)
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[int] = loop.create_future()
+    """Run the node until SIGTERM or a fatal error; returns the exit code.
 
-    def fatal(error: BaseException) -> None:
-        if not stopped.done():
-            log.critical("fatal: %s", error)
-            stopped.set_result(EXIT_FATAL)
-
-    loop.set_exception_handler(
-        lambda _, context: fatal(
-            context.get("exception") or RuntimeError(str(context.get("message")))
-        )
-    )
-
-    def stop() -> None:
-        if not stopped.done():
-            stopped.set_result(0)
-
-    node = _build(config, parts, fatal)
-    server = await _listen(config, node)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+    Raises:
+        StartError: The node cannot start.
+    """
+    lifetime = Lifetime(asyncio.get_running_loop())
+    try:
+        node = _build(config, lifetime)
+    except UNSTARTABLE as error:
+        raise StartError(str(error)) from error
+    lifetime.watch(node)
+    try:
+        server = await _listen(config, node)
+    except (OSError, ValueError, OverflowError) as error:  # ValueError: a host that is no name
+        node.close()
+        raise StartError(f"cannot listen on {config.listener}: {error}") from error
     log.info(
         "node %d serves on %s as %s, log end %d, epoch %d",
         config.node_id,
@@ -71,19 +117,25 @@ async def serve(config: NodeConfig) -> int:
         node.replica.epoch,
     )
     node.start()
-    ticker = asyncio.create_task(_idle_records(node))
-    code = await stopped
-    ticker.cancel()
-    if code == 0:
-        node.shutdown()
-        await asyncio.sleep(SHUTDOWN_GRACE_S if node.replica.is_leader else 0)
+    await lifetime.wait()
+    try:
+        if lifetime.code == 0:
+            await node.shutdown(SHUTDOWN_GRACE_S)
         await server.close()
-        node.close("signal")
+        node.close("signal" if lifetime.code == 0 else None)
+    except Exception as error:
+        log.critical("fatal: while stopping: %s", error, exc_info=error)
+        return EXIT_FATAL
+    if lifetime.code == 0:
         log.info("node %d stopped in good order", config.node_id)
-    return code
+    return lifetime.code
 
 
-def _build(config: NodeConfig, parts: NodeParts, fatal: Callable[[BaseException], None]) -> Node:
+def _build(config: NodeConfig, lifetime: Lifetime) -> Node:
+    parts = NodeParts()
+    if config.mutant is not None:
+        parts = mutants.get(config.mutant).apply(parts)
+        log.warning("seeded bug %s is in", config.mutant)
     clock = SystemClock()
     disk = FileDisk(fsync=config.fsync)
     meta = load_meta_properties(disk, config.log_dir)
@@ -95,27 +147,40 @@ def _build(config: NodeConfig, parts: NodeParts, fatal: Callable[[BaseException]
         raise ConfigError(
             f"node.id={config.node_id} but {config.log_dir} belongs to node {meta.node_id}"
         )
+    incarnation = time.time_ns()
     file_log = FileLog(disk, config.log_dir, segment_bytes=config.segment_bytes)
     if file_log.cut is not None:
         log.warning("recovery cut the log: %s", file_log.cut)
-    incarnation = time.time_ns()
-    trace = TraceWriter(
-        config.trace_file or Path("/dev/null"),
+    try:
+        return parts.node(
+            config,
+            Storage(
+                file_log,
+                parts.election_store(disk, config.log_dir),
+                ReplicaKey(config.node_id, meta.directory_id),
+                meta.cluster_id,
+            ),
+            parts=parts,
+            trace=_tracer(config, meta.directory_id.hex, incarnation, clock),
+            clock=clock,
+            # A seed alone would make every incarnation draw the same timeouts and topic ids.
+            rng=Random(None if config.seed is None else config.seed * 1_000_003 + incarnation),
+            on_fatal=lifetime.fatal,
+        )
+    except BaseException:
+        file_log.close()
+        raise
+
+
+def _tracer(config: NodeConfig, directory_id: str, incarnation: int, clock: SystemClock) -> Tracer:
+    if config.trace_file is None:
+        return NoTrace()
+    return TraceWriter(
+        config.trace_file,
         node=config.node_id,
-        directory_id=meta.directory_id.hex,
+        directory_id=directory_id,
         incarnation=incarnation,
         clock_ns=clock.trace_ns,
-    )
-    # A seed alone would make every incarnation draw the same timeouts and topic ids.
-    rng = Random(None if config.seed is None else config.seed * 1_000_003 + incarnation)
-    storage = Storage(
-        file_log,
-        parts.election_store(disk, config.log_dir),
-        ReplicaKey(config.node_id, meta.directory_id),
-        meta.cluster_id,
-    )
-    return parts.node(
-        config, storage, parts=parts, trace=trace, clock=clock, rng=rng, on_fatal=fatal
     )
 
 
@@ -166,18 +231,11 @@ def _quorum(node: Node, request: InboundRequest) -> None:
     voters = node.config.voters
 
     def reply(response: Response, records: bytes) -> None:
-        request.reply(
-            codec.encode_response(response, request.version, records, message, voters=voters)
-        )
+        try:
+            request.reply(
+                codec.encode_response(response, request.version, records, message, voters=voters)
+            )
+        except LocalProtocolError as error:
+            request.reject(f"its answer cannot be encoded: {error}")
 
     node.request(lambda token: inputs.RequestReceived(token, request.connection, message), reply)
-
-
-async def _idle_records(node: Node) -> None:
-    """NoOp records while this is the active controller: the liveness probe of the quorum."""
-    interval_s = node.config.timers.idle_interval_ms / 1000
-    if interval_s <= 0:
-        return
-    while True:
-        await asyncio.sleep(interval_s)
-        node.write_no_op()

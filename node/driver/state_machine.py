@@ -8,7 +8,7 @@ from node.log.batch import decode_records
 from node.log.file_log import FileLog
 from node.metadata.image import MetadataImage
 from node.metadata.records import MetadataRecord, decode_record
-from node.trace import TraceWriter
+from node.trace import Tracer
 
 
 class StateMachine:
@@ -17,7 +17,7 @@ class StateMachine:
     ``applied`` is exclusive: records below it are in the image.
     """
 
-    def __init__(self, log: FileLog, trace: TraceWriter, *, broker: bool) -> None:
+    def __init__(self, log: FileLog, trace: Tracer, *, broker: bool) -> None:
         self.image = MetadataImage()
         self.applied = log.start_offset
         self._log = log

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.driver.node import HeldWrite, Node
+from node.driver.held import HeldWrite
+from node.driver.node import Node
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 
@@ -19,7 +20,7 @@ class HastyNode(Node):
 @mutant(
     "ack-before-commit",
     breaks=("S17", "linearizability"),
-    source="etcd #14143 (acknowledged before it was durable); KRaft's deferred event queue left out",
+    source="etcd #14143 (acknowledged before durable); KRaft's deferred event queue left out",
 )
 def ack_before_commit(parts: NodeParts) -> NodeParts:
     """Writes are acknowledged when appended by the leader, not when the high watermark is past."""

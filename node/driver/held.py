@@ -1,0 +1,53 @@
+"""What a node keeps while it runs: its storage, and the client requests it has not answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from node.core.types import ReplicaKey
+from node.log.file_log import FileLog
+from node.log.quorum_state import ElectionStateStore
+
+
+@dataclass(slots=True)
+class Storage:
+    """What a node has on disk."""
+
+    log: FileLog
+    elections: ElectionStateStore
+    key: ReplicaKey
+    cluster_id: str
+
+
+@dataclass(slots=True)
+class HeldWrite:
+    """A client's write that waits until the high watermark passes the last record it depends on.
+
+    Exactly one of the three is called: ``done`` when it is committed, ``refused`` when its
+    records never reached the log, ``abandoned`` when leadership was lost in between.
+    """
+
+    api: str
+    done: Callable[[], None]
+    refused: Callable[[], None]
+    abandoned: Callable[[], None]
+    wait_for: int = -1  # offset of the last record it depends on; -1 = nothing pending
+
+
+@dataclass(slots=True)
+class HeldRead:
+    """A client's read behind the barrier; ``done`` looks at the state there and then."""
+
+    api: str
+    done: Callable[[], None]
+    refused: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the node did, for tests."""
+
+    steps: int = 0
+    flushes: int = 0
+    rejected_connections: int = 0
