@@ -16,6 +16,9 @@ Reductions, each proved by comparison with brute force over every small history:
   mutator where it would leave the state as it is. It is then *optional*: when it returns it may
   count as done, and until then it may still be used. So overlapping writes do not multiply
   configurations.
+- Once only calls are left that are legal in every state, there is nothing left to decide.
+- A model may know that a state has no future (a string that is not the beginning of what the next
+  get saw), which forces the order of overlapping appends.
 - A configuration is dropped when another one of the same state has every option it has: calls of
   unknown outcome still unused, observers already done, optional instead of done or not done.
 
@@ -32,7 +35,7 @@ from math import inf
 from time import monotonic
 
 from checkers.linearizable_calls import Call
-from checkers.models import Action, Illegal, Model, State
+from checkers.models import Action, Foresees, Illegal, Model, Outlook, State
 
 Config = tuple[int, int, int]  # state number, bits of calls done, bits of optional mutators
 _CLOCK_EVERY = 512  # expansions between two looks at the clock
@@ -147,8 +150,11 @@ def search(
     before = budget.used
     events = _events(calls)
     outcome = Outcome(None)
+    outlook = None
+    if isinstance(model, Foresees):
+        outlook = model.outlook([(call.begin, call.end, call.action) for call in calls])
     for width in _WIDTHS:
-        outcome = _walk(events, _Walk(Steps(model), budget, width), starts)
+        outcome = _walk(events, _Walk(Steps(model), budget, width, outlook), starts)
         if outcome.linearizable is not False or not outcome.cut:
             break
     outcome.calls = calls
@@ -197,14 +203,20 @@ def _events(calls: Sequence[Call]) -> list[tuple[int, bool, Call]]:
     events = [(call.begin, False, call) for call in calls]
     events += [(call.end, True, call) for call in calls if call.end is not None]
     events.sort(key=lambda event: event[0])
+    while events and (not events[-1][1] or events[-1][2].action.total):
+        events.pop()  # at the end, what is legal everywhere can come in any order
     return events
 
 
 class _Walk:
     """The calls in flight, and how a layer changes when one of them returns."""
 
-    def __init__(self, steps: Steps, budget: Budget, width: int | None) -> None:
+    def __init__(
+        self, steps: Steps, budget: Budget, width: int | None, outlook: Outlook | None
+    ) -> None:
         self.steps = steps
+        self._outlook = outlook
+        self._hopeless: dict[int, bool] = {}  # by state, at the return at hand
         self.cut = False
         self._budget = budget
         self._width = width
@@ -251,6 +263,7 @@ class _Walk:
         bit = self._bit.pop(call.begin)
         self._done_at.clear()
         self._same_at.clear()
+        self._hopeless.clear()
         if self._fresh:
             layer = {self._arrive(*config) for config in layer}
             self._fresh = False
@@ -265,7 +278,7 @@ class _Walk:
                 after.add((state, done, optional ^ bit))
             todo.append(config)
         if todo:
-            self._expand(todo, bit, after)
+            self._expand(todo, bit, call.end or 0, after)
         self._budget.spend(len(after), len(after))
         kept = self._prune(after) if len(after) > 1 else after
         if self._width is not None and len(kept) > self._width:
@@ -295,7 +308,7 @@ class _Walk:
             )
         return state, done | sees, optional | (self._same_at[state] & ~done)
 
-    def _expand(self, todo: list[Config], target: int, after: set[Config]) -> None:
+    def _expand(self, todo: list[Config], target: int, place: int, after: set[Config]) -> None:
         """Linearize calls in flight, fewest first, until ``target`` is done."""
         step, actions = self.steps.step, self.steps.actions
         # a configuration, and whether the last call on the way was one nobody needed
@@ -314,7 +327,7 @@ class _Walk:
                     continue  # the one before was for nothing: hidden here, or not done at all
                 bit = next((bit for bit in bits if not done & bit), 0)
                 to = step(state, action) if bit else -1
-                if to < 0 or (to == state and bit != target):
+                if to < 0 or (to == state and bit != target) or self._no_future(to, place):
                     continue
                 options = (optional | self._blind) if is_blind else optional
                 config = self._arrive(to, done | bit, options & ~(done | bit))
@@ -325,6 +338,15 @@ class _Walk:
                 if self._is_new(config, unseen, seen):
                     queue.append((config, unseen))
         self._budget.spend(at % _CLOCK_EVERY, len(after))
+
+    def _no_future(self, state: int, place: int) -> bool:
+        if self._outlook is None:
+            return False
+        hopeless = self._hopeless.get(state)
+        if hopeless is None:
+            hopeless = not self._outlook(self.steps.states[state], place)
+            self._hopeless[state] = hopeless
+        return hopeless
 
     def _by_action(self) -> dict[int, list[int]]:
         """Bits of the mutators in flight by action, each in the order in which they return."""

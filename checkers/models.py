@@ -12,8 +12,11 @@ A new model is a class registered here or in any module of this folder::
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
 from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.formats.conventions import Conventions
@@ -39,14 +42,15 @@ _PAIR = 2
 class Action:
     """What one op asked and saw; equal actions are interchangeable.
 
-    ``observes``: never changes the state. ``blind``: legal in every state, and what it leaves does
-    not depend on what it found. Both are promises that the search relies on.
+    ``observes``: never changes the state. ``total``: legal in every state. ``blind``: total, and
+    what it leaves does not depend on what it found. These are promises that the search relies on.
     """
 
     f: str
     value: Hashable = None
     seen: Hashable = None
     observes: bool = False
+    total: bool = False
     blind: bool = False
 
 
@@ -85,6 +89,22 @@ class Model(Protocol):
 
     def obstacle(self, state: State, action: Action) -> str:
         """Why an illegal action cannot come next, in a few words."""
+        ...
+
+
+Timed = tuple[int, int | None, Action]  # place of begin, place of end, what
+Outlook = Callable[[State, int], bool]
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A model that can tell early that a state has no future."""
+
+    def outlook(self, calls: Sequence[Timed]) -> Outlook:
+        """A predicate of a state and a place: False only where no order can go on from there.
+
+        The state is the one just before that place, with every call that returned by then done.
+        """
         ...
 
 
@@ -154,7 +174,11 @@ class Register:
         """Reads count when they are ok; a write that failed did not happen."""
         op, outcome = interval.invocation, interval.outcome
         if op.f == "write":
-            return None if outcome == "fail" else Action("write", freeze(op.value), blind=True)
+            return (
+                None
+                if outcome == "fail"
+                else Action("write", freeze(op.value), total=True, blind=True)
+            )
         if op.f == "read":
             return _read(interval, conventions)
         raise ValueError(f"a register has no op {op.f!r}")
@@ -252,9 +276,13 @@ class KvAppend:
                     return None
                 return Action("get", seen=_text(value), observes=True)
             case "put":
-                return None if outcome == "fail" else Action("put", _text(op.value), blind=True)
+                return (
+                    None
+                    if outcome == "fail"
+                    else Action("put", _text(op.value), total=True, blind=True)
+                )
             case "append":
-                return None if outcome == "fail" else Action("append", _text(op.value))
+                return None if outcome == "fail" else Action("append", _text(op.value), total=True)
             case _:
                 raise ValueError(f"a string store has no op {op.f!r}")
 
@@ -272,6 +300,30 @@ class KvAppend:
         """One of unknown outcome helps only if some get saw its text."""
         seen = [str(a.seen) for a in known if a.f == "get"]
         return [any(str(a.value) in text for text in seen) for a in unknown]
+
+    def outlook(self, calls: Sequence[Timed]) -> Outlook:
+        """Where no put can come before the next get, the string is a beginning of what it saw."""
+        gets = sorted(
+            (begin, end, str(action.seen))
+            for begin, end, action in calls
+            if action.f == "get" and end is not None
+        )
+        begins = [begin for begin, _, _ in gets]
+        puts = sorted((b, inf if e is None else e) for b, e, a in calls if a.f == "put")
+        put_begins = [begin for begin, _ in puts]
+        ends = list(accumulate((end for _, end in puts), max))  # the latest of the first n
+
+        def possible(state: State, place: int) -> bool:
+            at = bisect_right(begins, place)
+            if at == len(gets):
+                return True
+            _, get_end, seen = gets[at]
+            before = bisect_right(put_begins, get_end)
+            if before and ends[before - 1] >= place:
+                return True  # a put may come in between
+            return seen.startswith(str(state))
+
+        return possible
 
     def describe(self, action: Action) -> str:
         """As in ``get -> 'ab'``, ``append 'b'``."""
@@ -300,7 +352,7 @@ class Set:
         op, outcome = interval.invocation, interval.outcome
         match op.f:
             case "add" | "remove":
-                return None if outcome == "fail" else Action(op.f, freeze(op.value))
+                return None if outcome == "fail" else Action(op.f, freeze(op.value), total=True)
             case "read":
                 if outcome != "ok" or interval.completion is None:
                     return None

@@ -438,13 +438,15 @@ def test_a_repeated_value_is_searched_and_explained() -> None:
 
 
 def hard() -> History:
-    """Overlapping appends whose order nothing tells: every order is another state."""
+    """Overlapping appends whose order only a late get could tell, but for a put in between."""
     ops = [op(n, n, "invoke", "append", chr(97 + n), key="a") for n in range(12)]
     ops += [op(12 + n, n, "ok", "append", chr(97 + n), key="a") for n in range(12)]
-    ops.append(op(24, 0, "invoke", "get", key="a"))
-    ops.append(op(25, 0, "ok", "get", "never", key="a"))
-    ops.append(op(26, 0, "invoke", "get", key="b"))
-    ops.append(op(27, 0, "ok", "get", "", key="b"))
+    ops.append(op(24, 20, "invoke", "put", "", key="a"))
+    ops.append(op(25, 0, "invoke", "get", key="a"))
+    ops.append(op(26, 0, "ok", "get", "never", key="a"))
+    ops.append(op(27, 20, "ok", "put", "", key="a"))
+    ops.append(op(28, 0, "invoke", "get", key="b"))
+    ops.append(op(29, 0, "ok", "get", "", key="b"))
     return History(ops)
 
 
@@ -467,13 +469,36 @@ def test_the_time_limit_is_unknown_not_an_error() -> None:
 
 
 def test_a_violation_of_one_key_wins_over_an_undecided_one() -> None:
-    ops = [*hard(), op(28, 0, "invoke", "get", key="c"), op(29, 0, "ok", "get", "x", key="c")]
+    ops = [*hard(), op(30, 0, "invoke", "get", key="c"), op(31, 0, "ok", "get", "x", key="c")]
 
     result = check_history(History(ops), "kv-append", configurations_max=2_000)
 
     assert result.valid is Valid.INVALID
     assert [anomaly.details["key"] for anomaly in result.anomalies] == ["c"]
     assert [one["key"] for one in result.stats["undecided"]] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ("abcdefghijkl", True),
+        ("lkjihgfedcba", True),
+        ("abcdefghijkk", False),
+        ("bcdefghijkl", False),
+    ],
+)
+def test_what_a_get_saw_forces_the_order_of_overlapping_appends(seen: str, expected: bool) -> None:
+    ops = [*hard()[:24], op(24, 0, "invoke", "get", key="a"), op(25, 0, "ok", "get", seen, key="a")]
+
+    result = check_history(History(ops), "kv-append", configurations_max=5_000)
+
+    assert result.valid is (Valid.VALID if expected else Valid.INVALID)
+
+
+def test_what_nobody_looks_at_any_more_is_not_searched() -> None:
+    result = check_history(History(hard()[:24]), "kv-append", configurations_max=10)
+
+    assert result.valid is Valid.VALID
 
 
 def test_a_long_run_is_judged_with_little_work() -> None:
