@@ -54,6 +54,11 @@ class Session:
         return self.roles()
 
     @property
+    def interrupted(self) -> bool:
+        """Whether the run was cut short by a signal; what it did until then is judged."""
+        return self.result is not None and self.result.interrupted
+
+    @property
     def exit_code(self) -> int:
         """The exit code of the judged run."""
         assert self.judgement is not None, "judged before asked"  # noqa: S101
@@ -71,6 +76,7 @@ class Session:
             "store": str(self.run_dir.path),
             "report": str(self.run_dir.report),
             "ops": dict(self.result.counts) if self.result is not None else {},
+            "interrupted": self.interrupted,
             "harness_error": self.crash,
         }
 

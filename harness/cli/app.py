@@ -91,7 +91,7 @@ def _run(argv: list[str]) -> int:
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         code = EXIT_INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # typer makes the latter of the former
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the flush at exit would fail again
         return EXIT_PIPE
     except OSError as error:

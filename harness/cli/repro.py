@@ -89,6 +89,6 @@ def _replay(stored: StoredRun, store: Store, *, loud: bool) -> tuple[session.Ses
     except HarnessError as error:
         complain(str(error))
         return prepared, error.exit_code
-    if loud and code != EXIT_INTERRUPTED:
+    if loud and prepared.judgement is not None:
         show(prepared)
     return prepared, code

@@ -19,7 +19,7 @@ from harness.protocols import Kill, Pause, Roles
 from harness.registry import mutant_names, systems, unknown
 from harness.spec import RunSpec
 from harness.store import Store
-from harness.verdict import Valid
+from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
 
 SEED_DRAWN_MAX = 2**31  # what we draw is short enough to type
 SEED_MAX = 2**63 - 1
@@ -97,17 +97,20 @@ def run(  # noqa: PLR0913 - one parameter per option
     _check_mutant(spec)
     prepared = session.prepare(spec, Store(store))
     code = execute(prepared)
-    if code == EXIT_INTERRUPTED:
-        return code
-    if json:
-        print_json(prepared.summary())
-    else:
-        show(prepared)
+    if prepared.judgement is not None:
+        if json:
+            print_json(prepared.summary())
+        else:
+            show(prepared)
     return code
 
 
 def execute(prepared: session.Session) -> int:
-    """Execute a prepared session under live status; Ctrl-C says where to find what there is."""
+    """Execute a prepared session under live status; returns its exit code.
+
+    A first Ctrl-C ends the run in good order, and what it did is judged; then it exits 130 unless
+    it is invalid. A second one leaves at once and says where to find what was recorded.
+    """
     spec, path = prepared.spec, prepared.run_dir.path
     title = (
         f"krucible {spec.system}/{spec.workload} on {spec.env}, seed {spec.seed}, "
@@ -122,7 +125,9 @@ def execute(prepared: session.Session) -> int:
     except KeyboardInterrupt:
         console.print(f"stopped; judge what was recorded: krucible check {path}", markup=False)
         return EXIT_INTERRUPTED
-    return prepared.exit_code
+    code = prepared.exit_code
+    short = prepared.interrupted and code in (EXIT_VALID, EXIT_UNKNOWN)
+    return EXIT_INTERRUPTED if short else code
 
 
 def show(done: session.Session) -> None:

@@ -1,0 +1,178 @@
+"""``krucible check``: many files, stored runs, precedence of exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command import BAD_END, GOOD, GOOD_END, krucible, write_history
+
+from harness.history import HistoryWriter, Op
+from harness.session import judge_run
+from harness.spec import RunSpec
+from harness.store import RunDir, Store
+
+VERDICTS = {"good": "valid", "bad": "invalid", "open": "unknown", "none": "unreadable"}
+# A process whose read began when its write ended, to the nanosecond: before or after it?
+TIED = (
+    (0, "invoke", "write", 1),
+    (0, "ok", "write", 1),
+    (0, "invoke", "read", None),
+    (0, "ok", "read", None),
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    tied = write_history(tmp_path / "open.jsonl", *TIED)
+    tied.write_text(tied.read_text().replace('"time_ns": 2', '"time_ns": 1'))
+    return {
+        "good": write_history(tmp_path / "good.jsonl", *GOOD_END),
+        "bad": write_history(tmp_path / "bad.jsonl", *BAD_END),
+        "open": tied,
+        "none": tmp_path / "none.jsonl",
+    }
+
+
+def stored(tmp_path: Path, *ops: tuple[int, str, str, object]) -> RunDir:
+    """A run of the atom system that left this history behind."""
+    run = Store(tmp_path / "store").new_run(RunSpec(seed=5, system="atom"))
+    run.write_schedule(())
+    writer = HistoryWriter(run.history)
+    for index, (process, type_, f, value) in enumerate(ops):
+        writer.append(Op(index, index, process, type_, f, value, key="r0", node="n1"))  # type: ignore[arg-type]
+    writer.close()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ("good", 0),
+        ("bad", 1),
+        ("open", 2),
+        ("none", 254),
+        ("none good", 254),
+        ("open good", 2),
+        ("open none good", 254),
+        ("none open bad good", 1),
+    ],
+)
+def test_each_file_is_judged_whatever_the_others_are(
+    names: str, code: int, files: dict[str, Path]
+) -> None:
+    wanted = names.split()
+    ended = krucible("check", *(files[name] for name in wanted), "--json")
+    assert ended.code == code
+    assert [row["path"] for row in ended.json] == [str(files[name]) for name in wanted]
+    assert [row["verdict"] for row in ended.json] == [VERDICTS[name] for name in wanted]
+    assert ended.err.count("krucible: ") == wanted.count("none")
+
+
+def test_people_see_a_line_for_each_verdict_and_complaint(files: dict[str, Path]) -> None:
+    ended = krucible("check", *files.values())
+    lines = ended.out.splitlines()
+    assert lines[0].split() == ["history", "verdict", "found"]
+    assert [line.split()[1] for line in lines[1:]] == ["valid", "invalid", "unknown"]
+    assert "it needs 2" in lines[2]
+    assert ended.err == f"krucible: {files['none']}: cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", ":1: "),
+        (b"\x7fELF\x02\xff\xfe\x00", "not text"),
+        (b"{}\n", "not an op"),
+        (b'{"type":"invoke"}\n', "not an op"),
+        (b"hello\n", "cannot tell the format"),
+        (b'{"process":0,"type":"invoke","f":"fly"}\n', "no model is known for ops fly"),
+        (b'{"process":0,"type":"ok","f":"read","value":1}\n', "has no invocation"),
+        (b"[" * 100_000, ":1"),
+        (b'{"a":' + b"[" * 100_000 + b"\n", ":1"),
+    ],
+)
+def test_what_is_no_history_is_named(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "h"
+    path.write_bytes(content)
+    ended = krucible("check", path)
+    assert ended.code == 254
+    assert str(path) in ended.complaint
+    assert says in ended.complaint
+
+
+def test_model_and_initial_value_decide(tmp_path: Path) -> None:
+    path = write_history(tmp_path / "h.jsonl", (0, "invoke", "read", None), (0, "ok", "read", 7))
+    assert krucible("check", path).code == 1
+    assert krucible("check", path, "--initial", "7").code == 0
+    assert krucible("check", path, "--model", "cas-register", "--initial", 7).code == 0
+    ended = krucible("check", path, "--model", "mutex")
+    assert ended.code == 254
+    assert str(path) in ended.complaint
+    assert krucible("check", path, "--format", "edn").code == 254
+
+
+def test_a_history_cut_by_a_kill_is_judged(tmp_path: Path) -> None:
+    path = write_history(tmp_path / "h.jsonl", *GOOD_END)
+    for cut in (path.stat().st_size - 1, path.stat().st_size - 30):
+        path.write_bytes(path.read_bytes()[:cut])
+        ended = krucible("check", path, "--json")
+        assert ended.code == 0
+        assert ended.json[0]["verdict"] == "valid"
+
+
+def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
+    ended = krucible("check", tmp_path)
+    assert ended.code == 254
+    assert "no spec.json in it" in ended.complaint
+
+
+@pytest.mark.parametrize("spec", ["{", "[]", '{"seed":1}', '{"seed":1,"nemeses":[],"voters":"3"}'])
+def test_a_run_with_a_broken_spec_is_named(tmp_path: Path, spec: str) -> None:
+    (tmp_path / "spec.json").write_text(spec)
+    ended = krucible("check", tmp_path)
+    assert ended.code == 254
+    assert "not the spec of a run" in ended.complaint
+
+
+def test_a_stored_run_is_judged_anew_and_its_history_alone_by_the_model(tmp_path: Path) -> None:
+    run = stored(tmp_path, *BAD_END)
+    ended = krucible("check", run.path, "--json")
+    assert ended.code == 1
+    assert ended.json[0]["anomalies"][0]["invariant"] == "linearizability"
+    assert run.results.is_file()
+    assert run.report.is_file()
+    run.results.unlink()
+    run.report.unlink()
+    assert krucible("check", run.history).code == 1
+    assert not run.results.exists()
+    assert not run.report.exists()
+
+
+def test_a_run_without_enough_ops_is_unknown(tmp_path: Path) -> None:
+    run = stored(tmp_path, *GOOD)
+    ended = krucible("check", run.path)
+    assert ended.code == 2
+    assert "unknown" in ended.out
+
+
+def test_a_harness_that_broke_is_remembered(tmp_path: Path) -> None:
+    run = stored(tmp_path, *GOOD_END)
+    assert judge_run(run, crash="could not stop n1").exit_code == 255
+    ended = krucible("check", run.path, "--json")
+    assert ended.code == 255
+    assert ended.json[0]["verdict"] == "unknown"
+
+
+def test_options_for_files_are_refused_with_a_run(tmp_path: Path) -> None:
+    run = stored(tmp_path, *GOOD_END)
+    ended = krucible("check", run.path, "--model", "register")
+    assert ended.code == 254
+    assert "leave them out" in ended.complaint
+
+
+def test_a_torn_stored_history_is_judged(tmp_path: Path) -> None:
+    run = stored(tmp_path, *BAD_END)
+    with run.history.open("ab") as file:
+        file.write(b'{"index":9,"ti')
+    assert krucible("check", run.path).code == 1
