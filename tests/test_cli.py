@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from harness.errors import EnvError
 from harness.journal import Leftover
 
 KINDS = ("systems", "environments", "workloads", "nemeses", "checkers", "models", "mutants")
-HELP_MAX_S = 2.0  # about 0.4 s on an idle machine; this one may be busy
 
 
 # --------------------------------------------------------------------------- help
@@ -50,7 +48,7 @@ def test_the_version() -> None:
     assert (ended.code, ended.out) == (0, "krucible 0.1.0\n")
 
 
-def test_help_is_quick_and_loads_no_plugins() -> None:
+def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
     code = (
         "import sys\n"
         "from harness.cli import main\n"
@@ -59,9 +57,7 @@ def test_help_is_quick_and_loads_no_plugins() -> None:
         "heavy = {'networkx', 'kio', 'docker', 'paramiko', 'jinja2', 'checkers', 'node'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
-    began = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert time.monotonic() - began < HELP_MAX_S
     assert done.stderr == "[]\n"
 
 

@@ -1,0 +1,86 @@
+"""The documentation: made pages are up to date, links lead somewhere, examples work."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command import krucible
+from doc_pages import cli_page, plugins_page
+from source import ROOT, tracked
+
+from harness.cli.app import VERBS
+from harness.cli.listing import ALL_KINDS, rows
+
+PAGES = {"docs/cli.md": cli_page, "docs/plugins.md": plugins_page}
+TEXTS = [path for path in tracked() if path.suffix == ".md"]
+IDS = [str(path.relative_to(ROOT)) for path in TEXTS]
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
+IMAGE = re.compile(r"!\[[^\]\n]*\]\(([^)\s]+)\)")
+COMMAND = re.compile(r"(?:^|`)[ $]*(krucible [a-z][^`\n#]*)", re.MULTILINE)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "make"), PAGES.items(), ids=list(PAGES))
+def test_made_pages_are_up_to_date(name: str, make: Callable[[], str], rewrite: bool) -> None:
+    path = ROOT / name
+    if rewrite:
+        path.write_text(make(), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == make(), "run pytest tests/test_docs.py --rewrite"
+
+
+def test_every_command_and_plugin_is_documented() -> None:
+    cli = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    for verb in VERBS:
+        assert f"## krucible {verb}\n" in cli
+        assert f"Example: `krucible {verb}" in cli
+    plugins = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    for kind in ALL_KINDS:
+        assert f"## {kind}\n" in plugins
+        assert all(f"| `{row['name']}` |" in plugins for row in rows(kind))
+
+
+def _anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as code hosts make them."""
+    headings = HEADING.findall(path.read_text(encoding="utf-8"))
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in kept}
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=IDS)
+def test_links_lead_to_files_that_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for target in (*LINK.findall(text), *IMAGE.findall(text)):
+        if re.match(r"[a-z]+:", target):
+            assert target.startswith(("https://", "mailto:")), target
+            continue
+        name, _, anchor = target.partition("#")
+        linked = (path.parent / name).resolve() if name else path
+        assert linked.exists(), f"{target} leads nowhere"
+        assert linked.is_relative_to(ROOT)
+        if anchor and linked.suffix == ".md":
+            assert anchor in _anchors(linked), f"{target} names no heading"
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=IDS)
+def test_command_lines_in_the_text_have_options_that_exist(path: Path) -> None:
+    for line in COMMAND.findall(path.read_text(encoding="utf-8")):
+        words = shlex.split(re.sub(r"[\[\]|<>]", " ", line))[1:]
+        if words[0] not in VERBS:
+            continue
+        text = " ".join(krucible(words[0], "--help").out.split())
+        for option in (word.partition("=")[0] for word in words if word.startswith("--")):
+            assert re.search(rf"{re.escape(option)}\b", text), f"{line!r}: no {option}"
+
+
+def test_examples_of_the_help_are_understood() -> None:
+    for verb in VERBS:
+        text = " ".join(krucible(verb, "--help").out.split())
+        example = text.rpartition("Example: ")[2].split()
+        assert example[:2] == ["krucible", verb]
+        # with a mistake at its end, the only complaint is about that
+        ended = krucible(*example[1:], "--no-such-option")
+        assert "No such option: --no-such-option" in ended.complaint

@@ -1,0 +1,143 @@
+"""What a machine can judge without taste: import contracts, seams, names, what files may say."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import importlinter.cli
+import pytest
+from source import ROOT, modules, packages, tracked, uses
+
+MODULES = modules()
+IDS = [str(path.relative_to(ROOT)) for path in MODULES]
+
+# Who may read a clock, and why. Everything else is told the time.
+CLOCKS = {
+    "node/driver/clock.py": "the clock of a node",
+    "node/driver/process.py": "a node's incarnation is the moment of its start",
+    "harness/cli/live.py": "what people see while a run lasts",
+    "harness/doctor.py": "measures how long an fsync takes",
+    "harness/envs/local.py": "waits for the kernel to change a process's state",
+    "harness/envs/relay.py": "waits for its harness's death, in a process of its own",
+    "harness/envs/tcp_probe.py": "measures how long a probe took",
+    "harness/journal.py": "waits for processes of dead runs to be gone",
+    "harness/judge.py": "stops checkers that take too long",
+    "harness/store.py": "names a run by the moment of its start",
+    "nemesis/evidence.py": "waits for a node to answer, or to be seen in a state",
+    "checkers/linearizable.py": "gives up at its time limit: UNKNOWN, never another verdict",
+    "checkers/linearizable_search.py": "the same limit",
+    "checkers/linearizable_explain.py": "the same limit",
+}
+# Who may make randomness, and why. Everything else is handed a generator that the seed decides.
+DICE = {
+    "harness/seeds.py": "the seam: every stream of the harness is split from the run's seed",
+    "harness/cli/run.py": "draws the seed when none is given",
+    "nemesis/targets.py": "a stream from the fault's own draw, so that a replay aims alike",
+    "node/driver/process.py": "the node's stream, from its seed and its incarnation",
+    "node/__main__.py": "the identity of a disk that is formatted by hand",
+}
+CLOCK_USE = re.compile(
+    r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|process_time|sleep)\b"
+    r"|datetime\.(datetime|date)\.(now|utcnow|today)\b"
+)
+DICE_USE = re.compile(
+    r"random\.(?!Random\Z)\w+|secrets\.\w+|os\.urandom\b|uuid\.uuid[14]\b|numpy\.random\b"
+)
+
+
+USES = {name: uses(path) for name, path in zip(IDS, MODULES, strict=True)}
+
+
+def _users(pattern: re.Pattern[str]) -> set[str]:
+    return {name for name, used in USES.items() if any(map(pattern.match, used))}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "allowed"), [(CLOCK_USE, CLOCKS), (DICE_USE, DICE)], ids=["clocks", "dice"]
+)
+def test_clocks_and_dice_are_used_at_the_seams_only(
+    pattern: re.Pattern[str], allowed: dict[str, str]
+) -> None:
+    used = _users(pattern)
+    assert used <= set(allowed), "take a Clock or a Random as an argument, or say here why not"
+    gone = {name for name in set(allowed) - used if (ROOT / name).exists()}
+    assert not gone, "these need no permission any more"
+
+
+def test_import_contracts_hold() -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = importlinter.cli.lint_imports(str(ROOT / "pyproject.toml"), no_cache=True)
+    assert code == 0, said.getvalue()
+
+
+def test_no_module_is_called_like_one_of_the_standard_library() -> None:
+    # as a top-level name it would shadow it; within a package it would confuse
+    assert not [name for name in packages() if name in sys.stdlib_module_names]
+    allowed = {  # in packages, where only full names reach them
+        "node/trace.py",
+        "node/core/types.py",
+        "checkers/invariants/trace.py",
+        "reports/html.py",
+    }
+    taken = sys.stdlib_module_names - {"__main__", "__init__"}
+    found = {str(p.relative_to(ROOT)) for p in MODULES if p.stem in taken}
+    assert found <= allowed, found - allowed
+
+
+def test_no_python_in_docker_and_no_packages_under_tests() -> None:
+    inside = [path.relative_to(ROOT) for path in tracked() if path.suffix == ".py"]
+    assert not [p for p in inside if p.parts[0] == "docker"]
+    assert not [p for p in inside if p.parts[0] == "tests" and p.name == "__init__.py"]
+    tests = [p for p in inside if p.name.startswith("test_")]
+    assert all(p.parent == Path("tests") for p in tests), "tests lie flat in tests/"
+
+
+def test_no_class_looks_like_a_test() -> None:
+    # pytest would try to collect it where it is imported, and warnings are errors
+    pattern = re.compile(r"^class Test\w*[(:]", re.MULTILINE)
+    assert not [p for p in MODULES if pattern.search(p.read_text(encoding="utf-8"))]
+
+
+def test_modules_are_short_enough_to_be_read() -> None:
+    long = {p: n for p in MODULES if (n := len(p.read_text(encoding="utf-8").splitlines())) > 600}
+    assert not long
+
+
+# --------------------------------------------------------------------------- what files say
+
+HOSTS = ("pypi" + ".org", "pypi" + ".python.org", "pythonhosted" + ".org", "index" + "-url")
+PLACES = re.compile(r"(?<![\w.~])/(?:home|Users|root|work|mnt|media)/\w")
+OUR_WORDS = ("/work" + "/", "artifact" + "ory")
+
+
+def _lines(paths: Iterable[Path]) -> Iterable[tuple[str, str]]:
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            yield f"{path.relative_to(ROOT)}:{number}", line
+
+
+def test_files_name_no_registry_and_no_place_on_one_machine() -> None:
+    found = [
+        where
+        for where, line in _lines(tracked())
+        if any(host in line for host in (*HOSTS, *OUR_WORDS)) or PLACES.search(line)
+    ]
+    assert not found
+
+
+def test_every_pinned_version_is_pinned_once_and_the_tools_of_pyproject_are_pinned() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    names = [re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[\w.+!-]+", line) for line in lines)
+    assert len(names) == len(set(names))
+    wanted = {"crc32c", "kio", "msgspec", "networkx", "rich", "typer", "pytest", "ruff", "mypy"}
+    assert wanted <= set(names)
