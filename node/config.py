@@ -249,7 +249,7 @@ def _roles(text: str) -> frozenset[str]:
 
 
 def _ids(text: str) -> tuple[int, ...]:
-    return tuple(_non_negative(part) for part in text.split(",") if part.strip())
+    return tuple(_non_negative(part.strip()) for part in text.split(",") if part.strip())
 
 
 def _endpoint(text: str) -> Endpoint:
@@ -274,7 +274,7 @@ def _voters(text: str) -> VoterSet:
         node_id, separator, address = part.strip().partition("@")
         if not separator:
             raise ValueError("want id@host:port,...")
-        voters.append(Voter(ReplicaKey(_non_negative(node_id)), _endpoint(address)))
+        voters.append(Voter(ReplicaKey(_non_negative(node_id.strip())), _endpoint(address)))
     if len({v.key.id for v in voters}) != len(voters):
         raise ValueError("a voter id stands twice")
     return VoterSet.of(*voters)

@@ -7,6 +7,7 @@ import errno
 import logging
 import signal
 import time
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -99,12 +100,12 @@ async def serve(config: NodeConfig) -> int:
     """
     lifetime = Lifetime(asyncio.get_running_loop())
     try:
-        node = _build(config, lifetime)
+        node = build(config, lifetime.fatal)
     except UNSTARTABLE as error:
         raise StartError(str(error)) from error
     lifetime.watch(node)
     try:
-        server = await _listen(config, node)
+        server = await listen(config, node)
     except (OSError, ValueError, OverflowError) as error:  # ValueError: a host that is no name
         node.close()
         raise StartError(f"cannot listen on {config.listener}: {error}") from error
@@ -131,7 +132,8 @@ async def serve(config: NodeConfig) -> int:
     return lifetime.code
 
 
-def _build(config: NodeConfig, lifetime: Lifetime) -> Node:
+def build(config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> Node:
+    """Put a node together from its directory; raises one of ``UNSTARTABLE``."""
     parts = NodeParts()
     if config.mutant is not None:
         parts = mutants.get(config.mutant).apply(parts)
@@ -165,7 +167,7 @@ def _build(config: NodeConfig, lifetime: Lifetime) -> Node:
             clock=clock,
             # A seed alone would make every incarnation draw the same timeouts and topic ids.
             rng=Random(None if config.seed is None else config.seed * 1_000_003 + incarnation),
-            on_fatal=lifetime.fatal,
+            on_fatal=on_fatal,
         )
     except BaseException:
         file_log.close()
@@ -184,7 +186,8 @@ def _tracer(config: NodeConfig, directory_id: str, incarnation: int, clock: Syst
     )
 
 
-async def _listen(config: NodeConfig, node: Node) -> Server:
+async def listen(config: NodeConfig, node: Node) -> Server:
+    """Serve a node's requests on its listener; raises OSError, ValueError, OverflowError."""
     admin = Admin(node)
 
     def handle(request: InboundRequest) -> None:
