@@ -81,6 +81,9 @@ def _serve(config: NodeConfig) -> int:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
+    # kio looks for hypothesis and, where that is installed, has it draw up tables of all Unicode
+    # in the working folder: seconds of every start, for nothing.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from node.driver.process import StartError, serve  # noqa: PLC0415 - format needs none of it
 
     try:
