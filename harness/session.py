@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import platform
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -202,7 +202,29 @@ async def _run(
         )
         session.crash = session.result.crash
     finally:
-        await _end(session, environment, system, collector)
+        await _uninterrupted(session, _end(session, environment, system, collector))
+
+
+async def _uninterrupted(session: Session, work: Coroutine[Any, Any, None]) -> None:
+    """Finish ``work`` although we are cancelled meanwhile: half a teardown would leave nodes.
+
+    A Ctrl-C in it comes too late to shorten a run that has ended; without one it is passed on.
+    """
+    task = asyncio.create_task(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.done():
+                break
+            cancelled = True
+    task.result()
+    if not cancelled:
+        return
+    if session.result is None:
+        raise asyncio.CancelledError
+    session.result.interrupted = True
 
 
 async def _end(

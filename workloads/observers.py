@@ -5,13 +5,15 @@ from __future__ import annotations
 from random import Random
 
 from harness.errors import UsageError
-from harness.generator import Draft, each_thread, map_ops, mix
+from harness.generator import Draft, map_ops, mix
 from harness.protocols import Workload
 from harness.registry import workloads
 from harness.spec import RunSpec
+from workloads.keys import Keys
 from workloads.register import register_client
 
-KEYS = 4
+KEYS = 4  # in use at a time
+WRITES_PER_KEY = 125  # then come the next keys, so that no history of one key grows without end
 
 
 @workloads.register("observers")
@@ -25,24 +27,29 @@ def observers(spec: RunSpec) -> Workload:
             f"1 or more and --concurrency {spec.voters + 1} or more"
         )
 
+    keys = Keys("o")
+
+    def write(_: Random, n: int) -> Draft:
+        return Draft("write", n + 1, keys.name(_number(n, n % KEYS)))
+
+    def read(rng: Random, n: int) -> Draft:
+        return Draft("read", key=keys.name(_number(n, rng.randrange(KEYS))))
+
     def local(draft: Draft) -> Draft:
         # clients are opened on the nodes in turn, voters first
         return Draft("local-read", key=draft.key) if draft.thread % nodes >= spec.voters else draft
 
     return Workload(
         client=register_client,
-        generator=map_ops(local, mix(_write, _read)),
+        generator=map_ops(local, mix(write, read)),
         final_generator=map_ops(
-            local, each_thread([Draft("read", key=f"o{key}") for key in range(KEYS)])
+            local, keys.on_each_thread(KEYS, lambda key: Draft("read", key=key))
         ),
         checkers=("linearizable", "consensus", "observers"),
         model="register",
     )
 
 
-def _write(_: Random, n: int) -> Draft:
-    return Draft("write", n + 1, f"o{n % KEYS}")
-
-
-def _read(rng: Random, _: int) -> Draft:
-    return Draft("read", key=f"o{rng.randrange(KEYS)}")
+def _number(n: int, place: int) -> int:
+    """The key of the n-th op of a kind: one of the KEYS in use then."""
+    return n // (WRITES_PER_KEY * KEYS) * KEYS + place

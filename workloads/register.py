@@ -5,24 +5,27 @@ from __future__ import annotations
 from random import Random
 
 from harness.errors import EnvError
-from harness.generator import Draft, Generator, each_thread, independent, limit, mix
+from harness.generator import Draft, Generator, independent, limit, mix
 from harness.history import Op
 from harness.protocols import Client, Outcome, RegisterClient, Registers, System, Workload
 from harness.registry import workloads
 from harness.spec import RunSpec
+from workloads.keys import Keys, groups
 
 THREADS_PER_KEY = 5  # contention on one key; more threads work on other keys
 OPS_PER_KEY = 250
-FINAL_KEYS = 3  # read by every thread after the heal
+FINISHED_KEYS = 2  # read by every thread after the heal, beside those that are in use
 
 
 @workloads.register("register")
-def register(_: RunSpec) -> Workload:
+def register(spec: RunSpec) -> Workload:
     """Reads and writes of keys; every write has a value of its own; linearizable per key."""
+    keys = Keys("r")
+    final = groups(spec.concurrency, THREADS_PER_KEY) + FINISHED_KEYS
     return Workload(
         client=register_client,
-        generator=independent(_key_ops, threads_per_key=THREADS_PER_KEY, name=lambda n: f"r{n}"),
-        final_generator=each_thread([Draft("read", key=f"r{n}") for n in range(FINAL_KEYS)]),
+        generator=independent(_key_ops, threads_per_key=THREADS_PER_KEY, name=keys.name),
+        final_generator=keys.on_each_thread(final, lambda key: Draft("read", key=key)),
         checkers=("linearizable", "consensus", "observers"),
         model="register",
     )

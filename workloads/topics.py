@@ -8,7 +8,6 @@ from harness.errors import EnvError
 from harness.generator import (
     Draft,
     Generator,
-    each_thread,
     independent,
     limit,
     mix,
@@ -18,20 +17,23 @@ from harness.history import Op
 from harness.protocols import Client, Outcome, System, TopicClient, Topics, Workload
 from harness.registry import workloads
 from harness.spec import RunSpec
+from workloads.keys import Keys, groups
 
 THREADS_PER_NAME = 5  # clients that fight for one name
 OPS_PER_NAME = 120
 PARTITIONS_MAX = 4
-FINAL_NAMES = 3  # described by every thread after the heal
+FINISHED_NAMES = 2  # described by every thread after the heal, beside those that are in use
 
 
 @workloads.register("topics")
-def topics(_: RunSpec) -> Workload:
+def topics(spec: RunSpec) -> Workload:
     """Create, delete, describe of contended names: one winner, all or nothing, ids never reused."""
+    keys = Keys("t")
+    final = groups(spec.concurrency, THREADS_PER_NAME) + FINISHED_NAMES
     return Workload(
         client=topic_client,
-        generator=independent(_name_ops, threads_per_key=THREADS_PER_NAME, name=lambda n: f"t{n}"),
-        final_generator=each_thread([Draft("describe", key=f"t{n}") for n in range(FINAL_NAMES)]),
+        generator=independent(_name_ops, threads_per_key=THREADS_PER_NAME, name=keys.name),
+        final_generator=keys.on_each_thread(final, lambda key: Draft("describe", key=key)),
         checkers=("topics", "consensus", "observers"),
         model="topics",
     )

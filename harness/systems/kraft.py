@@ -26,9 +26,11 @@ from node.log.meta_properties import MetaPropertiesError, format_directory, rand
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
 POLL_S = 0.05
-LEADER_TIMEOUT_S = 0.3
+LEADER_TIMEOUT_S = 0.5  # of one look while a fault waits to know its target
+PATIENT_TIMEOUT_S = 2.0  # of one look where slowness must not pass for silence
 CLUSTER_ID = "krucible"
 SIGTERM, SIGKILL, SIGSTOP, SIGCONT = 15, 9, 19, 18
+ENDED = ("gone", "Z")
 
 # Settings that say which node it is and where its things are: the harness gives them.
 OWN_SETTINGS: Mapping[str, str] = {
@@ -120,27 +122,45 @@ class Kraft:
         for name in self.nodes:
             await self._launch(name)
         await asyncio.gather(*(self._await_answer(name) for name in self.nodes))
-        if not await self.await_recovery(START_TIMEOUT_S):
-            raise NodeStartError(
-                f"no leader that all nodes follow within {START_TIMEOUT_S:g} s; the nodes' logs "
-                f"are in {self._run_dir.logs_dir}"
-            )
+        if await self._await_caught_up(START_TIMEOUT_S, fetched_since_now=False):
+            return
+        for name in self.nodes:
+            self._check_running(name)
+        raise NodeStartError(
+            f"no leader that all nodes follow within {START_TIMEOUT_S:g} s; the nodes' logs "
+            f"are in {self._run_dir.logs_dir}"
+        )
 
     async def teardown(self) -> None:
         """SIGTERM every node; SIGKILL those that do not go."""
-        running = [
-            n for n in self.nodes if n in self._node and self._env.process(n).pid is not None
-        ]
-        for name in running:
+        await asyncio.gather(*(self._stop(name) for name in self._node if self._runs(name)))
+
+    async def _stop(self, name: str) -> None:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + STOP_TIMEOUT_S
+        try:
             await self._env.signal(name, SIGCONT)
             await self._env.signal(name, SIGTERM)
-        deadline_s = asyncio.get_running_loop().time() + STOP_TIMEOUT_S
-        for name in running:
-            while self._env.process(name).state not in ("gone", "Z"):
-                if asyncio.get_running_loop().time() > deadline_s:
+            while self._runs(name):
+                if loop.time() > deadline_s:
                     await self._env.signal(name, SIGKILL)
-                    break
+                    return
                 await asyncio.sleep(POLL_S)
+        except EnvError:
+            if self._runs(name):
+                raise  # else it ended just before it was told to
+
+    def _runs(self, name: str) -> bool:
+        return self._env.process(name).state not in ENDED
+
+    def _check_running(self, name: str) -> None:
+        """Raise NodeStartError when the node's process has ended."""
+        now = self._env.process(name)
+        if now.state in ENDED:
+            raise NodeStartError(
+                f"{name} ended while it started: {now.detail}; its log is "
+                f"{self._env.log_file(name)}"
+            )
 
     def collect(self) -> None:
         """Write each node's replicated log into the store, as it lies on its disk."""
@@ -173,7 +193,7 @@ class Kraft:
 
     async def leader(self) -> str | None:
         """The node that answers DescribeQuorum as leader of the highest epoch."""
-        view = await self._quorum()
+        view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
         return None if view is None else self._name_of(view.leader_id)
 
     def roles(self) -> Mapping[str, Role]:
@@ -202,33 +222,31 @@ class Kraft:
     # ------------------------------------------------------------------ recovery
 
     async def await_recovery(self, timeout_s: float) -> bool:
-        """Wait until one leader has every voter and observer at its own log end."""
+        """Wait until every node has fetched all that one leader has committed, later than now."""
+        return await self._await_caught_up(timeout_s, fetched_since_now=True)
+
+    async def _await_caught_up(self, timeout_s: float, *, fetched_since_now: bool) -> bool:
         deadline_s = asyncio.get_running_loop().time() + timeout_s
+        since: QuorumView | None = None  # the first look at the present leader
         while True:
-            view = await self._quorum()
-            if view is not None and self._all_caught_up(view):
-                return True
-            if any(self._env.process(name).state in ("gone", "Z") for name in self.nodes):
+            if not all(map(self._runs, self.nodes)):
                 return False  # a node that died by itself does not come back
+            view = await self._quorum(timeout_s=PATIENT_TIMEOUT_S)
+            if view is not None:
+                if since is None or since.epoch != view.epoch:
+                    since = view
+                told_ms = since.asked_ms if fetched_since_now else None
+                if view.all_caught_up({n.id for n in self._node.values()}, since_ms=told_ms):
+                    return True
             if asyncio.get_running_loop().time() >= deadline_s:
                 return False
             await asyncio.sleep(POLL_S)
 
-    def _all_caught_up(self, view: QuorumView) -> bool:
-        """Everybody has fetched all that was committed when the leader was asked."""
-        if view.high_watermark is None:
-            return False
-        wanted = {node.id for node in self._node.values()}
-        up = {
-            i for i, end in view.log_ends.items() if end is not None and end >= view.high_watermark
-        }
-        return wanted <= up
-
-    async def _quorum(self) -> QuorumView | None:
+    async def _quorum(self, *, timeout_s: float) -> QuorumView | None:
         """What the leader of the highest epoch says; refreshes ``roles``."""
         source = self._env.client_source()
         answers = await asyncio.gather(
-            *(ask(self._env.address(v), source, timeout_s=LEADER_TIMEOUT_S) for v in self.voters)
+            *(ask(self._env.address(v), source, timeout_s=timeout_s) for v in self.voters)
         )
         views = [view for view in answers if view is not None]
         best = max(views, key=lambda view: view.epoch, default=None)
@@ -306,11 +324,11 @@ class Kraft:
             try:
                 _, writer = await asyncio.open_connection(address.host, address.port)
             except OSError as error:
-                state = self._env.process(name)
-                if state.state in ("gone", "Z") or loop.time() >= deadline_s:
+                self._check_running(name)
+                if loop.time() >= deadline_s:
                     raise NodeStartError(
-                        f"{name} does not answer on {address}: {error}; process {state.state} "
-                        f"{state.detail}; its log is {self._env.log_file(name)}"
+                        f"{name} does not answer on {address}: {error}; its log is "
+                        f"{self._env.log_file(name)}"
                     ) from error
                 await asyncio.sleep(POLL_S)
                 continue

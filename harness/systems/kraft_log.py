@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.protocols import LogBatch
 from node.core.messages import Batch
 from node.log.batch import CorruptBatchError, decode_records, iter_batches
-from node.log.control import control_to_json
+from node.log.control import ControlRecordError, control_to_json
 from node.log.layout import partition_dir, segment_base
-from node.metadata.records import decode_record, to_json
+from node.metadata.records import RecordError, decode_record, to_json
+
+UNREADABLE = "Unreadable"
 
 
 def read_log(log_dir: Path) -> list[LogBatch]:
@@ -31,11 +35,7 @@ def read_log(log_dir: Path) -> list[LogBatch]:
 def _log_batch(batch: Batch) -> LogBatch:
     records = []
     for offset, key, value in decode_records(batch):
-        if batch.is_control:
-            decoded = control_to_json(key, value)
-        else:
-            decoded = to_json(decode_record(value or b""))
-        records.append({"offset": offset, **decoded})
+        records.append({"offset": offset, **_record(key, value, control=batch.is_control)})
     return LogBatch(
         base=batch.base_offset,
         last=batch.last_offset,
@@ -44,3 +44,11 @@ def _log_batch(batch: Batch) -> LogBatch:
         control=batch.is_control,
         records=tuple(records),
     )
+
+
+def _record(key: bytes | None, value: bytes | None, *, control: bool) -> Mapping[str, Any]:
+    """A record's type and fields; one that cannot be read is told as such, for the checkers."""
+    try:
+        return control_to_json(key, value) if control else to_json(decode_record(value or b""))
+    except (RecordError, ControlRecordError) as error:
+        return {"type": UNREADABLE, "fields": {"error": str(error), "value": (value or b"").hex()}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from harness.protocols import Address
@@ -14,13 +14,44 @@ from node.wire.errors import WireError
 
 
 @dataclass(frozen=True, slots=True)
+class Fetcher:
+    """How far a node is, and when it last fetched, on the leader's clock."""
+
+    log_end: int | None
+    last_fetch_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class QuorumView:
-    """What a leader said of its quorum; ``log_ends`` by node id, voters and observers."""
+    """What a leader said of its quorum; ``nodes`` by node id, voters and observers."""
 
     epoch: int
     leader_id: int
     high_watermark: int | None
-    log_ends: Mapping[int, int | None]
+    nodes: Mapping[int, Fetcher]
+
+    @property
+    def asked_ms(self) -> int | None:
+        """When the leader said so, on its own clock."""
+        leader = self.nodes.get(self.leader_id)
+        return None if leader is None else leader.last_fetch_ms
+
+    def all_caught_up(self, wanted: Set[int], *, since_ms: int | None) -> bool:
+        """Whether all ``wanted`` have everything that was committed when the leader was asked.
+
+        With ``since_ms``, only those count that fetched after it: a leader remembers nodes that
+        are not there any more.
+        """
+        end = self.high_watermark
+        return end is not None and all(self._reached(i, end, since_ms) for i in wanted)
+
+    def _reached(self, node_id: int, end: int, since_ms: int | None) -> bool:
+        node = self.nodes.get(node_id)
+        if node is None or node.log_end is None or node.log_end < end:
+            return False
+        if since_ms is None or node_id == self.leader_id:
+            return True
+        return node.last_fetch_ms is not None and node.last_fetch_ms > since_ms
 
 
 async def ask(address: Address, source_host: str | None, *, timeout_s: float) -> QuorumView | None:
@@ -48,5 +79,8 @@ async def ask(address: Address, source_host: str | None, *, timeout_s: float) ->
         response.epoch,
         response.leader_id,
         response.high_watermark,
-        {s.key.id: s.log_end_offset for s in (*response.voters, *response.observers)},
+        {
+            status.key.id: Fetcher(status.log_end_offset, status.last_fetch_ms)
+            for status in (*response.voters, *response.observers)
+        },
     )
