@@ -6,12 +6,14 @@ far, so memory is one layer, not the history. Only when a call returns must it h
 linearized; configurations that have not are expanded by calls in flight until they have. When
 none is left the history is not linearizable.
 
-Reductions, each proved by comparison with brute force over every small history:
+Reductions, each held against brute force over every small history, against models drawn at random,
+and against what correct objects answer:
 
 - A call that only observes is linearized as soon as the state allows it: it changes nothing, so
   having it done is never worse.
 - A mutator is linearized only when a call that returns needs it.
-- Of equal actions in flight only the one that returns first is tried.
+- Of equal actions in flight only the one that returns first is tried, and the first that is not
+  optional.
 - A blind write that nobody observes can be hidden right before the next blind write, and any
   mutator where it would leave the state as it is. It is then *optional*: when it returns it may
   count as done, and until then it may still be used. So overlapping writes do not multiply
@@ -29,7 +31,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
@@ -37,6 +39,7 @@ from time import monotonic
 from checkers.linearizable_calls import Call
 from checkers.models import Action, Foresees, Illegal, Model, Outlook, State
 
+Groups = dict[int, list[int]]  # bits by action number
 Config = tuple[int, int, int]  # state number, bits of calls done, bits of optional mutators
 _CLOCK_EVERY = 512  # expansions between two looks at the clock
 _PAIRWISE_MAX = 64  # configurations of one state that are compared with each other
@@ -208,6 +211,19 @@ def _events(calls: Sequence[Call]) -> list[tuple[int, bool, Call]]:
     return events
 
 
+def _candidates(groups: Groups, done: int, optional: int) -> Iterator[tuple[int, int]]:
+    """Of equal actions the one that returns first, and the first one that is not optional.
+
+    Using up an optional one leaves the others with their duty to be done; either may be better.
+    """
+    for action, bits in groups.items():
+        for bit in bits:
+            if not done & bit:
+                yield action, bit
+                if not optional & bit:
+                    break
+
+
 class _Walk:
     """The calls in flight, and how a layer changes when one of them returns."""
 
@@ -321,23 +337,29 @@ class _Walk:
             at += 1
             if at % _CLOCK_EVERY == 0:
                 self._budget.spend(_CLOCK_EVERY, len(queue) + len(after))
-            for action, bits in groups.items():
+            for action, bit in _candidates(groups, done, optional):
                 is_blind = actions[action].blind
                 if unneeded and is_blind:
                     continue  # the one before was for nothing: hidden here, or not done at all
-                bit = next((bit for bit in bits if not done & bit), 0)
-                to = step(state, action) if bit else -1
-                if to < 0 or (to == state and bit != target) or self._no_future(to, place):
+                to = step(state, action)
+                if to < 0 or self._no_future(to, place):
                     continue
-                options = (optional | self._blind) if is_blind else optional
-                config = self._arrive(to, done | bit, options & ~(done | bit))
+                if to == state and bit != target and not self._hides(is_blind, bit, done, optional):
+                    continue
+                options = ((optional | self._blind) if is_blind else optional) & ~(done | bit)
+                config = self._arrive(to, done | bit, options)
                 if config[1] & target:
                     after.add((to, config[1] ^ target, config[2]))
                     continue
-                unseen = config[1] == done | bit and (is_blind or bool(bit & self._unknown))
+                gained = (config[1] ^ (done | bit)) | (config[2] & ~options & ~self._blind)
+                unseen = not gained and (is_blind or bool(bit & self._unknown))
                 if self._is_new(config, unseen, seen):
                     queue.append((config, unseen))
         self._budget.spend(at % _CLOCK_EVERY, len(after))
+
+    def _hides(self, is_blind: bool, bit: int, done: int, optional: int) -> bool:
+        """Whether a call that changes nothing here can still hide writes right before it."""
+        return is_blind and bool(self._blind & ~(done | optional | bit))
 
     def _no_future(self, state: int, place: int) -> bool:
         if self._outlook is None:
@@ -348,9 +370,9 @@ class _Walk:
             self._hopeless[state] = hopeless
         return hopeless
 
-    def _by_action(self) -> dict[int, list[int]]:
+    def _by_action(self) -> Groups:
         """Bits of the mutators in flight by action, each in the order in which they return."""
-        groups: dict[int, list[int]] = {}
+        groups: Groups = {}
         for _, _, bit, action in self._mutators:
             groups.setdefault(action, []).append(bit)
         return groups

@@ -10,9 +10,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from automaton import Automaton
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lin_brute import brute_force, history_of, random_history, shapes
+from lin_brute import brute_force, history_of, random_history, shapes, textbook
 
 from checkers.linearizable import check_file, check_history, linearizable
 from checkers.linearizable_calls import calls_of, event_places
@@ -332,6 +333,56 @@ def test_random_histories_agree_with_brute_force(
     model, conventions, specs = alphabet
 
     assert_same(random_history(Random(seed), n, specs, concurrency), model, conventions)
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS, ids=lambda one: type(one[0]).__name__)
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(5, 10), concurrency=st.integers(2, 7))
+def test_longer_histories_of_few_kinds_of_ops_agree_with_the_textbook(
+    alphabet: tuple[Model, Conventions, list[tuple[str, Any, Any, str]]],
+    seed: int,
+    n: int,
+    concurrency: int,
+) -> None:
+    model, conventions, specs = alphabet
+    rng = Random(seed)
+    few = rng.sample(specs, min(len(specs), rng.randint(2, 7)))
+    history = random_history(rng, n, few, concurrency)
+
+    expected = Valid.VALID if textbook(history, model, conventions) else Valid.INVALID
+    assert check_history(history, model, conventions=conventions).valid is expected, list(history)
+
+
+@settings(max_examples=400, deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(4, 12), concurrency=st.integers(2, 8))
+def test_models_drawn_at_random_agree_with_the_textbook(
+    seed: int, n: int, concurrency: int
+) -> None:
+    rng = Random(seed)
+    model = Automaton(rng, rng.randint(2, 6))
+    outcomes = ("ok", "ok", "ok", "info")
+    specs = [(f, None, None, outcome) for f in sorted(model.fs) for outcome in outcomes]
+    history = random_history(rng, n, specs, concurrency)
+    rules = Conventions(initial=0)
+
+    expected = Valid.VALID if textbook(history, model, rules) else Valid.INVALID
+    found = check_history(history, model, conventions=rules)
+    assert found.valid is expected, (model.table, list(history))
+
+
+def test_a_write_of_the_value_that_is_there_hides_an_earlier_one() -> None:
+    """Order: write 2, write 1 over 1, cas 1 to 3; the second write changes nothing by itself."""
+    specs = [
+        ("write", 1, None, "ok"),
+        ("write", 2, None, "ok"),
+        ("write", 1, None, "ok"),
+        ("cas", [1, 3], None, "ok"),
+        ("read", None, 3, "ok"),
+    ]
+    history = history_of((0, 0, 1, 2, 3, 3, 1, 2, 4, 4), specs)
+
+    assert brute_force(history, CasRegister(), FALSE_CAS)
+    assert check_history(history, "cas-register", conventions=FALSE_CAS).valid is Valid.VALID
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import permutations, product
+from math import inf
 from random import Random
 from typing import Any
 
-from checkers.models import ILLEGAL, Model
+from checkers.models import ILLEGAL, Action, Model
 from harness.formats import Conventions
 from harness.history import History, Op
 
@@ -63,6 +64,34 @@ def _legal(order: Iterable[Any], model: Model, conventions: Conventions) -> bool
         if state is ILLEGAL:
             return False
     return True
+
+
+def textbook(history: History, model: Model, conventions: Conventions) -> bool:
+    """Wing and Gong's search as it is in the book, for histories too long for all orders."""
+    calls: list[tuple[int, float, Action]] = []
+    for interval in history.intervals():
+        action = model.action(interval, conventions)
+        if action is not None:
+            end = interval.completion
+            known = end is not None and end.type != "info"
+            calls.append((interval.invocation.index, end.index if known and end else inf, action))
+    everything = frozenset(range(len(calls)))
+    must = frozenset(n for n in everything if calls[n][1] < inf)
+    stack: list[tuple[frozenset[int], Any]] = [(frozenset(), model.start(conventions.initial))]
+    visited = set(stack)
+    while stack:
+        done, state = stack.pop()
+        if must <= done:
+            return True
+        rest = everything - done
+        bound = min(calls[n][1] for n in rest)
+        for n in rest:
+            to = model.step(state, calls[n][2])
+            entry = (done | {n}, to)
+            if calls[n][0] < bound and to is not ILLEGAL and entry not in visited:
+                visited.add(entry)
+                stack.append(entry)
+    return False
 
 
 def shapes(n: int) -> list[tuple[int, ...]]:
