@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from checkers.timeline.windows import FaultWindow, fault_windows
-from harness.history import Interval
+from harness.history import History, Interval
 from harness.protocols import RunData
 from harness.registry import checkers, nemeses
 from harness.verdict import CheckResult, Valid
@@ -24,7 +24,12 @@ def coverage(run: RunData) -> CheckResult:
     """
     windows = fault_windows(run.history)
     intervals = run.history.intervals()
-    doubts = [*_not_installed(run, windows), *_not_healed(windows), *_too_few(intervals)]
+    doubts = [
+        *_not_ended(run.history),
+        *_not_installed(run, windows),
+        *_not_healed(windows),
+        *_too_few(intervals),
+    ]
     installed = Counter(w.nemesis for w in windows if w.installed)
     outcomes = Counter(str(w.outcome) for w in windows)
     return CheckResult(
@@ -42,6 +47,17 @@ def coverage(run: RunData) -> CheckResult:
         },
         reason="; ".join(doubts) or None,
     )
+
+
+def _not_ended(history: History) -> Iterator[str]:
+    """A run that was cut short, or a system that did not come back once all was healed."""
+    ends = [op.value for op in history.nemesis() if op.f == "recovery" and "recovered" in op.value]
+    if not ends:
+        yield "the run was cut short: it never came to the recovery at its end"
+    elif not ends[-1]["recovered"]:
+        yield (
+            f"the system did not recover within {ends[-1].get('elapsed_ms')} ms after the last heal"
+        )
 
 
 def _not_installed(run: RunData, windows: Sequence[FaultWindow]) -> Iterator[str]:

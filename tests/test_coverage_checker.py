@@ -92,3 +92,17 @@ def test_a_requested_nemesis_that_was_never_scheduled() -> None:
     assert coverage(busy().run(nemeses=("clock",))).reason == (
         "clock was requested and never scheduled"
     )
+
+
+def test_a_run_that_was_cut_short_proves_nothing() -> None:
+    result = coverage(busy().run(ended=False))
+    assert result.valid is Valid.UNKNOWN
+    assert result.reason == "the run was cut short: it never came to the recovery at its end"
+
+
+def test_a_system_that_does_not_come_back_is_no_green_run() -> None:
+    tale = busy()
+    tale.recover(99, recovered=False)
+    result = coverage(tale.run())
+    assert result.valid is Valid.UNKNOWN
+    assert result.reason == "the system did not recover within 7 ms after the last heal"

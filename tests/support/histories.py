@@ -9,6 +9,7 @@ from harness.protocols import Fault, RunData
 from harness.spec import RunSpec
 
 MS = 1_000_000
+END_MS = 60_000  # after all that the tales tell
 
 
 class Tale:
@@ -53,7 +54,15 @@ class Tale:
         ordered = sorted(self._ops, key=lambda item: (item[1].time_ns, item[0]))
         return History(op.with_(index=index) for index, (_, op) in enumerate(ordered))
 
-    def run(self, *planned: str, nemeses: tuple[str, ...] = (), **more: Any) -> RunData:
+    def recover(self, at_ms: float, *, recovered: bool = True) -> None:
+        """The end of the recovery after all heals."""
+        self._add(at_ms, NEMESIS, "info", "recovery", {"recovered": recovered, "elapsed_ms": 7})
+
+    def run(
+        self, *planned: str, nemeses: tuple[str, ...] = (), ended: bool = True, **more: Any
+    ) -> RunData:
         """The run of the history, with faults of these kinds in its schedule."""
+        if ended and all(op.f != "recovery" for _, op in self._ops):
+            self.recover(END_MS)
         faults = tuple(Fault(n, kind, 0, 1) for n, kind in enumerate(planned))
         return RunData(RunSpec(seed=1, nemeses=nemeses), self.history(), faults=faults, **more)
