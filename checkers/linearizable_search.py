@@ -211,16 +211,20 @@ def _events(calls: Sequence[Call]) -> list[tuple[int, bool, Call]]:
     return events
 
 
-def _candidates(groups: Groups, done: int, optional: int) -> Iterator[tuple[int, int]]:
+def _candidates(
+    groups: Groups, actions: Sequence[Action], done: int, optional: int
+) -> Iterator[tuple[int, int, bool]]:
     """Of equal actions the one that returns first, and the first one that is not optional.
 
-    Using up an optional one leaves the others with their duty to be done; either may be better.
+    Using up an optional one leaves the others with their duty to be done, so either may be
+    better; but not where they are blind, since the one used then hides the others.
     """
     for action, bits in groups.items():
+        is_blind = actions[action].blind
         for bit in bits:
             if not done & bit:
-                yield action, bit
-                if not optional & bit:
+                yield action, bit, is_blind
+                if is_blind or not optional & bit:
                     break
 
 
@@ -331,20 +335,28 @@ class _Walk:
         queue = [(config, False) for config in todo]
         seen: dict[tuple[int, int, int, bool], list[int]] = {}
         groups = self._by_action()
+        mixed = not all(actions[action].blind for action in groups)
         at = 0
         while at < len(queue):
             (state, done, optional), unneeded = queue[at]
             at += 1
             if at % _CLOCK_EVERY == 0:
                 self._budget.spend(_CLOCK_EVERY, len(queue) + len(after))
-            for action, bit in _candidates(groups, done, optional):
-                is_blind = actions[action].blind
+            for action, bit, is_blind in _candidates(groups, actions, done, optional):
                 if unneeded and is_blind:
                     continue  # the one before was for nothing: hidden here, or not done at all
                 to = step(state, action)
                 if to < 0 or self._no_future(to, place):
                     continue
-                if to == state and bit != target and not self._hides(is_blind, bit, done, optional):
+                if (
+                    to == state
+                    and bit != target
+                    and not (
+                        # it changes nothing here, but others can hide before it, which is of
+                        # use when the next one is not blind (a blind one hides them as well)
+                        is_blind and mixed and self._blind & ~(done | optional | bit)
+                    )
+                ):
                     continue
                 options = ((optional | self._blind) if is_blind else optional) & ~(done | bit)
                 config = self._arrive(to, done | bit, options)
@@ -356,10 +368,6 @@ class _Walk:
                 if self._is_new(config, unseen, seen):
                     queue.append((config, unseen))
         self._budget.spend(at % _CLOCK_EVERY, len(after))
-
-    def _hides(self, is_blind: bool, bit: int, done: int, optional: int) -> bool:
-        """Whether a call that changes nothing here can still hide writes right before it."""
-        return is_blind and bool(self._blind & ~(done | optional | bit))
 
     def _no_future(self, state: int, place: int) -> bool:
         if self._outlook is None:
