@@ -118,7 +118,7 @@ def test_a_run_cut_by_a_kill_is_read_with_warnings(tmp_path: Path) -> None:
     said = "\n".join(stored.warnings)
     assert "history.jsonl: its last line is torn" in said
     assert "schedule.jsonl is missing" in said
-    assert "results.json is missing" in said
+    assert "results.json" not in said  # a run that was not judged yet is not damaged
     assert "events/n2.jsonl: 1 lines are no JSON objects, the first is 2" in said
 
 
