@@ -40,6 +40,7 @@ def build_model(run: RunData, result: Mapping[str, Any]) -> ReportModel:
         settings=_settings(run.spec),
         versions=findings.pairs(result.get("versions")),
         anomalies=anomalies,
+        anomaly_groups=findings.groups(anomalies),
         anomalies_left_out=total - len(anomalies),
         faults=fault_views,
         coverage=findings.coverage(result, fault_views, _outcomes(op_stats)),

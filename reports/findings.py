@@ -14,11 +14,20 @@ from typing import Any
 from harness.history import Op
 from reports import catalogue
 from reports.cluster import own_fields
-from reports.model import AnomalyView, CheckerView, EventRow, FaultView, Headline, OpRow
+from reports.model import (
+    AnomalyGroup,
+    AnomalyView,
+    CheckerView,
+    EventRow,
+    FaultView,
+    Headline,
+    OpRow,
+)
 from reports.ops import Span
 from reports.text import UNKNOWN, clean, compact, count, integer, listing, pretty, seconds
 
 ANOMALIES_SHOWN_MAX = 200
+SHOWN_PER_INVARIANT = 3  # the others of one invariant mostly say the same again
 OPS_SHOWN_MAX = 60
 EVENTS_SHOWN_MAX = 40
 CULPRITS_MAX = 3
@@ -200,6 +209,17 @@ def _distinct(result: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], list[s
             if checker not in by:
                 by.append(checker)
     return list(found.values())
+
+
+def groups(anomalies: Sequence[AnomalyView]) -> tuple[AnomalyGroup, ...]:
+    """Anomalies by invariant, in the order in which each first appears."""
+    by_invariant: dict[str, list[AnomalyView]] = {}
+    for anomaly in anomalies:
+        by_invariant.setdefault(anomaly.invariant, []).append(anomaly)
+    return tuple(
+        AnomalyGroup(name, tuple(of[:SHOWN_PER_INVARIANT]), tuple(of[SHOWN_PER_INVARIANT:]))
+        for name, of in by_invariant.items()
+    )
 
 
 def _identity(anomaly: Mapping[str, Any]) -> tuple[str, str]:

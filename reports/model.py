@@ -88,6 +88,15 @@ class AnomalyView:
 
 
 @dataclass(frozen=True, slots=True)
+class AnomalyGroup:
+    """The anomalies of one invariant; those that say the same again are folded away."""
+
+    invariant: str
+    shown: tuple[AnomalyView, ...]
+    folded: tuple[AnomalyView, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FaultView:
     """A fault: what was planned, what became of it, and how we know."""
 
@@ -171,6 +180,7 @@ class ReportModel:
     settings: tuple[tuple[str, str], ...]
     versions: tuple[tuple[str, str], ...]
     anomalies: tuple[AnomalyView, ...]
+    anomaly_groups: tuple[AnomalyGroup, ...]  # the same anomalies
     anomalies_left_out: int
     faults: tuple[FaultView, ...]
     coverage: tuple[tuple[str, str], ...]

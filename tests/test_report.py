@@ -542,3 +542,18 @@ def test_faults_that_did_not_take_hold(injects: list[Op], outcome: str, reason: 
 def test_hostile_constant_is_hostile() -> None:
     assert "</script>" in HOSTILE
     assert "\x1b" in HOSTILE
+
+
+def test_anomalies_of_one_invariant_are_folded_after_the_first_few() -> None:
+    run = make_run(seed=1)
+    result = broken_result(run)
+    first = result["anomalies"][0]
+    many = [{**first, "message": f"again {n}"} for n in range(12)]
+    other = {**first, "invariant": "S1", "message": "two leaders"}
+    result = {**result, "anomalies": [*many, other], "results": []}
+    model = build_model(run, result)
+    groups = [(g.invariant, len(g.shown), len(g.folded)) for g in model.anomaly_groups]
+    assert groups == [(first["invariant"], 3, 9), ("S1", 1, 0)]
+    page = render_run(run, result)
+    assert f"9 more of {first['invariant']}" in page
+    assert page.count('class="anomaly"') == 13

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,6 @@ OBSERVERS_MAX = 20
 CONCURRENCY_MAX = 1_000
 RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
-ANOMALIES_SHOWN = 10
 
 StoreDir = Annotated[Path, typer.Option("--store", help="Folder of runs.")]
 DEFAULT_STORE = Path("store")
@@ -136,11 +136,11 @@ def show(done: session.Session) -> None:
     assert judgement is not None, "judged before shown"  # noqa: S101
     console = out()
     console.print(verdict_line(judgement))
-    for anomaly in judgement.anomalies[:ANOMALIES_SHOWN]:
-        console.print(f"  {anomaly.invariant}: {anomaly.message}", markup=False)
-    hidden = len(judgement.anomalies) - ANOMALIES_SHOWN
-    if hidden > 0:
-        console.print(f"  and {hidden} more in the report")
+    counts_of = Counter(anomaly.invariant for anomaly in judgement.anomalies)
+    first_of = {a.invariant: a for a in reversed(judgement.anomalies)}
+    for invariant, times in counts_of.items():
+        more = f" (and {times - 1} more like it)" if times > 1 else ""
+        console.print(f"  {invariant}: {first_of[invariant].message}{more}", markup=False)
     for axis, reasons in judgement.reasons.items():
         for reason in reasons:
             console.print(f"  {axis}: {reason}", markup=False)

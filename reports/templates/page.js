@@ -191,7 +191,11 @@ function click(event) {
   base.focus({ preventScroll: true });
   const found = find(event.offsetX, event.offsetY);
   pin(found);
-  if (found && found.anomaly) $("anomaly-" + found.anomaly).open = true;
+  if (found && found.anomaly) open($("anomaly-" + found.anomaly));
+}
+
+function open(details) {
+  for (let at = details; at; at = at.parentElement.closest("details")) at.open = true;
 }
 
 start();
