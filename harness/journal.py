@@ -19,6 +19,7 @@ Other kinds of things to undo (containers, firewall rules) register how: see ``u
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import platform
@@ -150,6 +151,18 @@ class Journal:
             self._entries[entry.id] = entry
             self._write({"entry": entry.id, "kind": kind, "what": what})
             return entry.id
+
+    async def announce(self, kind: str, **what: Any) -> int:
+        """``record`` off the event loop; when cancelled meanwhile the entry is undone again.
+
+        The caller that is cancelled here has installed nothing yet, and never learns the id.
+        """
+        recording = asyncio.ensure_future(asyncio.to_thread(self.record, kind, **what))
+        try:
+            return await asyncio.shield(recording)
+        except asyncio.CancelledError:
+            await asyncio.to_thread(self.undone, await recording)
+            raise
 
     def update(self, entry: int, **what: Any) -> None:
         """Add what is known only now, such as a pid."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -156,3 +158,32 @@ def dead(folder: Path, *lines: dict[str, Any], alive: bool = False, **changes: s
     path = folder / "dead.jsonl"
     path.write_text("".join(json.dumps(x) + "\n" for x in ({**header, **changes}, *lines)))
     return path
+
+
+def test_an_announcement_that_is_cancelled_leaves_nothing_to_undo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C between "about to be installed" and the installation itself."""
+    journal = Journal.open("r1", folder=tmp_path)
+    begun, go_on = threading.Event(), threading.Event()
+    record = journal.record
+
+    def slow(kind: str, **what: Any) -> int:
+        entry = record(kind, **what)
+        begun.set()
+        assert go_on.wait(10)
+        return entry
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(journal.announce("process", node="n1"))
+        assert await asyncio.to_thread(begun.wait, 10)
+        task.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    monkeypatch.setattr(journal, "record", slow)
+    asyncio.run(cancelled())
+    assert journal.open_entries() == ()
+    journal.close()
+    assert list(tmp_path.iterdir()) == []

@@ -116,7 +116,7 @@ class Local:
         self._end(node)
         if node in self._running:
             raise EnvError(f"{node} runs already: {self._running[node].child.id}")
-        entry = await asyncio.to_thread(self._journal.record, "process", node=node, argv=[*argv])
+        entry = await self._journal.announce("process", node=node, argv=[*argv])
         try:
             child = Child(
                 argv, cwd=self.node_dir(node), log=self.log_file(node), environ=self._environ(env)
@@ -139,8 +139,8 @@ class Local:
             raise EnvError(f"cannot signal {node}: {self._last_end.get(node, 'it never started')}")
         if signal_number == signal.SIGSTOP and running.pause_entry is None:
             who = running.child.id
-            running.pause_entry = await asyncio.to_thread(
-                self._journal.record, "pause", node=node, pid=who.pid, start=who.start
+            running.pause_entry = await self._journal.announce(
+                "pause", node=node, pid=who.pid, start=who.start
             )
         running.child.signal(signal_number)
         if signal_number == signal.SIGKILL:

@@ -103,9 +103,7 @@ class RelayNet:
             self._check(link)
         if not fresh:
             return
-        entry = await asyncio.to_thread(
-            self._journal.record, "cut", links=[list(link) for link in fresh]
-        )
+        entry = await self._journal.announce("cut", links=[list(link) for link in fresh])
         self._cuts.update(dict.fromkeys(fresh, entry))
         await self._command("cut", links=[list(link) for link in fresh])
 
@@ -146,7 +144,7 @@ class RelayNet:
     # ---- the process
 
     async def _spawn(self, environ: Mapping[str, str]) -> None:
-        self._entry = await asyncio.to_thread(self._journal.record, "process", node="relay")
+        self._entry = await self._journal.announce("process", node="relay")
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
