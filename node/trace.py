@@ -87,18 +87,27 @@ class TraceWriter:
         clock_ns: Callable[[], int],
     ) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._common = {"node": node, "dir": directory_id, "inc": incarnation}
+        self._encode = msgspec.json.Encoder().encode
+        common = {"node": node, "dir": directory_id, "inc": incarnation}
+        self._common = self._encode(common)[1:-1].replace(b"%", b"%%")
+        self._heads: dict[str, bytes] = {}
         self._clock_ns = clock_ns
         self._seq = 0
         self._lines: list[bytes] = []
-        self._encoder = msgspec.json.Encoder()
 
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         """Buffer one event, stamped now."""
+        body = self._encode(fields)[1:]
+        head = self._heads.get(type_) or self._head(type_)
         self._seq += 1
-        event = {"ts": self._clock_ns(), "seq": self._seq, **self._common, "ep": epoch, "t": type_}
-        event.update(fields)
-        self._lines.append(self._encoder.encode(event))
+        comma = b"," if fields else b""
+        self._lines.append(head % (self._clock_ns(), self._seq, epoch, comma) + body)
+
+    def _head(self, type_: str) -> bytes:
+        """All but the fields, as a format: a tenth of a leader's time went into encoding it."""
+        head = b'{"ts":%d,"seq":%d,' + self._common + b',"ep":%d,"t":"' + type_.encode() + b'"%b'
+        self._heads[type_] = head
+        return head
 
     def flush(self) -> None:
         """Write buffered events out; call before anything they describe leaves the process."""
