@@ -119,7 +119,7 @@ class _Run:
     async def execute(self) -> RunResult:
         if await self._guarded(self._main()):
             ready = await self._guarded(self._heal()) and await self._guarded(self._recover())
-            if ready:
+            if ready and self._result.recovered:  # nobody would answer the last reads
                 await self._guarded(self._final())
         else:
             await self._guarded(self._heal())
