@@ -42,6 +42,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     Args:
         argv: The arguments without the program's name; None takes the process's own.
     """
+    if argv is None:
+        # kio looks for hypothesis and, where it is installed, has it draw up tables of all Unicode
+        # in the working folder: a second of every command, for nothing.
+        sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     with _terminable():
         code = _run(list(sys.argv[1:] if argv is None else argv))
     sys.exit(code)
