@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,3 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be regenerated."""
     return bool(request.config.getoption("--rewrite"))
+
+
+def pytest_configure() -> None:
+    """A shell that runs the suite in the background has it ignore Ctrl-C; tests send it for real."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -121,8 +121,14 @@ def _terminable() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
+    # A shell that starts us in the background has us ignore SIGINT, and SIGTERM would be lost too.
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
