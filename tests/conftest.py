@@ -36,6 +36,6 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_configure() -> None:
-    """A shell that runs the suite in the background has it ignore Ctrl-C; tests send it for real."""
+    """Listen to Ctrl-C again: tests send it, and a shell may have us ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
