@@ -14,6 +14,7 @@ from raft_one import One, endpoint, log_of
 from node.core import effects as fx
 from node.core import inputs
 from node.core.messages import (
+    ControlRecords,
     DescribeQuorumRequest,
     Error,
     FetchRequest,
@@ -33,7 +34,7 @@ def test_the_first_record_of_an_epoch_is_a_leader_change() -> None:
     one = One(election=ElectionState(3), log=log_of((3, 0), end=8))
     epoch = one.lead()
     assert one.of(fx.AppendAsLeader) == [
-        fx.AppendAsLeader(8, epoch, LeaderChange(1, (1, 2, 3), (1, 2)))
+        fx.AppendAsLeader(8, epoch, ControlRecords((LeaderChange(1, (1, 2, 3), (1, 2)),)))
     ]
     assert one.of(fx.LeadershipAcquired) == [fx.LeadershipAcquired(epoch, 8)]
     assert one.replica.epoch_start == 8

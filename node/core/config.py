@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from node.core.types import Endpoint, ReplicaKey, VoterSet
+from node.core.types import Endpoint, Listener, ReplicaKey, SnapshotInfo, VoterSet
 
 MIB = 1024 * 1024
 
@@ -22,7 +22,9 @@ class Rng(Protocol):
 class ReplicaConfig:
     """Identity, quorum and timers of one replica; the defaults are Kafka's.
 
-    The replica votes when ``voters`` contains ``key``, otherwise it is an observer.
+    ``voters`` is the static quorum, empty where the voters are in the log (KIP-853); the replica
+    votes when the set in force contains ``key``, otherwise it is an observer. ``listeners`` are
+    what it advertises in a voter set, the one of ``endpoint`` first.
     ``flush_before_fetch`` holds back each Fetch until the log is on disk; a voter always does so,
     whatever is said here, because a voter's fetch offset is a promise of durability.
     """
@@ -31,6 +33,7 @@ class ReplicaConfig:
     cluster_id: str
     voters: VoterSet
     endpoint: Endpoint | None = None
+    listeners: tuple[Listener, ...] = ()
     bootstrap: tuple[Endpoint, ...] = ()
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
@@ -73,6 +76,11 @@ class LogState:
     end_offset: int = 0
     flushed_offset: int = 0
     epochs: tuple[tuple[int, int], ...] = ()
+    snapshots: tuple[SnapshotInfo, ...] = ()  # complete ones, oldest first
+    # What the snapshots and control records say, oldest first: (offset of the record, or of the
+    # last record a snapshot covers, -1 for the bootstrap snapshot; what is in force from there).
+    voters: tuple[tuple[int, VoterSet], ...] = ()
+    kraft_versions: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a log that contradicts itself."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from node.core.messages import Batch, LeaderChange, Records, Request, Response
-from node.core.types import ElectionState, Endpoint
+from node.core.messages import Batch, ControlRecords, Records, Request, Response
+from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, VoterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class AppendAsLeader:
 
     base_offset: int
     epoch: int
-    content: LeaderChange | Records
+    content: ControlRecords | Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,47 @@ class TruncateLog:
     """Drop every record at or above ``to``, and prune the epoch cache."""
 
     to: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSnapshot:
+    """Begin to receive a snapshot into a partial file; one left from before is discarded."""
+
+    id: OffsetAndEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshot:
+    """Append bytes to the partial snapshot; ``position`` is how many it has already."""
+
+    id: OffsetAndEpoch
+    position: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSnapshot:
+    """The partial snapshot is whole: check it, make it durable, begin the log anew after it.
+
+    Step ``SnapshotInstalled`` or ``SnapshotRejected`` before anything else.
+    """
+
+    id: OffsetAndEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardSnapshot:
+    """Delete the partial snapshot: this replica does not follow that leader any more."""
+
+    id: OffsetAndEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class VotersChanged:
+    """The voter set in force is another one now (latest in the log, committed or not)."""
+
+    voters: VoterSet
+    kraft_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +198,11 @@ Effect = (
     | AppendBatches
     | FlushLog
     | TruncateLog
+    | OpenSnapshot
+    | WriteSnapshot
+    | InstallSnapshot
+    | DiscardSnapshot
+    | VotersChanged
     | Send
     | ResetConnections
     | Reply

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from node.core.messages import Records, Request, Response
+from node.core.types import OffsetAndEpoch, SnapshotInfo, VoterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,37 @@ class LogFlushed:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotsChanged:
+    """These complete snapshots are on disk now, oldest first, and the log begins at ``log_start``.
+
+    To be stepped after a snapshot was made and after prefix cleaning, before any other input.
+    """
+
+    snapshots: tuple[SnapshotInfo, ...]
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInstalled:
+    """The snapshot of an ``InstallSnapshot`` is in place and the log begins and ends with it.
+
+    To be stepped right after the effects that held it. ``voters`` is None for a static quorum.
+    """
+
+    snapshot: SnapshotInfo
+    voters: VoterSet | None
+    kraft_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRejected:
+    """The bytes of an ``InstallSnapshot`` are no complete snapshot; they are deleted."""
+
+    snapshot: OffsetAndEpoch
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadBarrier:
     """Confirm leadership by fetches begun after now, then say up to where it is safe to read."""
 
@@ -89,6 +121,9 @@ Input = (
     | SendFailed
     | Propose
     | LogFlushed
+    | SnapshotsChanged
+    | SnapshotInstalled
+    | SnapshotRejected
     | ReadBarrier
     | Resign
     | Shutdown

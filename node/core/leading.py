@@ -12,6 +12,7 @@ from node.core.elections import Elections
 from node.core.inputs import Propose, ReadBarrier
 from node.core.messages import (
     BeginQuorumEpochRequest,
+    ControlRecords,
     DescribeQuorumResponse,
     Error,
     FetchRequest,
@@ -59,7 +60,8 @@ class Leading(Elections):
         role.progress.local().end_offset = self._local_quorum_end()
         self._become(role, "won the election")
         self._trace("elected", grants=list(grants), voters=list(config.voters.ids), es=start)
-        self._append_as_leader(LeaderChange(config.key.id, config.voters.ids, grants), 1)
+        change = LeaderChange(config.key.id, config.voters.ids, grants)
+        self._append_as_leader(ControlRecords((change,)), 1)
         self._emit(
             fx.LeadershipAcquired(role.epoch, start),
             fx.FlushLog(self._log_end),
@@ -125,7 +127,7 @@ class Leading(Elections):
 
     # ------------------------------------------------------------------ appending
 
-    def _append_as_leader(self, content: LeaderChange | Records, count: int) -> int:
+    def _append_as_leader(self, content: ControlRecords | Records, count: int) -> int:
         """Append one batch at the log end; gives its last offset."""
         base = self._log_end
         self._emit(fx.AppendAsLeader(base, self.epoch, content))

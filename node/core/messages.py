@@ -7,11 +7,13 @@ Source: KIP-595, KIP-853 (directory ids), KIP-996 (pre-vote), KIP-1166 (high wat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
+from uuid import UUID
 
-from node.core.types import Endpoint, OffsetAndEpoch, ReplicaKey
+from node.core.types import Endpoint, Listener, OffsetAndEpoch, ReplicaKey, VersionRange, VoterSet
 
 
 class Error(IntEnum):
@@ -27,8 +29,12 @@ class Error(IntEnum):
     INVALID_REQUEST = 42
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
+    SNAPSHOT_NOT_FOUND = 98
+    POSITION_OUT_OF_RANGE = 99
     INCONSISTENT_CLUSTER_ID = 104
     INVALID_VOTER_KEY = 125
+    DUPLICATE_VOTER = 126
+    VOTER_NOT_FOUND = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +119,49 @@ class RecordRange:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """The control record that opens an epoch (KIP-595 LeaderChangeMessage).
+
+    Directory ids are None where the quorum is static (record version 0).
+    """
+
+    leader_id: int
+    voter_ids: tuple[int, ...]
+    granting_ids: tuple[int, ...]
+    directory_ids: Mapping[int, UUID | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KRaftVersion:
+    """The control record that sets the level of ``kraft.version`` (KIP-853)."""
+
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Voters:
+    """The control record that sets the voters (KIP-853): in force as soon as it is in the log."""
+
+    voters: VoterSet
+
+
+ControlRecord = LeaderChange | KRaftVersion | Voters
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecords:
+    """Control records that become exactly one control batch, in this order."""
+
+    records: tuple[ControlRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """One record batch as the core sees it: position, epoch, fingerprint and opaque bytes.
 
     ``crc`` is the batch's own CRC-32C, already verified by whoever made this object; ``data`` is
     the whole batch in Kafka's format v2 and never looked into here.
+    ``controls`` are the records of a control batch that the quorum knows, decoded by the maker.
     """
 
     base_offset: int
@@ -126,11 +170,12 @@ class Batch:
     crc: int
     is_control: bool
     data: bytes
+    controls: tuple[ControlRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
-    """Answer to a fetch: at most one of ``records``, ``diverging``.
+    """Answer to a fetch: at most one of ``records``, ``diverging``, ``snapshot``.
 
     The leader side sets ``records`` to a RecordRange for the driver to fill; the fetching side
     receives ``batches``, CRC-checked, in offset order.
@@ -143,8 +188,102 @@ class FetchResponse:
     log_start_offset: int = 0
     leader_endpoint: Endpoint | None = None
     diverging: OffsetAndEpoch | None = None
+    snapshot: OffsetAndEpoch | None = None  # fetch this snapshot first: the log begins after it
     records: RecordRange | None = None
     batches: tuple[Batch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotRequest:
+    """Ask the leader for the bytes of a snapshot from ``position`` on (key 59)."""
+
+    replica: ReplicaKey
+    epoch: int
+    snapshot: OffsetAndEpoch
+    position: int
+    max_bytes: int
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRange:
+    """Bytes the driver reads from its snapshot when it writes the reply."""
+
+    snapshot: OffsetAndEpoch
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotResponse:
+    """Answer to a snapshot fetch; ``size`` is that of the whole snapshot, in bytes.
+
+    The leader side sets ``chunk`` for the driver to read; the fetching side receives ``data``.
+    """
+
+    error: Error
+    epoch: int
+    leader_id: int | None
+    leader_endpoint: Endpoint | None = None
+    snapshot: OffsetAndEpoch | None = None
+    size: int = 0
+    position: int = 0
+    chunk: SnapshotRange | None = None
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoterRequest:
+    """Ask the leader to make a caught-up observer a voter (key 80)."""
+
+    voter: ReplicaKey
+    listeners: tuple[Listener, ...]
+    timeout_ms: int
+    cluster_id: str | None = None
+    ack_when_committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoterRequest:
+    """Ask the leader to remove a voter, which may be itself (key 81)."""
+
+    voter: ReplicaKey
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVoterRequest:
+    """A voter tells its leader new listeners or supported versions (key 82)."""
+
+    voter: ReplicaKey
+    epoch: int
+    listeners: tuple[Listener, ...]
+    kraft_versions: VersionRange
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VoterChangeResponse:
+    """Answer to AddVoter, RemoveVoter and UpdateVoter; only the last one tells who leads."""
+
+    error: Error
+    epoch: int
+    leader_id: int | None
+    leader_endpoint: Endpoint | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeVersionsRequest:
+    """What a leader asks a node that wants to be a voter: ApiVersions, for its kraft.version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeVersionsResponse:
+    """The node answered; ``kraft_versions`` is None when it does not say."""
+
+    error: Error
+    kraft_versions: VersionRange | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +318,22 @@ Request = (
     | BeginQuorumEpochRequest
     | EndQuorumEpochRequest
     | FetchRequest
+    | FetchSnapshotRequest
+    | AddVoterRequest
+    | RemoveVoterRequest
+    | UpdateVoterRequest
+    | ProbeVersionsRequest
     | DescribeQuorumRequest
 )
-Response = VoteResponse | QuorumEpochResponse | FetchResponse | DescribeQuorumResponse
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderChange:
-    """Content of the control batch that opens an epoch (KIP-595 LeaderChangeMessage)."""
-
-    leader_id: int
-    voter_ids: tuple[int, ...]
-    granting_ids: tuple[int, ...]
+Response = (
+    VoteResponse
+    | QuorumEpochResponse
+    | FetchResponse
+    | FetchSnapshotResponse
+    | VoterChangeResponse
+    | ProbeVersionsResponse
+    | DescribeQuorumResponse
+)
 
 
 @dataclass(frozen=True, slots=True)

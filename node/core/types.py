@@ -26,6 +26,13 @@ class OffsetAndEpoch(NamedTuple):
         return (self.epoch, self.offset) >= (other.epoch, other.offset)
 
 
+class SnapshotInfo(NamedTuple):
+    """A complete snapshot on disk: its id and its size in bytes."""
+
+    id: OffsetAndEpoch
+    size: int
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ReplicaKey:
     """Identity of a replica: node id, and the directory id of its disk when known (KIP-853)."""
@@ -59,11 +66,36 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Listener:
+    """A named endpoint, as the voters record of KIP-853 keeps them."""
+
+    name: str
+    endpoint: Endpoint
+
+
+class VersionRange(NamedTuple):
+    """The levels of a feature that a node supports, both ends included."""
+
+    min: int
+    max: int
+
+
+KRAFT_VERSIONS = VersionRange(0, 1)  # 0: static voters, 1: voters in the log (KIP-853)
+STATIC_ONLY = VersionRange(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Voter:
-    """One member of a voter set."""
+    """One member of a voter set.
+
+    ``endpoint`` is the one to speak to; ``listeners`` are all that it advertises, by name, empty
+    when only ``endpoint`` is known (static voters).
+    """
 
     key: ReplicaKey
     endpoint: Endpoint
+    listeners: tuple[Listener, ...] = ()
+    kraft_versions: VersionRange = STATIC_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +129,14 @@ class VoterSet:
         """Whether ``key`` is a member: id in the set and no conflicting directory id."""
         voter = self.voters.get(key.id)
         return voter is not None and voter.key.matches(key)
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """This set with ``voter`` added, or in the place of the one with its id."""
+        return VoterSet.of(*(v for v in self if v.key.id != voter.key.id), voter)
+
+    def without(self, node_id: int) -> VoterSet:
+        """This set without that node."""
+        return VoterSet.of(*(v for v in self if v.key.id != node_id))
 
     def endpoint(self, node_id: int) -> Endpoint | None:
         """The endpoint of a voter, None when ``node_id`` is not a voter."""

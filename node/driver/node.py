@@ -20,7 +20,7 @@ from node.config import NodeConfig
 from node.controller.controller import QuorumController
 from node.core import effects as fx
 from node.core import inputs
-from node.core.messages import LeaderChange, Records, Response
+from node.core.messages import ControlRecords, Records, Response
 from node.core.replica import LogState, Replica, ReplicaConfig
 from node.core.types import ElectionState
 from node.driver.clock import Clock
@@ -28,7 +28,7 @@ from node.driver.held import Counters, HeldRead, HeldWrite, Storage
 from node.driver.peers import Peers
 from node.driver.state_machine import StateMachine
 from node.log.batch import Record, encode_batch
-from node.log.control import encode_leader_change
+from node.log.control import encode_control
 from node.trace import Tracer
 
 log = logging.getLogger("krucible.node")
@@ -380,15 +380,15 @@ class Node:
     def _append_as_leader(self, effect: fx.AppendAsLeader) -> None:
         content = effect.content
         records: Sequence[Record]
-        if isinstance(content, LeaderChange):
-            records = (encode_leader_change(content),)
+        if isinstance(content, ControlRecords):
+            records = [encode_control(record) for record in content.records]
         else:
             records = [(None, value) for value in content.payload]
         data = encode_batch(
             effect.base_offset,
             effect.epoch,
             records,
-            control=isinstance(content, LeaderChange),
+            control=isinstance(content, ControlRecords),
             timestamp_ms=self._clock.wall_ms(),
         )
         batch = self.storage.log.append_as_leader(data)

@@ -19,7 +19,7 @@ from raft_lines import describe
 from node.core import effects as fx
 from node.core import inputs
 from node.core.epoch_cache import EpochCache
-from node.core.messages import Batch, FetchResponse, LeaderChange, Records, Request, Response
+from node.core.messages import Batch, ControlRecords, FetchResponse, Records, Request, Response
 from node.core.replica import LogState, Replica, ReplicaConfig
 from node.core.types import ElectionState, Endpoint, ReplicaKey, Voter, VoterSet
 
@@ -361,9 +361,10 @@ class Cluster:
             case fx.PersistElectionState(state):
                 node.disk.election = state
             case fx.AppendAsLeader(base, epoch, content):
-                count = 1 if isinstance(content, LeaderChange) else content.count
-                control = isinstance(content, LeaderChange)
-                node.disk.append(Batch(base, base + count - 1, epoch, self.count(), control, b""))
+                controls = content.records if isinstance(content, ControlRecords) else ()
+                count = len(controls) if isinstance(content, ControlRecords) else content.count
+                last, h = base + count - 1, self.count()
+                node.disk.append(Batch(base, last, epoch, h, bool(controls), b"", controls))
             case fx.AppendBatches(batches):
                 for batch in batches:
                     node.disk.append(batch)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from node.core import effects as fx
 from node.core.messages import (
     BeginQuorumEpochRequest,
+    ControlRecords,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     EndQuorumEpochRequest,
     Error,
     FetchRequest,
     FetchResponse,
-    LeaderChange,
     QuorumEpochResponse,
     Request,
     Response,
@@ -100,8 +100,9 @@ def _effect(effect: object) -> str:
             voted = "-" if state.voted is None else str(state.voted)
             return f"persist epoch={state.epoch} leader={_number(state.leader_id)} voted={voted}"
         case fx.AppendAsLeader(base, epoch, content):
-            if isinstance(content, LeaderChange):
-                return f"append {base}..{base}@{epoch} LeaderChange"
+            if isinstance(content, ControlRecords):
+                names = " ".join(type(record).__name__ for record in content.records)
+                return f"append {base}..{base + len(content.records) - 1}@{epoch} {names}"
             return f"append {base}..{base + content.count - 1}@{epoch}"
         case fx.ProposalAccepted():
             return f"proposal accepted at {effect.base_offset}..{effect.last_offset}"
