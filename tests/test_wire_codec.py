@@ -329,7 +329,7 @@ def test_a_quorums_description_comes_back(response: DescribeQuorumResponse, vers
 @pytest.mark.parametrize("version", versions(ApiKey.FETCH))
 def test_records_arrive_as_checked_batches(version: int) -> None:
     first = encode_batch(5, 2, [(None, b"a"), (None, b"b")], control=False, timestamp_ms=1)
-    second = encode_batch(7, 3, [(b"k", b"c")], control=True, timestamp_ms=2)
+    second = encode_batch(7, 3, [(b"\0\0\0\x63", b"c")], control=True, timestamp_ms=2)
     response = FetchResponse(Error.NONE, 3, 1, 6, records=RecordRange(5, 4096))
     back = answer_round_trip(response, FETCH, version, first + second)
     assert isinstance(back, FetchResponse)

@@ -11,11 +11,13 @@ Source: Kafka's DefaultRecordBatch and DefaultRecord.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from struct import Struct
 
 from crc32c import crc32c
 
 from node.core.messages import Batch
+from node.log.control import ControlRecordError, decode_controls
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024  # Kafka's KafkaRaftClient.MAX_BATCH_SIZE_BYTES
 HEADER_BYTES = 61
@@ -128,7 +130,10 @@ def batch_size(data: bytes, position: int) -> int:
 
 
 def parse_batch(data: bytes, position: int = 0) -> Batch:
-    """The one batch that ``data`` is; ``position`` is only for the error."""
+    """The one batch that ``data`` is, its control records decoded; raises CorruptBatchError.
+
+    ``position`` is only for the error.
+    """
     if len(data) < HEADER_BYTES:
         raise CorruptBatchError(f"only {len(data)} bytes of a header", position)
     (base, length, epoch, magic, crc, attributes, last_delta, *_, count) = _HEADER.unpack_from(data)
@@ -146,7 +151,20 @@ def parse_batch(data: bytes, position: int = 0) -> Batch:
         raise CorruptBatchError(f"{count} records cannot end at +{last_delta}", position)
     if attributes & _COMPRESSION_MASK:
         raise CorruptBatchError("compressed batches do not occur in a metadata log", position)
-    return Batch(base, base + last_delta, epoch, crc, bool(attributes & _CONTROL), data)
+    if not attributes & _CONTROL:
+        return Batch(base, base + last_delta, epoch, crc, is_control=False, data=data)
+    return _with_controls(
+        Batch(base, base + last_delta, epoch, crc, is_control=True, data=data), position
+    )
+
+
+def _with_controls(batch: Batch, position: int) -> Batch:
+    try:
+        return replace(batch, controls=decode_controls(decode_records(batch)))
+    except ControlRecordError as error:
+        raise CorruptBatchError(f"control batch: {error}", position) from error
+    except CorruptBatchError as error:
+        raise CorruptBatchError(f"control batch: {error.reason}", position) from error
 
 
 def decode_records(batch: Batch) -> list[tuple[int, bytes | None, bytes | None]]:
