@@ -1,0 +1,310 @@
+"""Controllers and brokers as processes, Kafka's and ours alike, and waiting for what they do.
+
+Both kinds are configured with the same properties, so a quorum of any mix is made by naming the
+kind of each node. Everything here is synchronous: fixtures outlive a test's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from kafka_dist import BROKER_HEAP_MB, CONTROLLER_HEAP_MB, SERVER, STORAGE_TOOL, KafkaDist
+
+from node.core.messages import Batch, DescribeQuorumResponse, Error
+from node.core.types import Endpoint
+from node.log.batch import iter_batches
+from node.log.layout import partition_dir, segment_base
+from node.wire.connection import Connection
+from node.wire.errors import WireError
+from node.wire.payloads import api_schema
+from node.wire.quorum_describe import describe_request_to_wire, describe_response_from_wire
+
+HOST = "127.77.202.1"
+CLUSTER_ID = "oF6mE8-pQ6ejdxVRWSZ1fA"
+WAIT_S = 30.0
+_POLL_S = 0.05
+_TAIL_CHARS = 3000
+
+_DESCRIBE_QUORUM = (55, 2)
+_TIMERS = {
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1500",
+    "controller.quorum.append.linger.ms": "5",
+}
+
+T = TypeVar("T")
+
+
+def free_ports(count: int, host: str = HOST) -> list[int]:
+    """Different ports that were free a moment ago."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((host, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+@dataclass
+class Member(ABC):
+    """A node that can be started again and again on one directory."""
+
+    node_id: int
+    endpoint: Endpoint
+    folder: Path
+    properties: dict[str, str]
+    dist: KafkaDist
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def data(self) -> Path:
+        """The log directory."""
+        return self.folder / "data"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "node.properties"
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def said(self) -> str:
+        """The logs of all incarnations."""
+        files = (self.folder / "server.log", self.folder / "output.log")
+        return "".join(f.read_text(errors="replace") for f in files if f.exists())
+
+    def format(self, *options: str, cluster_id: str = CLUSTER_ID) -> None:
+        """Write the configuration and make the directory the node's own."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"{key}={value}\n" for key, value in self.properties.items()]
+        self.config.write_text("".join(lines), encoding="utf-8")
+        done = subprocess.run(
+            self._format_argv(cluster_id, options),
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def start(self) -> None:
+        """Start the process; it may take a while to answer."""
+        assert not self.alive, f"node {self.node_id} runs already"
+        # A killed test run takes its nodes with it.
+        guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        with (self.folder / "output.log").open("ab") as output:
+            self.process = subprocess.Popen(
+                [*guard, *self._run_argv()],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone; nothing when it does not run."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(WAIT_S)
+
+    def stop(self) -> int:
+        """Ask it to end in good order and wait for it; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(WAIT_S)
+
+    def batches(self) -> list[Batch]:
+        """What its log holds, each batch checked; the last one may still be being written."""
+        segments = sorted(
+            path
+            for path in partition_dir(self.data).iterdir()
+            if segment_base(path.name) is not None
+        )
+        return [b for s in segments for b in iter_batches(s.read_bytes(), partial_tail=True)]
+
+    @abstractmethod
+    def _format_argv(self, cluster_id: str, options: tuple[str, ...]) -> list[str]: ...
+
+    @abstractmethod
+    def _run_argv(self) -> list[str]: ...
+
+
+class KafkaMember(Member):
+    """A node of Apache Kafka."""
+
+    def _format_argv(self, cluster_id: str, options: tuple[str, ...]) -> list[str]:
+        arguments = ("format", "-t", cluster_id, "-c", str(self.config), *options)
+        return self.dist.argv(STORAGE_TOOL, *arguments, log=self.folder / "format.log")
+
+    def _run_argv(self) -> list[str]:
+        broker = "broker" in self.properties["process.roles"]
+        heap = BROKER_HEAP_MB if broker else CONTROLLER_HEAP_MB
+        log = self.folder / "server.log"
+        return self.dist.argv(SERVER, self.config, log=log, heap_mb=heap)
+
+
+class OurMember(Member):
+    """A node of ours."""
+
+    def _format_argv(self, cluster_id: str, options: tuple[str, ...]) -> list[str]:
+        return self._command("format", "--cluster-id", cluster_id, *options)
+
+    def _run_argv(self) -> list[str]:
+        return self._command("run")
+
+    def _command(self, verb: str, *options: str) -> list[str]:
+        return [sys.executable, "-m", "node", verb, "--config", str(self.config), *options]
+
+
+KINDS: Mapping[str, type[Member]] = {"kafka": KafkaMember, "ours": OurMember}
+_KAFKA_ONLY = {
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+}
+_OURS_ONLY = {"krucible.brokers": "7,8"}
+
+
+@dataclass
+class Quorum:
+    """Controllers of both kinds; stops them all at its end."""
+
+    members: dict[int, Member]
+
+    def __getitem__(self, node_id: int) -> Member:
+        return self.members[node_id]
+
+    @property
+    def live(self) -> list[Member]:
+        return [member for member in self.members.values() if member.alive]
+
+    @property
+    def addresses(self) -> str:
+        """All controllers, for ``--bootstrap-controller``."""
+        return ",".join(f"{m.endpoint.host}:{m.endpoint.port}" for m in self.members.values())
+
+    def of_kind(self, kind: str) -> list[int]:
+        """Ids of the members of one kind."""
+        return [i for i, member in self.members.items() if isinstance(member, KINDS[kind])]
+
+    def wait_for(
+        self, condition: Callable[[], T | None], what: str, timeout_s: float = WAIT_S
+    ) -> T:
+        """The first result that is true; fails with the ends of all logs when there is none."""
+        return wait_for(condition, what, self._tails, timeout_s)
+
+    def leader(self) -> DescribeQuorumResponse | None:
+        """The quorum as the leader of the newest epoch sees it."""
+        views = [view for m in self.live if (view := describe_quorum(m.endpoint)) is not None]
+        return max(views, key=lambda view: view.epoch, default=None)
+
+    def await_leader(self, among: list[int] | None = None) -> DescribeQuorumResponse:
+        """Wait until one of these nodes (any) leads a majority."""
+
+        def found() -> DescribeQuorumResponse | None:
+            view = self.leader()
+            if view is None or view.high_watermark is None:
+                return None
+            return view if among is None or view.leader_id in among else None
+
+        return self.wait_for(found, f"a leader among {among or list(self.members)}")
+
+    def await_replicated(self) -> int:
+        """Wait until all live voters have what the leader had at first; that offset."""
+        target = self.await_leader().high_watermark or 0
+        live = {member.node_id for member in self.live}
+
+        def replicated() -> bool:
+            view = self.leader()
+            ends = {} if view is None else {v.key.id: v.log_end_offset or 0 for v in view.voters}
+            return bool(ends) and all(ends[i] >= target for i in live)
+
+        self.wait_for(replicated, f"nodes {sorted(live)} have everything below {target}")
+        return target
+
+    def _tails(self) -> str:
+        return "\n".join(
+            f"--- node {m.node_id} ({type(m).__name__}, alive: {m.alive})\n{m.said[-_TAIL_CHARS:]}"
+            for m in self.members.values()
+        )
+
+
+def wait_for(
+    condition: Callable[[], T | None],
+    what: str,
+    tails: Callable[[], str],
+    timeout_s: float = WAIT_S,
+) -> T:
+    """The first result that is true; fails with what ``tails`` tells when there is none."""
+    deadline_s = time.monotonic() + timeout_s
+    while not (result := condition()):
+        assert time.monotonic() < deadline_s, f"never happened: {what}\n{tails()}"
+        time.sleep(_POLL_S)
+    return result
+
+
+def describe_quorum(endpoint: Endpoint) -> DescribeQuorumResponse | None:
+    """The answer of a leader, None when the node does not lead or does not answer."""
+    try:
+        view = asyncio.run(_describe(endpoint))
+    except WireError:
+        return None
+    return view if view.error is Error.NONE else None
+
+
+async def _describe(endpoint: Endpoint) -> DescribeQuorumResponse:
+    schema = api_schema(*_DESCRIBE_QUORUM)
+    async with await Connection.open(endpoint) as connection:
+        answer = await connection.request(describe_request_to_wire(schema.request), timeout_s=5.0)
+    return describe_response_from_wire(answer)
+
+
+@contextlib.contextmanager
+def static_quorum(
+    dist: KafkaDist, folder: Path, kinds: Mapping[int, str], **settings: str
+) -> Iterator[Quorum]:
+    """Formatted, not started controllers with static voters; ``kinds`` are by node id.
+
+    ``settings`` are properties of all nodes, with ``_`` for the dots.
+    """
+    ports = dict(zip(kinds, free_ports(len(kinds)), strict=True))
+    voters = ",".join(f"{i}@{HOST}:{port}" for i, port in ports.items())
+    quorum = Quorum({})
+    for node_id, kind in kinds.items():
+        own = {
+            "node.id": str(node_id),
+            "process.roles": "controller",
+            "listeners": f"CONTROLLER://{HOST}:{ports[node_id]}",
+            "controller.quorum.voters": voters,
+            "log.dirs": str(folder / f"n{node_id}" / "data"),
+            **_TIMERS,
+            **(_KAFKA_ONLY if kind == "kafka" else _OURS_ONLY),
+            **{key.replace("_", "."): value for key, value in settings.items()},
+        }
+        endpoint = Endpoint(HOST, ports[node_id])
+        quorum.members[node_id] = KINDS[kind](node_id, endpoint, folder / f"n{node_id}", own, dist)
+    with running(quorum.members.values()):
+        for member in quorum.members.values():
+            member.format()
+        yield quorum
+
+
+@contextlib.contextmanager
+def running(members: Iterable[Member]) -> Iterator[None]:
+    """Nothing of these runs after this."""
+    try:
+        yield
+    finally:
+        for member in members:
+            member.kill()

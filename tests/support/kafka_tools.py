@@ -1,0 +1,138 @@
+"""Apache Kafka's command line tools, and their output as data."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka_dist import KafkaDist
+
+METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
+METADATA_SHELL = "org.apache.kafka.shell.MetadataShell"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
+
+_TIMEOUT_S = 60
+_NUMBER = re.compile(r"-?\d+")
+_FIELD = re.compile(r"(\w+): (\S+)")
+_CONTENT = re.compile(r"headerKeys: \[\] (?:payload: (?P<data>.*)|(?P<kind>\w+): (?P<control>.*))$")
+
+
+@dataclass(frozen=True)
+class DumpedBatch:
+    """A batch as DumpLogSegments prints it, with its records."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    crc: int
+    is_control: bool
+    is_valid: bool
+    records: list[DumpedRecord]
+
+
+@dataclass(frozen=True)
+class DumpedRecord:
+    """A record: its type is Kafka's constant (TOPIC_RECORD) or a control record's name."""
+
+    offset: int
+    type: str
+    version: int
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class KafkaTools:
+    """Runs tools; each is a JVM of its own, half a second to a second."""
+
+    dist: KafkaDist
+    folder: Path
+
+    def run(self, main: str, *arguments: str | Path, succeeds: bool = True) -> str:
+        """What the tool prints on stdout and stderr; fails the test when its exit code is wrong."""
+        done = subprocess.run(
+            self.dist.argv(main, *arguments, log=self.folder / "tools.log"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        said = f"{main} {' '.join(map(str, arguments))}\n{done.stdout}"
+        assert (done.returncode == 0) == succeeds, said
+        return done.stdout
+
+    def quorum_status(self, controllers: str) -> dict[str, str]:
+        """``describe --status``: its lines, by title."""
+        said = self.run(
+            METADATA_QUORUM, "--bootstrap-controller", controllers, "describe", "--status"
+        )
+        lines = (line.partition(":") for line in said.splitlines() if ":" in line)
+        return {title.strip(): value.strip() for title, _, value in lines}
+
+    def quorum_replication(self, controllers: str) -> list[dict[str, str]]:
+        """``describe --replication``: its table, a row per replica."""
+        said = self.run(
+            METADATA_QUORUM, "--bootstrap-controller", controllers, "describe", "--replication"
+        )
+        head, *rows = (line.split("\t") for line in said.splitlines() if line.strip())
+        titles = [title.strip() for title in head]
+        return [dict(zip(titles, map(str.strip, row), strict=False)) for row in rows]
+
+    def dump(self, *segments: Path) -> list[DumpedBatch]:
+        """DumpLogSegments with the decoder of metadata records."""
+        files = ",".join(map(str, segments))
+        said = self.run(DUMP_LOG_SEGMENTS, "--cluster-metadata-decoder", "--files", files)
+        return list(parse_dump(said))
+
+
+def parse_dump(said: str) -> Iterator[DumpedBatch]:
+    """The batches in the output of DumpLogSegments; AssertionError on a line that it is not."""
+    batch: DumpedBatch | None = None
+    for line in said.splitlines():
+        if line.startswith("| "):
+            assert batch is not None, line
+            batch.records.append(_record(line))
+        elif line.startswith("baseOffset:"):
+            if batch is not None:
+                yield batch
+            batch = _batch(line)
+        else:
+            assert not line or line.startswith(("Dumping ", "Log starting offset:", "Snapshot ")), (
+                f"DumpLogSegments complains: {line}"
+            )
+    if batch is not None:
+        yield batch
+
+
+def _batch(line: str) -> DumpedBatch:
+    fields = dict(_FIELD.findall(line))
+    return DumpedBatch(
+        base_offset=int(fields["baseOffset"]),
+        last_offset=int(fields["lastOffset"]),
+        epoch=int(fields["partitionLeaderEpoch"]),
+        crc=int(fields["crc"]),
+        is_control=fields["isControl"] == "true",
+        is_valid=fields["isvalid"] == "true",
+        records=[],
+    )
+
+
+def _record(line: str) -> DumpedRecord:
+    match = _CONTENT.search(line)
+    offset = _NUMBER.search(line)
+    assert match is not None, f"not understood: {line}"
+    assert offset is not None, f"not understood: {line}"
+    if match["kind"]:
+        content = json.loads(match["control"])
+        return DumpedRecord(int(offset[0]), match["kind"], content.pop("version"), content)
+    payload = json.loads(match["data"])
+    return DumpedRecord(int(offset[0]), payload["type"], payload["version"], payload["data"])
