@@ -1,30 +1,31 @@
 """A node's configuration: Kafka's property names where Kafka has the setting, ``krucible.*`` else.
 
-Source: Kafka's KRaftConfigs and QuorumConfig (names and defaults); KRAFT timers in milliseconds.
+Source: Kafka's KRaftConfigs, QuorumConfig and SocketServerConfigs (names and defaults).
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from node.core.types import Endpoint, ReplicaKey, Voter, VoterSet
+from node import properties as p
+from node.core.types import Endpoint, Listener, VoterSet
+from node.properties import ConfigError, Getter
 
-T = TypeVar("T")
-D = TypeVar("D")
+__all__ = ["ConfigError", "ListenerConfig", "NodeConfig", "Timers", "load", "parse"]
 
-
-class ConfigError(Exception):
-    """Raised when a configuration cannot be used; says which key, its value and what is wanted."""
+MIB = 1 << 20
+CONTROLLER_LISTENER = "CONTROLLER"
+BROKER_LISTENER = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
 class Timers:
-    """The quorum's timers, in milliseconds."""
+    """The timers of quorum, controller and broker, in milliseconds."""
 
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
@@ -34,19 +35,53 @@ class Timers:
     append_linger_ms: int = 25
     fetch_max_wait_ms: int = 500
     idle_interval_ms: int = 500
+    broker_session_timeout_ms: int = 9000
+    broker_heartbeat_interval_ms: int = 2000
+    broker_registration_timeout_ms: int = 60_000
+    log_clean_interval_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """When a snapshot is due, and how much log and snapshots are kept; bytes and milliseconds."""
+
+    snapshot_bytes: int = 20 * MIB
+    snapshot_interval_ms: int = 3_600_000
+    retention_bytes: int = 100 * MIB
+    retention_ms: int = 7 * 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerConfig:
+    """One listener: where it binds, where others are told to find it, whether it speaks TLS."""
+
+    name: str
+    bind: Endpoint
+    advertised: Endpoint
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """Everything a node process is told."""
+    """Everything a node process is told.
+
+    ``voters`` is the static quorum, empty where the voters are in the log (KIP-853); then
+    ``bootstrap`` says whom to ask first. ``listeners`` are those of the controller role first.
+    """
 
     node_id: int
     roles: frozenset[str]
     voters: VoterSet
-    listener: Endpoint
-    advertised: Endpoint
+    listeners: tuple[ListenerConfig, ...]
     log_dir: Path
+    bootstrap: tuple[Endpoint, ...] = ()
+    controller_listener_names: tuple[str, ...] = (CONTROLLER_LISTENER,)
+    controller_tls: bool = False
+    inter_broker_listener: str | None = None
+    ssl: Mapping[str, str] = field(default_factory=dict)
+    rack: str | None = None
     timers: Timers = field(default_factory=Timers)
+    retention: Retention = field(default_factory=Retention)
     read_barrier: bool = False
     segment_bytes: int = 1 << 30
     fsync: bool = True
@@ -61,6 +96,50 @@ class NodeConfig:
         """Whether the node has the controller role."""
         return "controller" in self.roles
 
+    @property
+    def is_broker(self) -> bool:
+        """Whether the node has the broker role."""
+        return "broker" in self.roles
+
+    @property
+    def controller_listeners(self) -> tuple[ListenerConfig, ...]:
+        """The listeners of the controller role."""
+        return tuple([x for x in self.listeners if self._is_of_controller(x)])
+
+    @property
+    def broker_listeners(self) -> tuple[ListenerConfig, ...]:
+        """The listeners of the broker role."""
+        return tuple([x for x in self.listeners if not self._is_of_controller(x)])
+
+    def _is_of_controller(self, listener: ListenerConfig) -> bool:
+        if self.roles == {"controller", "broker"}:
+            return listener.name in self.controller_listener_names
+        return self.is_controller
+
+    @property
+    def listener(self) -> Endpoint:
+        """Where the first listener binds."""
+        return self.listeners[0].bind
+
+    @property
+    def advertised(self) -> Endpoint:
+        """Where the first listener is to be found."""
+        return self.listeners[0].advertised
+
+    @property
+    def voter_listeners(self) -> tuple[Listener, ...]:
+        """What this node would advertise as a voter."""
+        return tuple(Listener(x.name, x.advertised) for x in self.controller_listeners)
+
+    def ssl_of(self, listener_name: str) -> dict[str, str]:
+        """The ``ssl.*`` settings of a listener: its own (``listener.name.x.``) before the common.
+
+        Source: KIP-103.
+        """
+        prefix = f"listener.name.{listener_name.lower()}."
+        own = {k.removeprefix(prefix): v for k, v in self.ssl.items() if k.startswith(prefix)}
+        return {k: v for k, v in self.ssl.items() if k.startswith("ssl.")} | own
+
 
 _TIMERS: dict[str, str] = {
     "controller.quorum.election.timeout.ms": "election_timeout_ms",
@@ -70,27 +149,52 @@ _TIMERS: dict[str, str] = {
     "controller.quorum.election.backoff.max.ms": "election_backoff_max_ms",
     "controller.quorum.append.linger.ms": "append_linger_ms",
     "metadata.max.idle.interval.ms": "idle_interval_ms",
+    "broker.session.timeout.ms": "broker_session_timeout_ms",
+    "broker.heartbeat.interval.ms": "broker_heartbeat_interval_ms",
+    "initial.broker.registration.timeout.ms": "broker_registration_timeout_ms",
+    "krucible.log.clean.interval.ms": "log_clean_interval_ms",
 }
-
 _MAY_BE_ZERO = frozenset({"append_linger_ms", "idle_interval_ms", "election_backoff_max_ms"})
-_MILLIS_MAX = 2**31 - 1
 
-_KEYS = frozenset(_TIMERS) | {
-    "node.id",
-    "process.roles",
-    "controller.quorum.voters",
-    "listeners",
-    "advertised.listeners",
-    "log.dirs",
-    "metadata.log.segment.bytes",
-    "read.barrier",
-    "krucible.fsync",
-    "krucible.source.host",
-    "krucible.trace.file",
-    "krucible.seed",
-    "krucible.mutant",
-    "krucible.brokers",
+_RETENTION: dict[str, tuple[str, Callable[[str], int]]] = {
+    "metadata.log.max.record.bytes.between.snapshots": ("snapshot_bytes", p.positive),
+    "metadata.log.max.snapshot.interval.ms": ("snapshot_interval_ms", p.millis_or_off),
+    "metadata.max.retention.bytes": ("retention_bytes", p.size_or_off),
+    "metadata.max.retention.ms": ("retention_ms", p.size_or_off),
 }
+
+_KEYS = (
+    frozenset(_TIMERS)
+    | frozenset(_RETENTION)
+    | {
+        "node.id",
+        "process.roles",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "controller.listener.names",
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "inter.broker.listener.name",
+        "broker.rack",
+        "log.dirs",
+        "metadata.log.segment.bytes",
+        "read.barrier",
+        "krucible.fsync",
+        "krucible.source.host",
+        "krucible.trace.file",
+        "krucible.seed",
+        "krucible.mutant",
+        "krucible.brokers",
+    }
+)
+_SSL = re.compile(r"(listener\.name\.[a-z0-9._-]+\.)?ssl\.[a-z.]+")
+
+# What Kafka has and this node has not: refused, for whoever sets it counts on it.
+_REFUSED: tuple[tuple[str, str], ...] = (
+    (r"(listener\.name\..+\.)?sasl\..*", "SASL is not supported: use PLAINTEXT or SSL listeners"),
+    (r"authorizer\..*|super\.users|allow\.everyone.*", "ACLs are not enforced: leave it out"),
+)
 
 
 def load(path: Path) -> NodeConfig:
@@ -99,87 +203,91 @@ def load(path: Path) -> NodeConfig:
     Raises:
         ConfigError: The file cannot be read, or a setting is unknown, missing or malformed.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
-    return parse(_properties(text, path))
+    return parse(p.read_properties(path))
 
 
 def parse(properties: Mapping[str, str]) -> NodeConfig:
     """Build a configuration from properties; raises ConfigError."""
     for key in properties:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"unknown setting {key!r}{hint}")
-    get = _Getter(properties)
-    listener = get.required("listeners", _listener)
-    roles = get.required("process.roles", _roles)
-    node_id = get.required("node.id", _non_negative)
-    voters = get.required("controller.quorum.voters", _voters)
-    _check_membership(node_id, roles, voters)
+        _check_key(key)
+    get = Getter(properties)
+    roles = get.required("process.roles", p.roles)
+    node_id = get.required("node.id", p.non_negative)
+    voters, bootstrap = _quorum(get, node_id, roles)
+    names = get.optional("controller.listener.names", p.names, (CONTROLLER_LISTENER,))
+    protocols = get.optional("listener.security.protocol.map", p.protocol_map, {})
+    listeners = _listeners(get, roles, names, protocols)
     return NodeConfig(
         node_id=node_id,
         roles=roles,
         voters=voters,
-        listener=listener,
-        advertised=get.optional("advertised.listeners", _listener, listener),
-        log_dir=get.required("log.dirs", _path),
-        timers=Timers(
+        bootstrap=bootstrap,
+        listeners=listeners,
+        controller_listener_names=names,
+        controller_tls=_speaks_tls(names[0], protocols),
+        inter_broker_listener=_inter_broker(get, roles, names, listeners),
+        ssl={key: value for key, value in properties.items() if _SSL.fullmatch(key)},
+        rack=get.optional("broker.rack", p.filled, None),
+        log_dir=get.required("log.dirs", p.path),
+        timers=Timers(**_timers(get)),
+        retention=Retention(
             **{
-                name: get.optional(
-                    key,
-                    _millis_or_off if name in _MAY_BE_ZERO else _millis,
-                    getattr(Timers(), name),
-                )
-                for key, name in _TIMERS.items()
+                name: get.optional(key, parser, getattr(Retention(), name))
+                for key, (name, parser) in _RETENTION.items()
             }
         ),
-        read_barrier=get.optional("read.barrier", _boolean, False),
-        segment_bytes=get.optional("metadata.log.segment.bytes", _positive, 1 << 30),
-        fsync=get.optional("krucible.fsync", _boolean, True),
-        source_host=get.optional("krucible.source.host", _filled, None),
-        trace_file=get.optional("krucible.trace.file", _path, None),
-        seed=get.optional("krucible.seed", _whole, None),
-        mutant=get.optional("krucible.mutant", _filled, None),
-        brokers=get.optional("krucible.brokers", _ids, ()),
+        read_barrier=get.optional("read.barrier", p.boolean, False),
+        segment_bytes=get.optional("metadata.log.segment.bytes", p.positive, 1 << 30),
+        fsync=get.optional("krucible.fsync", p.boolean, True),
+        source_host=get.optional("krucible.source.host", p.filled, None),
+        trace_file=get.optional("krucible.trace.file", p.path, None),
+        seed=get.optional("krucible.seed", p.whole, None),
+        mutant=get.optional("krucible.mutant", p.filled, None),
+        brokers=get.optional("krucible.brokers", p.ids, ()),
     )
 
 
-def _properties(text: str, path: Path) -> dict[str, str]:
-    properties: dict[str, str] = {}
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        if not line or line.startswith(("#", "!")):
-            continue
-        key, separator, value = line.partition("=")
-        if not separator:
-            raise ConfigError(f"{path}:{number}: {line!r} is not key=value")
-        properties[key.strip()] = value.strip()
-    return properties
+def _check_key(key: str) -> None:
+    if key in _KEYS or _SSL.fullmatch(key):
+        return
+    for pattern, reason in _REFUSED:
+        if re.fullmatch(pattern, key):
+            raise ConfigError(f"setting {key!r}: {reason}")
+    near = difflib.get_close_matches(key, _KEYS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"unknown setting {key!r}{hint}")
 
 
-class _Getter:
-    """Typed access to properties; a value that does not parse names its key."""
+def _timers(get: Getter) -> dict[str, Any]:
+    return {
+        name: get.optional(
+            key,
+            p.millis_or_off if name in _MAY_BE_ZERO else p.millis,
+            getattr(Timers(), name),
+        )
+        for key, name in _TIMERS.items()
+    }
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        self._properties = properties
 
-    def required(self, key: str, parser: Callable[[str], T]) -> T:
-        if key not in self._properties:
-            raise ConfigError(f"missing setting {key!r}")
-        return self._parse(key, parser)
-
-    def optional(self, key: str, parser: Callable[[str], T], default: D) -> T | D:
-        return self._parse(key, parser) if key in self._properties else default
-
-    def _parse(self, key: str, parser: Callable[[str], T]) -> T:
-        text = self._properties[key]
+def _quorum(
+    get: Getter, node_id: int, roles: frozenset[str]
+) -> tuple[VoterSet, tuple[Endpoint, ...]]:
+    """The static voters and the bootstrap servers; one of them must be there."""
+    bootstrap = get.optional("controller.quorum.bootstrap.servers", p.endpoints, ())
+    if bootstrap:
+        voters = get.optional("controller.quorum.voters", p.voters, VoterSet({}))
+    else:
         try:
-            return parser(text)
-        except ValueError as error:
-            raise ConfigError(f"{key}={text!r}: {error}") from error
+            voters = get.required("controller.quorum.voters", p.voters)
+        except ConfigError as error:
+            if str(error).startswith("missing"):
+                raise ConfigError(
+                    f"{error}, or 'controller.quorum.bootstrap.servers' for a dynamic quorum"
+                ) from error
+            raise
+    if len(voters) > 0:
+        _check_membership(node_id, roles, voters)
+    return voters, bootstrap
 
 
 def _check_membership(node_id: int, roles: frozenset[str], voters: VoterSet) -> None:
@@ -192,89 +300,64 @@ def _check_membership(node_id: int, roles: frozenset[str], voters: VoterSet) -> 
         )
 
 
-def _whole(text: str) -> int:
-    if re.fullmatch("-?[0-9]{1,40}", text) is None:
-        raise ValueError("want a whole number")
-    return int(text)
+def _listeners(
+    get: Getter,
+    roles: frozenset[str],
+    controller_names: Sequence[str],
+    protocols: Mapping[str, str],
+) -> tuple[ListenerConfig, ...]:
+    """The listeners, those of the controller role first."""
+    default = controller_names[0] if "controller" in roles else BROKER_LISTENER
+    bound = get.required("listeners", p.named_endpoints)
+    told = get.optional("advertised.listeners", p.named_endpoints, ())
+    # One listener needs no names: what is advertised is advertised for it.
+    advertised = {bound[0][0] if len(bound) == len(told) == 1 else n: at for n, at in told}
+    unbound = [name for name in advertised if name not in {n for n, _ in bound}]
+    if unbound:
+        raise ConfigError(f"advertised.listeners names {unbound[0]!r}, which is not in listeners")
+    listeners = [
+        ListenerConfig(
+            name or default,
+            bind,
+            advertised.get(name, bind),
+            tls=_speaks_tls(name or default, protocols),
+        )
+        for name, bind in bound
+    ]
+    if roles == {"controller", "broker"}:
+        _check_split([x.name for x in listeners], controller_names)
+    order = {name: i for i, name in enumerate(controller_names)}
+    return tuple(sorted(listeners, key=lambda x: order.get(x.name, len(order))))
 
 
-def _non_negative(text: str) -> int:
-    value = _whole(text)
-    if not 0 <= value < 1 << 31:
-        raise ValueError("want 0 or more, below 2^31")
-    return value
+def _check_split(names: Sequence[str], controller_names: Sequence[str]) -> None:
+    if not set(names) & set(controller_names) or set(names) <= set(controller_names):
+        raise ConfigError(
+            f"listeners are {','.join(names)!r}: a node with both roles wants at least one that "
+            f"is in controller.listener.names={','.join(controller_names)!r} and one that is not"
+        )
 
 
-def _positive(text: str) -> int:
-    value = _whole(text)
-    if value <= 0:
-        raise ValueError("want more than 0")
-    return value
+def _speaks_tls(name: str, protocols: Mapping[str, str]) -> bool:
+    """A listener without an entry speaks the protocol it is named after, or plaintext."""
+    return protocols.get(name, "SSL" if name == "SSL" else "PLAINTEXT") == "SSL"
 
 
-def _millis(text: str) -> int:
-    value = _whole(text)
-    if not 0 < value <= _MILLIS_MAX:
-        raise ValueError("want milliseconds, more than 0")
-    return value
-
-
-def _millis_or_off(text: str) -> int:
-    return _whole(text) if text == "0" else _millis(text)
-
-
-def _filled(text: str) -> str:
-    if not text or "\0" in text:
-        raise ValueError("want some text")
-    return text
-
-
-def _path(text: str) -> Path:
-    if not text or "\0" in text:
-        raise ValueError("want a path")
-    return Path(text)
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("want true or false")
-    return text.lower() == "true"
-
-
-def _roles(text: str) -> frozenset[str]:
-    roles = frozenset(part.strip() for part in text.split(","))
-    if not roles <= {"controller", "broker"}:
-        raise ValueError("want controller, broker or both")
-    return roles
-
-
-def _ids(text: str) -> tuple[int, ...]:
-    return tuple(_non_negative(part.strip()) for part in text.split(",") if part.strip())
-
-
-def _endpoint(text: str) -> Endpoint:
-    host, separator, port = text.strip().rpartition(":")
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not separator or not host:
-        raise ValueError("want host:port")
-    if re.fullmatch("[0-9]{1,5}", port) is None or not 0 < int(port) < 1 << 16:
-        raise ValueError("want a port from 1 to 65535")
-    return Endpoint(host, int(port))
-
-
-def _listener(text: str) -> Endpoint:
-    if "," in text:
-        raise ValueError("one listener per node is supported")
-    return _endpoint(text.partition("://")[2] or text)
-
-
-def _voters(text: str) -> VoterSet:
-    voters = []
-    for part in text.split(","):
-        node_id, separator, address = part.strip().partition("@")
-        if not separator:
-            raise ValueError("want id@host:port,...")
-        voters.append(Voter(ReplicaKey(_non_negative(node_id.strip())), _endpoint(address)))
-    if len({v.key.id for v in voters}) != len(voters):
-        raise ValueError("a voter id stands twice")
-    return VoterSet.of(*voters)
+def _inter_broker(
+    get: Getter,
+    roles: frozenset[str],
+    controller_names: Sequence[str],
+    listeners: Sequence[ListenerConfig],
+) -> str | None:
+    """The listener by which brokers know each other: the first of the broker role if not set."""
+    if "broker" not in roles:
+        return get.optional("inter.broker.listener.name", p.filled, None)
+    of_broker = [
+        x.name for x in listeners if "controller" not in roles or x.name not in controller_names
+    ]
+    name = get.optional("inter.broker.listener.name", p.filled, of_broker[0])
+    if name not in of_broker:
+        raise ConfigError(
+            f"inter.broker.listener.name={name!r}: want one of the broker's listeners {of_broker}"
+        )
+    return name
