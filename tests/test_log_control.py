@@ -112,7 +112,7 @@ def test_a_key_that_is_none_is_refused(key: bytes | None) -> None:
         b"",
         b"\0",
         b"\0\x07",
-        b"\0\0\0",
+        b"\0\0\1",
         b"\0\0" + b"\xff" * 20,
         b"\0\0" + b"\xff\xff\xff\xff\x0f" * 3,  # lengths of 2^32
     ],

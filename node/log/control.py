@@ -83,11 +83,11 @@ AnyControl = ControlRecord | SnapshotHeader | SnapshotFooter
 
 def encode_control(record: AnyControl) -> tuple[bytes, bytes]:
     """Key and value of a control record; raises ControlRecordError when a field does not fit."""
-    kind, entity = _to_entity(record)
     try:
+        kind, entity = _to_entity(record)
         return _KEY.pack(_KEY_VERSION, kind), encode(entity)
-    except LocalProtocolError as error:
-        raise ControlRecordError(f"{record!r} cannot be written: {error}") from error
+    except (LocalProtocolError, TypeError, ValueError) as error:  # kio's integers check ranges
+        raise ControlRecordError(f"{record!r:.500} cannot be written: {error}") from error
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> AnyControl | None:
