@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Generic, TypeVar
@@ -40,6 +40,15 @@ class AlterResource:
     resource_type: int
     resource_name: str
     changes: Sequence[ConfigChange]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceResource:
+    """AlterConfigs (33): the settings a resource is to have; others that it has are removed."""
+
+    resource_type: int
+    resource_name: str
+    configs: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +135,24 @@ class PendingWrite:
 
     records: int
     last_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffset:
+    """A record that says at which offset it, or a record before it, is: encoded when appended."""
+
+    encode: Callable[[int], bytes]
+
+
+Payload = tuple[bytes | AtOffset, ...]
+
+
+def payload_values(payload: Payload, base_offset: int) -> list[bytes]:
+    """The record values of a batch whose first record gets ``base_offset``."""
+    return [
+        value if isinstance(value, bytes) else value.encode(base_offset + index)
+        for index, value in enumerate(payload)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
