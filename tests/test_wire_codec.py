@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from node.core.messages import (
+    AddVoterRequest,
     Batch,
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
@@ -20,15 +21,22 @@ from node.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ProbeVersionsRequest,
+    ProbeVersionsResponse,
     QuorumEpochResponse,
     RecordRange,
+    RemoveVoterRequest,
     ReplicaStatus,
     Request,
     Response,
+    UpdateVoterRequest,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
-from node.core.types import Endpoint, OffsetAndEpoch, ReplicaKey, Voter
+from node.core.types import Endpoint, Listener, OffsetAndEpoch, ReplicaKey, VersionRange, Voter
 from node.log.batch import encode_batch, iter_batches
 from node.wire import codec
 from node.wire.api import CONTROLLER_APIS, ApiKey, ApiRange
@@ -38,11 +46,9 @@ from node.wire.errors import (
     RemoteProtocolError,
     UnsupportedVersionError,
     ValidationFailure,
-    WireError,
 )
 from node.wire.payloads import api_schema, decode, encode
 from node.wire.quorum_parts import METADATA_TOPIC_ID
-from node.wire.structs import build
 
 # ------------------------------------------------------------------ strategies
 
@@ -76,7 +82,27 @@ fetches = st.builds(
     st.none() | int64,
     clusters,
 )
-requests = st.one_of(votes, begins, ends, fetches, st.just(DescribeQuorumRequest()))
+snapshot_fetches = st.builds(FetchSnapshotRequest, keys, int32, positions, int64, int32, clusters)
+others = st.builds(Listener, st.text("abc", min_size=1, max_size=3), endpoints)
+listeners = st.tuples(
+    st.builds(Listener, st.just("CONTROLLER"), endpoints),
+    st.lists(others, max_size=3, unique_by=lambda x: x.name),
+).map(lambda x: (x[0], *x[1]))
+levels = st.builds(VersionRange, st.integers(0, 9), st.integers(10, 99))
+additions = st.builds(AddVoterRequest, keys, listeners, int32, clusters, st.booleans())
+removals = st.builds(RemoveVoterRequest, keys, clusters)
+updates = st.builds(UpdateVoterRequest, keys, int32, listeners, levels, clusters)
+requests = st.one_of(
+    votes,
+    begins,
+    ends,
+    fetches,
+    snapshot_fetches,
+    additions,
+    removals,
+    updates,
+    st.just(DescribeQuorumRequest()),
+)
 
 vote_answers = st.builds(
     VoteResponse, errors, int32, st.none() | int32, st.booleans(), st.none() | endpoints
@@ -93,6 +119,25 @@ fetch_answers = st.builds(
     int64,
     st.none() | endpoints,
     st.none() | positions,
+    st.none() | positions,
+)
+snapshot_answers = st.builds(
+    FetchSnapshotResponse,
+    errors,
+    int32,
+    st.none() | int32,
+    st.none() | endpoints,
+    positions,
+    int64,
+    int64,
+)
+change_answers = st.builds(
+    VoterChangeResponse,
+    errors,
+    int32,
+    st.none() | int32,
+    st.none() | endpoints,
+    st.none() | st.text(max_size=20),
 )
 statuses = st.builds(ReplicaStatus, keys, st.none() | int64, st.none() | int64, st.none() | int64)
 describe_answers = st.builds(
@@ -105,9 +150,21 @@ describe_answers = st.builds(
     st.lists(statuses, max_size=4).map(tuple),
 )
 
+VOTE = VoteRequest(ReplicaKey(1), 1, OffsetAndEpoch(0, 0), False)
+BEGIN = BeginQuorumEpochRequest(1, 1, Endpoint("a", 1))
+END = EndQuorumEpochRequest(1, 1, ())
+FETCH = FetchRequest(ReplicaKey(1), 1, 0, 0, 500, 1024)
+DESCRIBE = DescribeQuorumRequest()
+LISTENERS = (Listener("CONTROLLER", Endpoint("a", 1)),)
+SNAPSHOT = FetchSnapshotRequest(ReplicaKey(1), 1, OffsetAndEpoch(9, 1), 0, 1024)
+ADD = AddVoterRequest(ReplicaKey(4, UUID(int=4)), LISTENERS, 500)
+REMOVE = RemoveVoterRequest(ReplicaKey(4, UUID(int=4)))
+UPDATE = UpdateVoterRequest(ReplicaKey(4, UUID(int=4)), 3, LISTENERS, VersionRange(0, 1))
+PROBE = ProbeVersionsRequest()
+
 
 def key_of(request: Request) -> ApiKey:
-    return codec._KEYS[type(request)]
+    return codec._APIS[type(request)].key
 
 
 def versions(key: int) -> range:
@@ -138,6 +195,10 @@ def at_version(request: Request, version: int) -> Request:
             if version < 17:
                 request = replace(request, replica=ReplicaKey(request.replica.id))
             return request
+        case FetchSnapshotRequest() if version < 1:
+            return replace(request, replica=ReplicaKey(request.replica.id))
+        case AddVoterRequest() if version < 1:
+            return replace(request, ack_when_committed=True)
         case _:
             return request
 
@@ -234,6 +295,40 @@ def test_of_several_endpoints_the_controller_listener_counts() -> None:
     assert begin.leader_endpoint == Endpoint("b", 2)
 
 
+def test_the_name_of_the_controller_listener_can_be_another() -> None:
+    begin = BeginQuorumEpochRequest(7, 3, Endpoint("b", 2))
+    entity: Any = codec.request_to_wire(begin, 1, listener_name="QUORUM")
+    (mine,) = entity.leader_endpoints
+    assert mine.name == "QUORUM"
+    entity = replace(entity, leader_endpoints=(replace(mine, name="CONTROLLER", host="a"), mine))
+    assert codec.request_from_wire(53, 1, entity, listener_name="QUORUM") == begin
+
+
+@pytest.mark.parametrize("request_", [ADD, UPDATE])
+def test_a_voters_default_listener_comes_first(request_: Any) -> None:
+    plain, ssl = Listener("PLAIN", Endpoint("a", 1)), Listener("SSL", Endpoint("a", 2))
+    key = key_of(request_)
+    entity = over_the_wire(codec.request_to_wire(replace(request_, listeners=(plain, ssl)), 0))
+    back: Any = codec.request_from_wire(key, 0, entity, listener_name="SSL")
+    assert back.listeners == (ssl, plain)
+    with pytest.raises(ValidationFailure, match=r"voter 4 has no listener CONTROLLER.*PLAIN.*SSL"):
+        codec.request_from_wire(key, 0, entity)
+
+
+def test_of_two_listeners_of_one_name_the_last_counts() -> None:
+    """Kafka keeps them in a map."""
+    twice = (Listener("CONTROLLER", Endpoint("a", 1)), Listener("CONTROLLER", Endpoint("b", 2)))
+    entity = codec.request_to_wire(replace(ADD, listeners=twice), 0)
+    back = codec.request_from_wire(80, 0, entity)
+    assert isinstance(back, AddVoterRequest)
+    assert back.listeners == twice[1:]
+
+
+def test_a_refused_addition_says_why() -> None:
+    entity: Any = over_the_wire(codec.error_to_wire(80, 0, Error.INVALID_REQUEST, "no listener"))
+    assert entity.error_message == "no listener"
+
+
 def test_an_api_that_is_not_the_quorums_is_refused() -> None:
     with pytest.raises(UnsupportedVersionError, match="API 3"):
         codec.request_from_wire(3, 1, object())
@@ -274,13 +369,6 @@ def endpoint_left(response: Any, *, has_endpoints: bool) -> Any:
     return response
 
 
-VOTE = VoteRequest(ReplicaKey(1), 1, OffsetAndEpoch(0, 0), False)
-BEGIN = BeginQuorumEpochRequest(1, 1, Endpoint("a", 1))
-END = EndQuorumEpochRequest(1, 1, ())
-FETCH = FetchRequest(ReplicaKey(1), 1, 0, 0, 500, 1024)
-DESCRIBE = DescribeQuorumRequest()
-
-
 @given(vote_answers, st.sampled_from(versions(ApiKey.VOTE)))
 def test_a_votes_answer_comes_back(response: VoteResponse, version: int) -> None:
     want = endpoint_left(response, has_endpoints=version >= 1)
@@ -307,6 +395,69 @@ def test_a_fetchs_answer_has_the_bytes_that_kio_writes(
 ) -> None:
     entity = codec.response_to_wire(response, version, records)
     assert codec.encode_response(response, version, records) == encode(entity)
+
+
+@given(snapshot_answers, st.sampled_from(versions(ApiKey.FETCH_SNAPSHOT)), st.binary(max_size=300))
+def test_a_snapshot_fetchs_answer_comes_back(
+    response: FetchSnapshotResponse, version: int, chunk: bytes
+) -> None:
+    body = codec.encode_response(response, version, chunk)
+    assert body == encode(codec.response_to_wire(response, version, chunk))
+    want = endpoint_left(replace(response, data=chunk), has_endpoints=version >= 1)
+    if response.error is not Error.NONE:
+        want = replace(want, snapshot=None, size=0, position=0, data=b"")
+    assert answer_round_trip(response, SNAPSHOT, version, chunk) == want
+
+
+@given(change_answers)
+def test_the_answer_to_an_addition_or_removal_is_an_error_and_a_message(
+    response: VoterChangeResponse,
+) -> None:
+    want = VoterChangeResponse(response.error, -1, None, None, response.message)
+    for request_ in (ADD, REMOVE):
+        assert answer_round_trip(response, request_, 0) == want
+
+
+@given(change_answers)
+def test_the_answer_to_an_update_says_who_leads(response: VoterChangeResponse) -> None:
+    want = replace(endpoint_left(response, has_endpoints=True), message=None)
+    assert answer_round_trip(response, UPDATE, 0) == want
+
+
+def test_an_update_answered_without_a_leader_knows_none() -> None:
+    """Kafka leaves the tagged field out where nothing is in it."""
+    entity = decode(api_schema(82, 0).response, bytes.fromhex("00000000 0023 00"))
+    back = codec.response_from_wire(entity, UPDATE)
+    assert back == VoterChangeResponse(Error.UNSUPPORTED_VERSION, -1, None)
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_leader_at_no_port_is_the_peers_fault(port: int) -> None:
+    response = VoterChangeResponse(Error.NONE, 3, 1, Endpoint("a", port))
+    entity = codec.response_to_wire(response, 0, request=UPDATE)
+    with pytest.raises(RemoteProtocolError, match=f"port {port}"):
+        codec.response_from_wire(entity, UPDATE)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_probe_learns_the_kraft_versions(version: int) -> None:
+    for levels in (VersionRange(0, 1), None):
+        response = ProbeVersionsResponse(Error.NONE, levels)
+        assert answer_round_trip(response, PROBE, version) == response
+
+
+def test_a_probe_of_a_node_that_has_no_features_learns_none() -> None:
+    response = ProbeVersionsResponse(Error.NONE, VersionRange(0, 1))
+    for version in range(3):
+        assert answer_round_trip(response, PROBE, version) == replace(response, kraft_versions=None)
+
+
+def test_probes_are_answered_by_the_server_and_never_reach_the_core() -> None:
+    entity = codec.request_to_wire(PROBE, 4)
+    with pytest.raises(UnsupportedVersionError, match="API 18"):
+        codec.request_from_wire(18, 4, entity)
+    with pytest.raises(UnsupportedVersionError, match="API 18"):
+        codec.error_to_wire(18, 4, Error.INVALID_REQUEST)
 
 
 @given(describe_answers, st.sampled_from(versions(ApiKey.DESCRIBE_QUORUM)))
@@ -348,6 +499,7 @@ def test_records_arrive_as_checked_batches(version: int) -> None:
         (QuorumEpochResponse(Error.INCONSISTENT_CLUSTER_ID, 9, 1), BEGIN),
         (QuorumEpochResponse(Error.INCONSISTENT_CLUSTER_ID, 9, 1), END),
         (FetchResponse(Error.INCONSISTENT_CLUSTER_ID, 9, 1), FETCH),
+        (FetchSnapshotResponse(Error.INCONSISTENT_CLUSTER_ID, 9, 1), SNAPSHOT),
         (DescribeQuorumResponse(Error.INCONSISTENT_CLUSTER_ID, 9, 1), DESCRIBE),
     ],
 )
@@ -361,7 +513,9 @@ def test_another_cluster_is_told_nothing_but_that(response: Any, request_: Reque
         assert (back.error, back.epoch, back.leader_id) == (Error.INCONSISTENT_CLUSTER_ID, -1, None)
 
 
-@pytest.mark.parametrize("request_", [VOTE, BEGIN, END, FETCH, DESCRIBE])
+@pytest.mark.parametrize(
+    "request_", [VOTE, BEGIN, END, FETCH, SNAPSHOT, ADD, REMOVE, UPDATE, DESCRIBE]
+)
 def test_a_bare_error_is_understood_by_the_other_side(request_: Request) -> None:
     key = key_of(request_)
     for version in versions(key):
@@ -372,7 +526,7 @@ def test_a_bare_error_is_understood_by_the_other_side(request_: Request) -> None
 
 def test_an_error_that_the_quorum_does_not_speak_is_unknown() -> None:
     entity: Any = codec.response_to_wire(VoteResponse(Error.NONE, 1, 1, False), 2)
-    odd = replace(entity.topics[0].partitions[0], error_code=ErrorCode.snapshot_not_found)
+    odd = replace(entity.topics[0].partitions[0], error_code=ErrorCode.topic_already_exists)
     entity = replace(entity, topics=(replace(entity.topics[0], partitions=(odd,)),))
     back = codec.response_from_wire(entity, VOTE)
     assert back.error is Error.UNKNOWN_SERVER_ERROR
@@ -393,16 +547,6 @@ def test_an_answer_to_another_api_is_the_peers_fault() -> None:
         codec.response_from_wire(entity, FETCH)
 
 
-def test_a_snapshot_offer_is_an_error_and_no_empty_answer() -> None:
-    entity: Any = codec.response_to_wire(FetchResponse(Error.NONE, 3, 1), 18)
-    topic = entity.responses[0]
-    snapshot = build(type(entity), "SnapshotId", end_offset=40, epoch=2)
-    data = replace(topic.partitions[0], snapshot_id=snapshot)
-    entity = replace(entity, responses=(replace(topic, partitions=(data,)),))
-    with pytest.raises(WireError, match="snapshot 40-2"):
-        codec.response_from_wire(entity, FETCH)
-
-
 def test_records_without_a_parser_are_our_fault() -> None:
     entity = codec.response_to_wire(FetchResponse(Error.NONE, 3, 1), 18, b"abc")
     with pytest.raises(LocalProtocolError, match="3 bytes"):
@@ -419,8 +563,18 @@ def test_what_the_parser_raises_comes_through() -> None:
 
 
 def test_an_epochs_answer_needs_its_request() -> None:
-    with pytest.raises(LocalProtocolError, match="two APIs"):
+    with pytest.raises(LocalProtocolError, match="several APIs"):
         codec.response_to_wire(QuorumEpochResponse(Error.NONE, 1, 1), 1)
+
+
+def test_a_description_names_all_listeners_of_a_voter() -> None:
+    bare = Voter(ReplicaKey(3), Endpoint("c", 9093))
+    both = replace(bare, listeners=(*LISTENERS, Listener("SSL", Endpoint("a", 2))))
+    entity: Any = codec.response_to_wire(
+        DescribeQuorumResponse(Error.NONE, 1, 3), 2, voters=(bare, both), listener_name="QUORUM"
+    )
+    names = [[x.name for x in node.listeners] for node in over_the_wire(entity).nodes]
+    assert names == [["QUORUM"], ["CONTROLLER", "SSL"]]
 
 
 def test_a_description_says_where_the_voters_are() -> None:

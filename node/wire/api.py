@@ -26,7 +26,11 @@ class ApiKey(IntEnum):
     BEGIN_QUORUM_EPOCH = 53
     END_QUORUM_EPOCH = 54
     DESCRIBE_QUORUM = 55
+    FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ CONTROLLER_APIS: Final = _table(
     (ApiKey.VOTE, 0, 2),
     (ApiKey.BEGIN_QUORUM_EPOCH, 0, 1),
     (ApiKey.END_QUORUM_EPOCH, 0, 1),
+    (ApiKey.FETCH_SNAPSHOT, 0, 1),
+    (ApiKey.ADD_RAFT_VOTER, 0, 1),
+    (ApiKey.REMOVE_RAFT_VOTER, 0, 0),
+    (ApiKey.UPDATE_RAFT_VOTER, 0, 0),
 )
 BROKER_APIS: Final = _table(*_ADMIN, (ApiKey.METADATA, 0, 13))
 ALL_APIS: Final[ApiTable] = dict(sorted({**BROKER_APIS, **CONTROLLER_APIS}.items()))

@@ -2,26 +2,35 @@
 
 Kafka's -1 sentinels end here, as does everything that depends on a version. ``encode_*`` give
 the body's bytes at once and are what a node should use; ``*_to_wire`` give the entity.
+``listener_name`` is always the first of ``controller.listener.names``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NoReturn, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from node.core.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ProbeVersionsRequest,
+    ProbeVersionsResponse,
     QuorumEpochResponse,
+    RemoveVoterRequest,
     Request,
     Response,
+    UpdateVoterRequest,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -44,6 +53,29 @@ from node.wire.quorum_fetch import (
     fetch_response_from_wire,
     fetch_response_to_wire,
 )
+from node.wire.quorum_parts import LISTENER_NAME
+from node.wire.quorum_probe import (
+    probe_request_to_wire,
+    probe_response_from_wire,
+    probe_response_to_wire,
+)
+from node.wire.quorum_snapshot import (
+    snapshot_request_from_wire,
+    snapshot_request_to_wire,
+    snapshot_response_from_wire,
+    snapshot_response_to_wire,
+)
+from node.wire.quorum_voters import (
+    add_request_from_wire,
+    add_request_to_wire,
+    change_response_from_wire,
+    change_response_to_wire,
+    current_leader,
+    remove_request_from_wire,
+    remove_request_to_wire,
+    update_request_from_wire,
+    update_request_to_wire,
+)
 from node.wire.quorum_votes import (
     EndpointOf,
     begin_request_from_wire,
@@ -57,15 +89,90 @@ from node.wire.quorum_votes import (
     vote_response_from_wire,
     vote_response_to_wire,
 )
+from node.wire.snapshot_bytes import encode_snapshot_response
 from node.wire.structs import NO_THROTTLE, build
 
-_KEYS: dict[type, ApiKey] = {
-    VoteRequest: ApiKey.VOTE,
-    BeginQuorumEpochRequest: ApiKey.BEGIN_QUORUM_EPOCH,
-    EndQuorumEpochRequest: ApiKey.END_QUORUM_EPOCH,
-    FetchRequest: ApiKey.FETCH,
-    DescribeQuorumRequest: ApiKey.DESCRIBE_QUORUM,
+
+class _Api(NamedTuple):
+    """The API of one request of the core, and how to get it in and out."""
+
+    key: ApiKey
+    to_wire: Callable[[Any, type, str], Any]  # request, payload, listener name
+    from_wire: Callable[[Any, EndpointOf, str], Request] | None  # None: the server answers it
+    answer_from_wire: Callable[[Any, ParseRecords], Response]
+
+
+_APIS: Final[dict[type, _Api]] = {
+    VoteRequest: _Api(
+        ApiKey.VOTE,
+        lambda request, payload, _: vote_request_to_wire(request, payload),
+        lambda entity, *_: vote_request_from_wire(entity),
+        lambda entity, _: vote_response_from_wire(entity),
+    ),
+    BeginQuorumEpochRequest: _Api(
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        begin_request_to_wire,
+        begin_request_from_wire,
+        lambda entity, _: epoch_response_from_wire(entity),
+    ),
+    EndQuorumEpochRequest: _Api(
+        ApiKey.END_QUORUM_EPOCH,
+        end_request_to_wire,
+        end_request_from_wire,
+        lambda entity, _: epoch_response_from_wire(entity),
+    ),
+    FetchRequest: _Api(
+        ApiKey.FETCH,
+        lambda request, payload, _: fetch_request_to_wire(request, payload),
+        lambda entity, *_: fetch_request_from_wire(entity),
+        fetch_response_from_wire,
+    ),
+    FetchSnapshotRequest: _Api(
+        ApiKey.FETCH_SNAPSHOT,
+        lambda request, payload, _: snapshot_request_to_wire(request, payload),
+        lambda entity, *_: snapshot_request_from_wire(entity),
+        lambda entity, _: snapshot_response_from_wire(entity),
+    ),
+    AddVoterRequest: _Api(
+        ApiKey.ADD_RAFT_VOTER,
+        lambda request, payload, _: add_request_to_wire(request, payload),
+        lambda entity, _, name: add_request_from_wire(entity, name),
+        lambda entity, _: change_response_from_wire(entity),
+    ),
+    RemoveVoterRequest: _Api(
+        ApiKey.REMOVE_RAFT_VOTER,
+        lambda request, payload, _: remove_request_to_wire(request, payload),
+        lambda entity, *_: remove_request_from_wire(entity),
+        lambda entity, _: change_response_from_wire(entity),
+    ),
+    UpdateVoterRequest: _Api(
+        ApiKey.UPDATE_RAFT_VOTER,
+        lambda request, payload, _: update_request_to_wire(request, payload),
+        lambda entity, _, name: update_request_from_wire(entity, name),
+        lambda entity, _: change_response_from_wire(entity),
+    ),
+    ProbeVersionsRequest: _Api(
+        ApiKey.API_VERSIONS,
+        lambda request, payload, _: probe_request_to_wire(request, payload),
+        None,
+        lambda entity, _: probe_response_from_wire(entity),
+    ),
+    DescribeQuorumRequest: _Api(
+        ApiKey.DESCRIBE_QUORUM,
+        lambda _, payload, __: describe_request_to_wire(payload),
+        lambda entity, *_: describe_request_from_wire(entity),
+        lambda entity, _: describe_response_from_wire(entity),
+    ),
 }
+_FROM_WIRE: Final = {api.key: api.from_wire for api in _APIS.values() if api.from_wire is not None}
+_ANSWERED: Final[dict[type, ApiKey]] = {  # responses that answer only one API
+    VoteResponse: ApiKey.VOTE,
+    FetchResponse: ApiKey.FETCH,
+    FetchSnapshotResponse: ApiKey.FETCH_SNAPSHOT,
+    ProbeVersionsResponse: ApiKey.API_VERSIONS,
+    DescribeQuorumResponse: ApiKey.DESCRIBE_QUORUM,
+}
+QUORUM_APIS: Final = frozenset(_FROM_WIRE)  # those that ``request_from_wire`` knows
 
 
 def version_for(request: Request, peer: Negotiated | None = None) -> int:
@@ -74,21 +181,25 @@ def version_for(request: Request, peer: Negotiated | None = None) -> int:
     Raises:
         UnsupportedVersionError: The peer shares none.
     """
-    key = _KEYS[type(request)]
+    key = _APIS[type(request)].key
     return ALL_APIS[key].max_version if peer is None else peer.version(key)
 
 
-def encode_request(request: Request, version: int) -> EncodedRequest:
+def encode_request(
+    request: Request, version: int, *, listener_name: str = LISTENER_NAME
+) -> EncodedRequest:
     """A request ready for ``Connection.request``.
 
     Raises:
         UnsupportedVersionError: There is no such version, or a pre-vote in one without.
         LocalProtocolError: A value does not fit its field.
     """
-    schema = _schema(_KEYS[type(request)], version)
+    schema = _schema(_APIS[type(request)].key, version)
     if isinstance(request, FetchRequest):
         return EncodedRequest(schema, encode_fetch_request(request, version))
-    return EncodedRequest(schema, encode(request_to_wire(request, version)))
+    return EncodedRequest(
+        schema, encode(request_to_wire(request, version, listener_name=listener_name))
+    )
 
 
 def encode_response(
@@ -98,6 +209,7 @@ def encode_response(
     request: Request | None = None,
     *,
     voters: Iterable[Voter] = (),
+    listener_name: str = LISTENER_NAME,
 ) -> bytes:
     """The body of an answer, for ``InboundRequest.reply``; arguments as ``response_to_wire``.
 
@@ -108,33 +220,36 @@ def encode_response(
     if isinstance(response, FetchResponse):
         _schema(ApiKey.FETCH, version)
         return encode_fetch_response(response, version, records)
-    return encode(response_to_wire(response, version, records, request, voters=voters))
+    if isinstance(response, FetchSnapshotResponse):
+        _schema(ApiKey.FETCH_SNAPSHOT, version)
+        return encode_snapshot_response(response, version, records)
+    return encode(
+        response_to_wire(
+            response, version, records, request, voters=voters, listener_name=listener_name
+        )
+    )
 
 
-def request_to_wire(request: Request, version: int) -> RequestPayload:
+def request_to_wire(
+    request: Request, version: int, *, listener_name: str = LISTENER_NAME
+) -> RequestPayload:
     """The entity of a request.
 
     Raises:
         UnsupportedVersionError: There is no such version, or a pre-vote in one without.
     """
-    payload = _schema(_KEYS[type(request)], version).request
-    entity: Any
-    match request:
-        case FetchRequest():
-            entity = fetch_request_to_wire(request, payload)
-        case VoteRequest():
-            entity = vote_request_to_wire(request, payload)
-        case BeginQuorumEpochRequest():
-            entity = begin_request_to_wire(request, payload)
-        case EndQuorumEpochRequest():
-            entity = end_request_to_wire(request, payload)
-        case DescribeQuorumRequest():
-            entity = describe_request_to_wire(payload)
-    return cast("RequestPayload", entity)
+    api = _APIS[type(request)]
+    payload = _schema(api.key, version).request
+    return cast("RequestPayload", api.to_wire(request, payload, listener_name))
 
 
 def request_from_wire(
-    api_key: int, version: int, entity: Any, *, endpoint_of: EndpointOf = lambda _: None
+    api_key: int,
+    version: int,
+    entity: Any,
+    *,
+    endpoint_of: EndpointOf = lambda _: None,
+    listener_name: str = LISTENER_NAME,
 ) -> Request:
     """The core's request that an entity is.
 
@@ -143,24 +258,17 @@ def request_from_wire(
         version: In which the entity came.
         entity: The decoded body.
         endpoint_of: Where a voter is, for version 0 of Begin- and EndQuorumEpoch.
+        listener_name: Which of several named endpoints is the one to speak to; it comes first.
 
     Raises:
-        ValidationFailure: It is not about the metadata partition; answer its ``error_code``.
+        ValidationFailure: It is not about the metadata partition, or a new voter has no listener
+            of that name; answer its ``error_code``.
         UnsupportedVersionError: The API is not one of the quorum's.
     """
-    match api_key:
-        case ApiKey.FETCH:
-            return fetch_request_from_wire(entity)
-        case ApiKey.VOTE:
-            return vote_request_from_wire(entity)
-        case ApiKey.BEGIN_QUORUM_EPOCH:
-            return begin_request_from_wire(entity, endpoint_of)
-        case ApiKey.END_QUORUM_EPOCH:
-            return end_request_from_wire(entity, endpoint_of)
-        case ApiKey.DESCRIBE_QUORUM:
-            return describe_request_from_wire(entity)
-        case _:
-            raise UnsupportedVersionError(f"API {api_key} v{version} is not one of the quorum's")
+    from_wire = _FROM_WIRE.get(cast("ApiKey", api_key))
+    if from_wire is None:
+        raise UnsupportedVersionError(f"API {api_key} v{version} is not one of the quorum's")
+    return from_wire(entity, endpoint_of, listener_name)
 
 
 def response_to_wire(
@@ -170,31 +278,39 @@ def response_to_wire(
     request: Request | None = None,
     *,
     voters: Iterable[Voter] = (),
+    listener_name: str = LISTENER_NAME,
 ) -> ResponsePayload:
     """The entity of an answer.
 
     Args:
         response: What the core answered.
         version: Of the request.
-        records: Of a fetch: the bytes of ``response.records``.
-        request: What it answers; needed for QuorumEpochResponse, which answers two APIs.
+        records: Of a fetch or snapshot fetch: the bytes of ``response.records`` or ``.chunk``.
+        request: What it answers; needed for responses that answer several APIs.
         voters: Where the voters are, for DescribeQuorum version 2.
+        listener_name: That of a voter of which only the endpoint is known.
 
     Raises:
         UnsupportedVersionError: There is no such version.
-        LocalProtocolError: A QuorumEpochResponse without its request.
+        LocalProtocolError: A response to several APIs without its request.
     """
     payload = _schema(_answered_key(response, request), version).response
     entity: Any
     match response:
         case FetchResponse():
             entity = fetch_response_to_wire(response, payload, records)
+        case FetchSnapshotResponse():
+            entity = snapshot_response_to_wire(response, payload, records)
         case VoteResponse():
             entity = vote_response_to_wire(response, payload)
         case QuorumEpochResponse():
             entity = epoch_response_to_wire(response, payload)
+        case VoterChangeResponse():
+            entity = change_response_to_wire(response, payload)
+        case ProbeVersionsResponse():
+            entity = probe_response_to_wire(response, payload)
         case DescribeQuorumResponse():
-            entity = describe_response_to_wire(response, payload, voters)
+            entity = describe_response_to_wire(response, payload, voters, listener_name)
     return cast("ResponsePayload", entity)
 
 
@@ -210,39 +326,35 @@ def response_from_wire(
 
     Raises:
         RemoteProtocolError: It answers another API or is about another partition.
-        WireError: A fetch's answer that this replica cannot use (a snapshot).
     """
-    key = _KEYS[type(request)]
-    if int(entity.__api_key__) != int(key):
-        raise RemoteProtocolError(f"{type(entity).__name__} does not answer {key.name}")
-    match request:
-        case FetchRequest():
-            return fetch_response_from_wire(entity, parse_records or _refuse_records)
-        case VoteRequest():
-            return vote_response_from_wire(entity)
-        case BeginQuorumEpochRequest() | EndQuorumEpochRequest():
-            return epoch_response_from_wire(entity)
-        case DescribeQuorumRequest():
-            return describe_response_from_wire(entity)
+    api = _APIS[type(request)]
+    if int(entity.__api_key__) != int(api.key):
+        raise RemoteProtocolError(f"{type(entity).__name__} does not answer {api.key.name}")
+    return api.answer_from_wire(entity, parse_records or _refuse_records)
 
 
-def error_to_wire(api_key: int, version: int, error_code: int) -> ResponsePayload:
+def error_to_wire(
+    api_key: int, version: int, error_code: int, message: str | None = None
+) -> ResponsePayload:
     """The answer to a quorum request that carries nothing but a top-level error.
+
+    ``message`` is said where the API has room for one.
 
     Raises:
         UnsupportedVersionError: There is no such version of a quorum API.
     """
-    if api_key not in _KEYS.values():
+    if api_key not in QUORUM_APIS:
         raise UnsupportedVersionError(f"API {api_key} is not one of the quorum's")
     payload = _schema(api_key, version).response
     entity = build(
         payload,
         error_code=ErrorCode(error_code),
         throttle_time=NO_THROTTLE,
-        error_message=None,
+        error_message=message,
         topics=(),
         responses=(),
         nodes=(),
+        **current_leader(payload),
     )
     return cast("ResponsePayload", entity)
 
@@ -254,17 +366,12 @@ def _schema(key: int, version: int) -> ApiSchema:
 
 
 def _answered_key(response: Response, request: Request | None) -> ApiKey:
-    match response:
-        case FetchResponse():
-            return ApiKey.FETCH
-        case VoteResponse():
-            return ApiKey.VOTE
-        case DescribeQuorumResponse():
-            return ApiKey.DESCRIBE_QUORUM
-        case QuorumEpochResponse():
-            if isinstance(request, BeginQuorumEpochRequest | EndQuorumEpochRequest):
-                return _KEYS[type(request)]
-            raise LocalProtocolError(f"{response} answers two APIs: the request is needed")
+    key = _ANSWERED.get(type(response))
+    if key is not None:
+        return key
+    if request is None:
+        raise LocalProtocolError(f"{response} answers several APIs: the request is needed")
+    return _APIS[type(request)].key
 
 
 def _refuse_records(data: bytes) -> NoReturn:

@@ -40,6 +40,7 @@ _RESPONSE: Final = Struct(">ihi")  # throttle, error, session id
 _ANSWER: Final = Struct(">ihqqqbi")
 _DIVERGING: Final = Struct(">bbiqb")
 _LEADER: Final = Struct(">bbiib")
+_SNAPSHOT: Final = Struct(">bbqib")
 
 
 def encode_fetch_request(request: FetchRequest, version: int) -> bytes:
@@ -109,11 +110,11 @@ def _request_tail(version: int, replica_id: int, cluster_id: str | None) -> byte
     """The topic's tags, no forgotten topics, no rack, and the request's tags."""
     tags = []
     if cluster_id is not None:
-        value = _compact_string(cluster_id)
+        value = compact_string(cluster_id)
         tags.append(b"\x00" + varint(len(value)) + value)
     if version >= _FIRST_WITH_REPLICA_STATE and replica_id != UNKNOWN:
         tags.append(b"\x01\x0d" + _REPLICA_ID.pack(replica_id) + b"\xff" * 8 + _NO_TAGS)
-    head = _NO_TAGS + _NO_ELEMENTS + _compact_string("")
+    head = _NO_TAGS + _NO_ELEMENTS + compact_string("")
     return b"".join((head, bytes((len(tags),)), *tags))
 
 
@@ -125,6 +126,8 @@ def _answer_tags(response: FetchResponse) -> bytes:
     leader_id = UNKNOWN if response.leader_id is None else response.leader_id
     if (leader_id, response.epoch) != (UNKNOWN, UNKNOWN):
         tags.append(_LEADER.pack(1, 9, leader_id, response.epoch, 0))
+    if response.snapshot is not None:
+        tags.append(_SNAPSHOT.pack(2, 13, *response.snapshot, 0))
     return bytes((len(tags),)) + b"".join(tags)
 
 
@@ -136,7 +139,7 @@ def _response_tail(version: int, leader_id: int | None, endpoint: Endpoint | Non
     node = (
         _ONE
         + _REPLICA_ID.pack(leader_id)
-        + _compact_string(endpoint.host)
+        + compact_string(endpoint.host)
         + _REPLICA_ID.pack(endpoint.port)
         + b"\x00"  # no rack
         + _NO_TAGS
@@ -144,10 +147,11 @@ def _response_tail(version: int, leader_id: int | None, endpoint: Endpoint | Non
     return _NO_TAGS + b"\x01\x00" + varint(len(node)) + node
 
 
-def _compact_string(text: str) -> bytes:
+def compact_string(text: str) -> bytes:
+    """A string of a flexible version."""
     raw = text.encode()
     return varint(len(raw) + 1) + raw
 
 
-_TOPIC_BY_NAME: Final = _ONE + _compact_string(METADATA_TOPIC) + _ONE
+_TOPIC_BY_NAME: Final = _ONE + compact_string(METADATA_TOPIC) + _ONE
 _TOPIC_BY_ID: Final = _ONE + METADATA_TOPIC_ID.bytes + _ONE

@@ -14,10 +14,9 @@ from node.core.messages import (
     Error,
     ReplicaStatus,
 )
-from node.core.types import ReplicaKey, Voter
+from node.core.types import Listener, ReplicaKey, Voter
 from node.wire.quorum_parts import (
     EPOCH_NOT_SAID,
-    LISTENER_NAME,
     METADATA_PARTITION,
     METADATA_TOPIC,
     UNKNOWN,
@@ -27,6 +26,7 @@ from node.wire.quorum_parts import (
     error_of,
     is_top_level,
     known,
+    listeners_to_wire,
     or_unknown,
 )
 from node.wire.structs import build, knows
@@ -46,7 +46,7 @@ def describe_request_from_wire(entity: Any) -> DescribeQuorumRequest:
 
 
 def describe_response_to_wire(
-    response: DescribeQuorumResponse, payload: type, voters: Iterable[Voter]
+    response: DescribeQuorumResponse, payload: type, voters: Iterable[Voter], listener_name: str
 ) -> Any:
     """The entity of the leader's view; ``voters`` say where the nodes are (version 2)."""
     code = code_of(response.error)
@@ -71,7 +71,7 @@ def describe_response_to_wire(
         error_code=code_of(Error.NONE),
         error_message=None,
         topics=(topic,),
-        nodes=_nodes(payload, voters),
+        nodes=_nodes(payload, voters, listener_name),
     )
 
 
@@ -91,7 +91,7 @@ def describe_response_from_wire(entity: Any) -> DescribeQuorumResponse:
     )
 
 
-def _nodes(payload: type, voters: Iterable[Voter]) -> Any:
+def _nodes(payload: type, voters: Iterable[Voter], listener_name: str) -> Any:
     if not knows(payload, None, "nodes"):
         return ()
     return tuple(
@@ -99,14 +99,8 @@ def _nodes(payload: type, voters: Iterable[Voter]) -> Any:
             payload,
             "Node",
             node_id=voter.key.id,
-            listeners=(
-                build(
-                    payload,
-                    "Listener",
-                    name=LISTENER_NAME,
-                    host=voter.endpoint.host,
-                    port=voter.endpoint.port,
-                ),
+            listeners=listeners_to_wire(
+                payload, voter.listeners or (Listener(listener_name, voter.endpoint),)
             ),
         )
         for voter in voters

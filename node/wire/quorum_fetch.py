@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from node.core.messages import Batch, Error, FetchRequest, FetchResponse
 from node.core.types import OffsetAndEpoch, ReplicaKey
-from node.wire.errors import ValidationFailure, WireError
+from node.wire.errors import ValidationFailure
 from node.wire.quorum_parts import (
     EPOCH_NOT_SAID,
     METADATA_PARTITION,
@@ -108,6 +108,9 @@ def fetch_response_to_wire(response: FetchResponse, payload: type, records: byte
         fields["diverging_epoch"] = build(
             payload, "EpochEndOffset", epoch=epoch, end_offset=end_offset
         )
+    if response.snapshot is not None:
+        end_offset, epoch = response.snapshot
+        fields["snapshot_id"] = build(payload, "SnapshotId", end_offset=end_offset, epoch=epoch)
     partition = build(
         payload,
         "PartitionData",
@@ -146,19 +149,13 @@ def fetch_response_from_wire(entity: Any, parse_records: ParseRecords) -> FetchR
 
     Raises:
         RemoteProtocolError: It is about another partition.
-        WireError: The leader wants to send a snapshot, which this replica cannot take.
     """
     data = answered_partition(entity, entity.responses)
     if data is None:
         return FetchResponse(error_of(entity.error_code), EPOCH_NOT_SAID, None)
-    if data.snapshot_id.end_offset >= 0 and data.snapshot_id.epoch >= 0:
-        raise WireError(
-            f"the leader {data.current_leader.leader_id} wants to send its snapshot "
-            f"{data.snapshot_id.end_offset}-{data.snapshot_id.epoch}: snapshots are not supported"
-        )
     top = error_of(entity.error_code)
     leader_id = known(data.current_leader.leader_id)
-    diverging = data.diverging_epoch
+    diverging, snapshot = data.diverging_epoch, data.snapshot_id
     return FetchResponse(
         error=error_of(data.error_code) if top is Error.NONE else top,
         epoch=data.current_leader.leader_epoch,
@@ -168,6 +165,11 @@ def fetch_response_from_wire(entity: Any, parse_records: ParseRecords) -> FetchR
         leader_endpoint=leader_endpoint(entity, leader_id),
         diverging=(
             OffsetAndEpoch(diverging.end_offset, diverging.epoch) if diverging.epoch >= 0 else None
+        ),
+        snapshot=(
+            OffsetAndEpoch(snapshot.end_offset, snapshot.epoch)
+            if snapshot.end_offset >= 0 and snapshot.epoch >= 0
+            else None
         ),
         batches=tuple(parse_records(data.records)) if data.records else (),
     )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from node.core.messages import Error
-from node.core.types import Endpoint, ReplicaKey
+from node.core.types import Endpoint, Listener, ReplicaKey
 from node.wire.errors import RemoteProtocolError, ValidationFailure
 from node.wire.structs import build, knows
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = UUID(int=1)
 METADATA_PARTITION: Final = 0
-LISTENER_NAME: Final = "CONTROLLER"
+LISTENER_NAME: Final = "CONTROLLER"  # where controller.listener.names says nothing else
 PORT_MAX: Final = 2**16 - 1
 UNKNOWN: Final = -1  # Kafka's "none" for ids, epochs, offsets and times
 EPOCH_NOT_SAID: Final = -1  # of a response that carries nothing but a top-level error
@@ -106,23 +107,37 @@ def leader_endpoint(response: Any, leader_id: int | None) -> Endpoint | None:
     return None
 
 
-def leader_endpoints(payload: type, endpoint: Endpoint | None) -> Any:
+def leader_endpoints(payload: type, endpoint: Endpoint | None, listener_name: str) -> Any:
     """The ``leader_endpoints`` of a request."""
     if endpoint is None or not knows(payload, None, "leader_endpoints"):
         return ()
     struct = build(
-        payload, "LeaderEndpoint", name=LISTENER_NAME, host=endpoint.host, port=endpoint.port
+        payload, "LeaderEndpoint", name=listener_name, host=endpoint.host, port=endpoint.port
     )
     return (struct,)
 
 
-def announced_endpoint(request: Any) -> Endpoint | None:
-    """The address in ``leader_endpoints``: the controller listener's, else the first."""
+def announced_endpoint(request: Any, listener_name: str) -> Endpoint | None:
+    """The address in ``leader_endpoints``: that of the named listener, else the first."""
     found = None
     for leader in getattr(request, "leader_endpoints", ()):
-        if found is None or leader.name == LISTENER_NAME:
+        if found is None or leader.name == listener_name:
             found = Endpoint(leader.host, leader.port)
     return found
+
+
+def listeners_to_wire(payload: type, listeners: Iterable[Listener]) -> Any:
+    """The ``listeners`` of a voter."""
+    return tuple(
+        build(
+            payload,
+            "Listener",
+            name=listener.name,
+            host=listener.endpoint.host,
+            port=listener.endpoint.port,
+        )
+        for listener in listeners
+    )
 
 
 def _only_partition(topics: Any) -> Any | None:
@@ -138,15 +153,17 @@ def _is_metadata(topic: Any) -> bool:
 
 def _label(topic: Any) -> Any:
     """A topic's name, or its id where the version has only that (None = zero)."""
-    for field in ("topic_name", "topic"):
+    for field in ("topic_name", "topic", "name"):
         if hasattr(topic, field):
             return getattr(topic, field)
     return topic.topic_id
 
 
 def _index(partition: Any) -> int:
-    index = getattr(partition, "partition_index", None)
-    return int(partition.partition if index is None else index)
+    for field in ("partition_index", "index"):
+        if hasattr(partition, field):
+            return int(getattr(partition, field))
+    return int(partition.partition)
 
 
 def _names(topics: Any) -> str:

@@ -95,7 +95,9 @@ def vote_response_from_wire(entity: Any) -> VoteResponse:
     )
 
 
-def begin_request_to_wire(request: BeginQuorumEpochRequest, payload: type) -> Any:
+def begin_request_to_wire(
+    request: BeginQuorumEpochRequest, payload: type, listener_name: str
+) -> Any:
     """The entity of a leader's announcement."""
     voter = request.voter or ReplicaKey(or_unknown(None))
     return build(
@@ -108,18 +110,20 @@ def begin_request_to_wire(request: BeginQuorumEpochRequest, payload: type) -> An
             leader_id=request.leader_id,
             leader_epoch=request.epoch,
         ),
-        leader_endpoints=leader_endpoints(payload, request.leader_endpoint),
+        leader_endpoints=leader_endpoints(payload, request.leader_endpoint, listener_name),
     )
 
 
-def begin_request_from_wire(entity: Any, endpoint_of: EndpointOf) -> BeginQuorumEpochRequest:
+def begin_request_from_wire(
+    entity: Any, endpoint_of: EndpointOf, listener_name: str
+) -> BeginQuorumEpochRequest:
     """The announcement; where version 0 names no endpoint, ``endpoint_of`` knows it.
 
     Raises:
         ValidationFailure: It is about another partition, or the leader's endpoint is unknown.
     """
     data = asked_partition(entity.topics)
-    endpoint = announced_endpoint(entity) or endpoint_of(data.leader_id)
+    endpoint = announced_endpoint(entity, listener_name) or endpoint_of(data.leader_id)
     if endpoint is None:
         raise ValidationFailure(
             int(Error.INVALID_REQUEST), f"no endpoint is known for leader {data.leader_id}"
@@ -133,7 +137,7 @@ def begin_request_from_wire(entity: Any, endpoint_of: EndpointOf) -> BeginQuorum
     )
 
 
-def end_request_to_wire(request: EndQuorumEpochRequest, payload: type) -> Any:
+def end_request_to_wire(request: EndQuorumEpochRequest, payload: type, listener_name: str) -> Any:
     """The entity of a leader's resignation; version 0 names its successors by id only."""
     by_key = knows(payload, "PartitionData", "preferred_candidates")
     candidates = by_key and tuple(
@@ -150,11 +154,13 @@ def end_request_to_wire(request: EndQuorumEpochRequest, payload: type) -> Any:
             preferred_candidates=candidates,
             preferred_successors=tuple(key.id for key in request.preferred),
         ),
-        leader_endpoints=leader_endpoints(payload, request.leader_endpoint),
+        leader_endpoints=leader_endpoints(payload, request.leader_endpoint, listener_name),
     )
 
 
-def end_request_from_wire(entity: Any, endpoint_of: EndpointOf) -> EndQuorumEpochRequest:
+def end_request_from_wire(
+    entity: Any, endpoint_of: EndpointOf, listener_name: str
+) -> EndQuorumEpochRequest:
     """Raises ValidationFailure."""
     data = asked_partition(entity.topics)
     if hasattr(data, "preferred_candidates"):
@@ -167,7 +173,7 @@ def end_request_from_wire(entity: Any, endpoint_of: EndpointOf) -> EndQuorumEpoc
         leader_id=data.leader_id,
         epoch=data.leader_epoch,
         preferred=preferred,
-        leader_endpoint=announced_endpoint(entity) or endpoint_of(data.leader_id),
+        leader_endpoint=(announced_endpoint(entity, listener_name) or endpoint_of(data.leader_id)),
         cluster_id=entity.cluster_id,
     )
 
