@@ -6,7 +6,6 @@ kind of each node. Everything here is synchronous: fixtures outlive a test's eve
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 import signal
@@ -20,27 +19,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from kafka_calls import broker_default, describe_quorum, set_broker_default
 from kafka_dist import BROKER_HEAP_MB, CONTROLLER_HEAP_MB, SERVER, STORAGE_TOOL, KafkaDist
 
-from node.core.messages import Batch, DescribeQuorumResponse, Error
+from node.core.messages import Batch, DescribeQuorumResponse
 from node.core.types import Endpoint
 from node.log.batch import iter_batches
 from node.log.layout import partition_dir, segment_base
-from node.wire.connection import Connection
 from node.wire.errors import WireError
-from node.wire.payloads import api_schema
-from node.wire.quorum_describe import describe_request_to_wire, describe_response_from_wire
 
 HOST = "127.77.202.1"
 CLUSTER_ID = "oF6mE8-pQ6ejdxVRWSZ1fA"
 WAIT_S = 30.0
+SETTING = "log.retention.ms"  # of all brokers: needs none to be set
 _POLL_S = 0.05
 _TAIL_CHARS = 3000
 
-_DESCRIBE_QUORUM = (55, 2)
 _TIMERS = {
     "controller.quorum.election.timeout.ms": "500",
-    "controller.quorum.fetch.timeout.ms": "1500",
+    "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.append.linger.ms": "5",
 }
 
@@ -81,6 +78,11 @@ class Member(ABC):
         return self.process is not None and self.process.poll() is None
 
     @property
+    def died(self) -> bool:
+        """Whether it ended without having been told to."""
+        return self.process is not None and self.process.poll() is not None
+
+    @property
     def said(self) -> str:
         """The logs of all incarnations."""
         files = (self.folder / "server.log", self.folder / "output.log")
@@ -115,15 +117,18 @@ class Member(ABC):
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone; nothing when it does not run."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(WAIT_S)
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait(WAIT_S)
 
     def stop(self) -> int:
         """Ask it to end in good order and wait for it; its exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(WAIT_S)
+        code = self.process.wait(WAIT_S)
+        self.process = None
+        return code
 
     def batches(self) -> list[Batch]:
         """What its log holds, each batch checked; the last one may still be being written."""
@@ -176,6 +181,29 @@ _KAFKA_ONLY = {
 _OURS_ONLY = {"krucible.brokers": "7,8"}
 
 
+@dataclass(frozen=True)
+class View:
+    """The quorum as its leader sees it; offsets are ends, exclusive."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    ends: Mapping[int, int]
+
+    @property
+    def log_end(self) -> int:
+        """Where the leader's log ends."""
+        return self.ends[self.leader_id]
+
+    @classmethod
+    def of(cls, response: DescribeQuorumResponse | None) -> View | None:
+        """None while the leader has committed nothing in its epoch."""
+        if response is None or response.leader_id is None or response.high_watermark is None:
+            return None
+        ends = {voter.key.id: voter.log_end_offset or 0 for voter in response.voters}
+        return cls(response.leader_id, response.epoch, response.high_watermark, ends)
+
+
 @dataclass
 class Quorum:
     """Controllers of both kinds; stops them all at its end."""
@@ -202,36 +230,83 @@ class Quorum:
         self, condition: Callable[[], T | None], what: str, timeout_s: float = WAIT_S
     ) -> T:
         """The first result that is true; fails with the ends of all logs when there is none."""
-        return wait_for(condition, what, self._tails, timeout_s)
 
-    def leader(self) -> DescribeQuorumResponse | None:
-        """The quorum as the leader of the newest epoch sees it."""
-        views = [view for m in self.live if (view := describe_quorum(m.endpoint)) is not None]
+        def alive() -> None:
+            died = [m.node_id for m in self.members.values() if m.died]
+            assert not died, f"nodes {died} died while waiting for {what}\n{self._tails()}"
+
+        return wait_for(condition, what, self._tails, timeout_s, alive)
+
+    def leader(self) -> View | None:
+        """The quorum as the leader of the newest epoch sees it, once it has committed there."""
+        views = [view for m in self.live if (view := View.of(describe_quorum(m.endpoint)))]
         return max(views, key=lambda view: view.epoch, default=None)
 
-    def await_leader(self, among: list[int] | None = None) -> DescribeQuorumResponse:
-        """Wait until one of these nodes (any) leads a majority."""
+    def await_leader(self, among: Iterable[int] = (), after_epoch: int = 0) -> View:
+        """Wait until one of these nodes (any) leads a majority in an epoch after that one."""
+        wanted = set(among) or set(self.members)
 
-        def found() -> DescribeQuorumResponse | None:
+        def found() -> View | None:
             view = self.leader()
-            if view is None or view.high_watermark is None:
-                return None
-            return view if among is None or view.leader_id in among else None
+            fits = view is not None and view.leader_id in wanted and view.epoch > after_epoch
+            return view if fits else None
 
-        return self.wait_for(found, f"a leader among {among or list(self.members)}")
+        return self.wait_for(found, f"a leader among {sorted(wanted)} after {after_epoch}")
 
     def await_replicated(self) -> int:
-        """Wait until all live voters have what the leader had at first; that offset."""
-        target = self.await_leader().high_watermark or 0
-        live = {member.node_id for member in self.live}
+        """Wait until all live voters have a record that is newer than this call; its offset."""
+        target = self.await_leader().log_end
 
         def replicated() -> bool:
             view = self.leader()
-            ends = {} if view is None else {v.key.id: v.log_end_offset or 0 for v in view.voters}
-            return bool(ends) and all(ends[i] >= target for i in live)
+            live = {member.node_id for member in self.live}
+            return view is not None and all(view.ends[node_id] > target for node_id in live)
 
-        self.wait_for(replicated, f"nodes {sorted(live)} have everything below {target}")
+        self.wait_for(replicated, f"all live nodes have the record at {target}")
         return target
+
+    def write(self, value: str) -> None:
+        """Commit a setting and wait until it is in the image of every live node."""
+
+        def done() -> bool:
+            leader = self[self.await_leader().leader_id]
+            try:
+                return set_broker_default(leader.endpoint, SETTING, value) == 0
+            except WireError:
+                return False  # perhaps done, perhaps not: setting it again does no harm
+
+        self.wait_for(done, f"{SETTING}={value} is committed")
+        self.wait_for(
+            lambda: all(broker_default(m.endpoint, SETTING) == value for m in self.live),
+            f"{SETTING}={value} is in all images",
+        )
+
+    def make_leader(self, node_id: int, attempts: int = 6) -> None:
+        """Have this node lead a next epoch, in a quorum of three that is whole again then.
+
+        The two others are killed, the leader last. The one that comes back first has the shorter
+        log, and waits an election timeout before it stands for election: the node that has been
+        asking for its vote all the while wins.
+        """
+        for _ in range(attempts):
+            self.start_all()
+            leader = self.await_leader().leader_id
+            if leader == node_id:
+                return
+            self.await_replicated()
+            (other,) = set(self.members) - {node_id, leader}
+            self[other].kill()
+            self[leader].kill()
+            self[other].start()
+            self.await_leader()
+        self.start_all()
+        assert self.await_leader().leader_id == node_id, self._tails()
+
+    def start_all(self) -> None:
+        """Start every node that does not run."""
+        for member in self.members.values():
+            if not member.alive:
+                member.start()
 
     def _tails(self) -> str:
         return "\n".join(
@@ -245,29 +320,18 @@ def wait_for(
     what: str,
     tails: Callable[[], str],
     timeout_s: float = WAIT_S,
+    check: Callable[[], None] = lambda: None,
 ) -> T:
-    """The first result that is true; fails with what ``tails`` tells when there is none."""
+    """The first result that is true; fails with what ``tails`` tells when there is none.
+
+    ``check`` raises when waiting has become pointless.
+    """
     deadline_s = time.monotonic() + timeout_s
     while not (result := condition()):
+        check()
         assert time.monotonic() < deadline_s, f"never happened: {what}\n{tails()}"
         time.sleep(_POLL_S)
     return result
-
-
-def describe_quorum(endpoint: Endpoint) -> DescribeQuorumResponse | None:
-    """The answer of a leader, None when the node does not lead or does not answer."""
-    try:
-        view = asyncio.run(_describe(endpoint))
-    except WireError:
-        return None
-    return view if view.error is Error.NONE else None
-
-
-async def _describe(endpoint: Endpoint) -> DescribeQuorumResponse:
-    schema = api_schema(*_DESCRIBE_QUORUM)
-    async with await Connection.open(endpoint) as connection:
-        answer = await connection.request(describe_request_to_wire(schema.request), timeout_s=5.0)
-    return describe_response_from_wire(answer)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,96 @@
+"""Kafka's controllers and ours in one quorum with static voters (kraft.version 0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, count, pairwise
+
+import pytest
+from kafka_cluster import Quorum, static_quorum
+from kafka_dist import KafkaDist
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+MIXES = {
+    "two-of-kafka": {1: "kafka", 2: "kafka", 3: "ours"},
+    "two-of-ours": {1: "kafka", 2: "ours", 3: "ours"},
+}
+VALUES = map(str, count(1_000))
+
+
+@pytest.fixture(scope="module", params=list(MIXES.values()), ids=list(MIXES))
+def mixed(
+    request: pytest.FixtureRequest, kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Quorum]:
+    """A running quorum whose first leader is Kafka's."""
+    with static_quorum(kafka, tmp_path_factory.mktemp("mixed"), request.param) as quorum:
+        start_led_by_kafka(quorum)
+        yield quorum
+
+
+def start_led_by_kafka(quorum: Quorum) -> None:
+    """The first leader writes the first records; Kafka's stands for election before ours is up."""
+    for node_id in quorum.of_kind("kafka"):
+        quorum[node_id].start()
+    quorum.wait_for(
+        lambda: any("Prospective" in quorum[i].said for i in quorum.of_kind("kafka")),
+        "a controller of Kafka stands for election",
+    )
+    quorum.start_all()
+    quorum.await_leader(quorum.of_kind("kafka"))
+
+
+@pytest.mark.parametrize("kind", ["kafka", "ours"])
+def test_a_leader_of_either_kind_commits_writes_that_all_images_hold(
+    mixed: Quorum, kind: str
+) -> None:
+    leader = mixed.of_kind(kind)[0]
+    mixed.make_leader(leader)
+    mixed.write(next(VALUES))
+    assert mixed.await_leader().leader_id == leader, "it was to stay the leader"
+
+
+@pytest.mark.parametrize("node_id", [1, 2, 3])
+def test_the_others_go_on_when_one_is_killed_and_it_catches_up(mixed: Quorum, node_id: int) -> None:
+    mixed.start_all()
+    others = [i for i in mixed.members if i != node_id]
+    mixed.await_replicated()
+    mixed[node_id].kill()
+    mixed.await_leader(others)
+    mixed.write(next(VALUES))
+    mixed[node_id].start()
+    mixed.write(next(VALUES))
+    mixed.await_replicated()
+
+
+@pytest.mark.parametrize("kind", ["kafka", "ours"])
+def test_a_leader_of_either_kind_that_stops_hands_over(mixed: Quorum, kind: str) -> None:
+    leader = mixed.of_kind(kind)[0]
+    mixed.make_leader(leader)
+    epoch = mixed.await_leader().epoch
+    mixed[leader].stop()
+    view = mixed.await_leader([i for i in mixed.members if i != leader], after_epoch=epoch)
+    mixed.write(next(VALUES))
+    assert view.leader_id != leader
+
+
+def test_the_logs_agree_batch_by_batch(mixed: Quorum) -> None:
+    mixed.start_all()
+    mixed.write(next(VALUES))
+    committed = mixed.await_replicated()
+    for member in mixed.live:
+        member.stop()
+    logs = {i: member.batches() for i, member in mixed.members.items()}
+    for log in logs.values():
+        assert all(a.last_offset + 1 == b.base_offset for a, b in pairwise(log))
+        assert log[-1].last_offset >= committed
+    for one, other in combinations(logs.values(), 2):
+        same = {b.base_offset: b for b in other}
+        for batch in one:
+            if batch.base_offset <= committed or same.get(batch.base_offset, batch).epoch == (
+                batch.epoch
+            ):
+                assert same.get(batch.base_offset, batch).data == batch.data
+        assert {b.base_offset for b in one if b.base_offset <= committed} == {
+            b.base_offset for b in other if b.base_offset <= committed
+        }
