@@ -94,7 +94,7 @@ class BrokerLifecycle:
         self.broker_epoch = _NO_EPOCH
         self.is_fenced = True
         self.published_offset = _NO_EPOCH  # inclusive
-        self._config = config
+        self.config = config
         self._rng = rng
         self._effects: list[Effect] = []
         self._now_ms = 0
@@ -159,7 +159,7 @@ class BrokerLifecycle:
         if self.state is not BrokerState.NOT_RUNNING:
             raise LifecycleError(f"start in state {self.state.name}")
         self._move(BrokerState.STARTING)
-        self._registration_deadline_ms = self._now_ms + self._config.registration_timeout_ms
+        self._registration_deadline_ms = self._now_ms + self.config.registration_timeout_ms
         self._communicate_at(self._now_ms)
 
     def _on_registration(self, answer: RegistrationAnswered) -> None:
@@ -167,8 +167,8 @@ class BrokerLifecycle:
         self._trace(
             "reg",
             b_ep=answer.broker_epoch,
-            inc_id=self._config.incarnation_id.hex,
-            prev=self._config.previous_broker_epoch,
+            inc_id=self.config.incarnation_id.hex,
+            prev=self.config.previous_broker_epoch,
             err=answer.error,
         )
         if answer.error == ApiError.NONE:
@@ -180,7 +180,7 @@ class BrokerLifecycle:
             self._communicate_at(self._now_ms)
         elif answer.error == ApiError.INCONSISTENT_CLUSTER_ID:
             self._die(
-                f"broker {self._config.broker_id} is of cluster {self._config.cluster_id!r}, and "
+                f"broker {self.config.broker_id} is of cluster {self.config.cluster_id!r}, and "
                 "the controller is of another: check cluster.id and the controllers' addresses"
             )
         else:
@@ -205,7 +205,7 @@ class BrokerLifecycle:
             return
         self._failures = 0
         # the controller counts from when the request came, which was not before it was sent
-        self._session_deadline_ms = self._sent_ms + self._config.session_timeout_ms
+        self._session_deadline_ms = self._sent_ms + self.config.session_timeout_ms
         self._heard_fenced(answer.is_fenced)
         self._communicate_at(self._now_ms + self._advance(answer))
 
@@ -244,7 +244,7 @@ class BrokerLifecycle:
 
     def _advance(self, answer: HeartbeatAnswered) -> int:
         """Go on to the next state if the answer allows it; returns when to speak next, in ms."""
-        interval_ms = self._config.heartbeat_interval_ms
+        interval_ms = self.config.heartbeat_interval_ms
         if self.state is BrokerState.STARTING:
             if answer.is_caught_up:
                 self._move(BrokerState.RECOVERY)
@@ -276,8 +276,8 @@ class BrokerLifecycle:
     def _tick(self) -> None:
         if self._expired(self._registration_deadline_ms):
             self._die(
-                f"broker {self._config.broker_id} could not register with the controller quorum "
-                f"in {self._config.registration_timeout_ms} ms "
+                f"broker {self.config.broker_id} could not register with the controller quorum "
+                f"in {self.config.registration_timeout_ms} ms "
                 "(initial.broker.registration.timeout.ms)"
             )
         if self.state is BrokerState.SHUTTING_DOWN:
@@ -304,7 +304,7 @@ class BrokerLifecycle:
         self._effects.append(self._in_flight)
 
     def _who(self) -> BrokerRegistrationRequest:
-        config = self._config
+        config = self.config
         return BrokerRegistrationRequest(
             broker_id=config.broker_id,
             cluster_id=config.cluster_id,
@@ -318,7 +318,7 @@ class BrokerLifecycle:
 
     def _heartbeat(self) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(
-            broker_id=self._config.broker_id,
+            broker_id=self.config.broker_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self.published_offset,
             want_fence=not self._ready_to_unfence,
@@ -349,7 +349,7 @@ class BrokerLifecycle:
     def _communicate_after_failure(self) -> None:
         """Never at once after a failure, however much it hurries: controllers may be drowning."""
         self._hurry = False
-        most_ms = self._config.heartbeat_interval_ms
+        most_ms = self.config.heartbeat_interval_ms
         backoff_ms = min(RETRY_BACKOFF_MS << min(self._failures, 16), most_ms)
         self._failures += 1
         jitter = 1 - _JITTER * self._rng.random()
