@@ -2,13 +2,15 @@
 
 A request in a version that the server does not know is answered all the same, in version 0 with
 error 35 and the versions of ApiVersions itself, and the connection lives on: a client must be
-able to find out what to speak. Source: KIP-511, Kafka's ApiVersionsRequest.
+able to find out what to speak. Source: KIP-511, Kafka's ApiVersionsRequest. The answer also
+carries the cluster's features (KIP-584).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,10 +27,28 @@ from node.wire.payloads import (
     spoken_versions,
 )
 from node.wire.shape import REQUEST_ELEMENTS_MAX
-from node.wire.structs import NO_THROTTLE, build
+from node.wire.structs import NO_THROTTLE, build, knows
 
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE_NAME: Final = 3
+_FIRST_WITH_LEVEL_ZERO: Final = 4
+_EPOCH_UNKNOWN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The feature levels that a node supports and those that its cluster has finalized.
+
+    ``epoch`` is the offset of the metadata that ``finalized`` is taken from, -1 = not known yet;
+    then nothing is finalized. Level 0 means that a feature is off: it is never told as finalized.
+    """
+
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # lowest, highest
+    finalized: Mapping[str, int] = field(default_factory=dict)
+    epoch: int = _EPOCH_UNKNOWN
+
+
+NO_FEATURES: Final = Features()
 
 
 def is_api_versions(api_key: int) -> bool:
@@ -36,7 +56,13 @@ def is_api_versions(api_key: int) -> bool:
     return api_key == ApiKey.API_VERSIONS
 
 
-def answer_api_versions(apis: ApiTable, frame: bytes, version: int, correlation: int) -> bytes:
+def answer_api_versions(
+    apis: ApiTable,
+    frame: bytes,
+    version: int,
+    correlation: int,
+    features: Features = NO_FEATURES,
+) -> bytes:
     """The whole reply to an ApiVersions request frame.
 
     Raises:
@@ -59,7 +85,7 @@ def answer_api_versions(apis: ApiTable, frame: bytes, version: int, correlation:
     ):
         body = _body(version, ErrorCode.invalid_request, ())
     else:
-        body = _body(version, ErrorCode.none, tuple(apis.values()))
+        body = _body(version, ErrorCode.none, tuple(apis.values()), *_rows(features, version))
     return response_frame(correlation, body, flexible=schema.flexible_response_header)
 
 
@@ -88,17 +114,64 @@ class Negotiated:
         return version
 
 
+_Supported = tuple[tuple[str, int, int], ...]
+_Finalized = tuple[tuple[str, int], ...]
+
+
+def _rows(features: Features, version: int) -> tuple[_Supported, _Finalized, int]:
+    """What a version can say of the features.
+
+    Below version 4 what is supported from level 0 on is left out: clients of that time fail on it
+    (KAFKA-17011).
+    """
+    supported = tuple(
+        (name, low, high)
+        for name, (low, high) in sorted(features.supported.items())
+        if low > 0 or version >= _FIRST_WITH_LEVEL_ZERO
+    )
+    if features.epoch < 0:
+        return supported, (), _EPOCH_UNKNOWN
+    finalized = tuple((name, n) for name, n in sorted(features.finalized.items()) if n > 0)
+    return supported, finalized, features.epoch
+
+
 @lru_cache(maxsize=64)
-def _body(version: int, error: ErrorCode, apis: tuple[ApiRange, ...]) -> bytes:
-    schema = api_schema(ApiKey.API_VERSIONS, version)
+def _body(
+    version: int,
+    error: ErrorCode,
+    apis: tuple[ApiRange, ...],
+    supported: _Supported = (),
+    finalized: _Finalized = (),
+    epoch: int = _EPOCH_UNKNOWN,
+) -> bytes:
+    response = api_schema(ApiKey.API_VERSIONS, version).response
+    more: dict[str, Any] = {}
+    if knows(response, None, "supported_features"):
+        more = {
+            "supported_features": tuple(
+                build(response, "SupportedFeatureKey", name=name, min_version=low, max_version=high)
+                for name, low, high in supported
+            ),
+            "finalized_features": tuple(
+                build(
+                    response,
+                    "FinalizedFeatureKey",
+                    name=name,
+                    max_version_level=level,
+                    min_version_level=level,
+                )
+                for name, level in finalized
+            ),
+            "finalized_features_epoch": epoch,
+        }
     return encode(
         build(
-            schema.response,
+            response,
             error_code=error,
             throttle_time=NO_THROTTLE,
             api_keys=tuple(
                 build(
-                    schema.response,
+                    response,
                     "ApiVersion",
                     api_key=api.key,
                     min_version=api.min_version,
@@ -106,5 +179,6 @@ def _body(version: int, error: ErrorCode, apis: tuple[ApiRange, ...]) -> bytes:
                 )
                 for api in apis
             ),
+            **more,
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any, Final, Self, cast
 
@@ -31,10 +32,12 @@ from node.wire.payloads import (
     read_response_head,
     request_frame,
 )
+from node.wire.quorum_probe import CLIENT_NAME, CLIENT_VERSION
 from node.wire.structs import build
+from node.wire.tls import explain
 
-CLIENT_ID: Final = "krucible"
-SOFTWARE_VERSION: Final = "0.1.0"
+CLIENT_ID: Final = CLIENT_NAME
+SOFTWARE_VERSION: Final = CLIENT_VERSION
 CONNECT_TIMEOUT_S: Final = 5.0
 _READ_BYTES: Final = 64 * 1024
 _CORRELATION_MAX: Final = 2**31 - 1
@@ -72,21 +75,31 @@ class Connection(asyncio.BufferedProtocol):
         source_host: str | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         client_id: str = CLIENT_ID,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> Self:
         """Connect, from the local address ``source_host`` when one is given.
 
+        With an ``ssl_context`` (``TlsConfig.client_context``) in TLS, all within the same time.
+
         Raises:
-            ConnectFailed: Refused, unreachable, no such host, not our local address, or too slow.
+            ConnectFailed: Refused, unreachable, no such host, not our local address, or too slow;
+                or one side refuses the other in TLS.
         """
         loop = asyncio.get_running_loop()
         local = None if source_host is None else (source_host, 0)
         try:
             async with asyncio.timeout(connect_timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: cls(endpoint, client_id), endpoint.host, endpoint.port, local_addr=local
+                    lambda: cls(endpoint, client_id),
+                    endpoint.host,
+                    endpoint.port,
+                    local_addr=local,
+                    ssl=ssl_context,
                 )
         except TimeoutError:
             raise ConnectFailed(f"{endpoint}: no answer in {connect_timeout_s} s") from None
+        except ssl.SSLError as error:
+            raise ConnectFailed(f"{endpoint}: in the TLS handshake: {explain(error)}") from error
         except (OSError, ValueError, OverflowError) as error:
             # ValueError: a host that is no name, OverflowError: a port that is none; peers may
             # have told us so.
@@ -226,7 +239,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
-        self._fail(Disconnected(f"{self.endpoint}: {exc or 'closed'}"))
+        reason = "closed" if exc is None else explain(exc)
+        self._fail(Disconnected(f"{self.endpoint}: {reason}"))
         self._lost.set()
 
     # ------------------------------------------------------------------ helpers

@@ -11,6 +11,9 @@ FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 FIRST_FRAME_BYTES_MAX: Final = 1024 * 1024  # before a connection has shown that it speaks Kafka
 _COMPACT_BYTES: Final = 64 * 1024  # consumed bytes kept in front of a partial frame at most
 
+# How a TLS record begins, read as the upper half of a length: handshake or alert, version 3.x.
+_TLS_RECORDS: Final = frozenset({0x1603, 0x1503})
+
 LENGTH: Final = Struct(">i")
 _LENGTH_BYTES: Final = LENGTH.size
 
@@ -51,6 +54,11 @@ class Framer:
             return None
         (size,) = LENGTH.unpack_from(buffer, start)
         if not 0 <= size <= self.limit_bytes:
+            if size >> 16 in _TLS_RECORDS:
+                raise RemoteProtocolError(
+                    "the peer speaks TLS and this side plaintext: "
+                    "give both the same security.protocol"
+                )
             raise RemoteProtocolError(
                 f"frame length {size} is not within 0..{self.limit_bytes} bytes"
             )

@@ -3,101 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import math
+import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Self, cast
-
-from kio.static.protocol import ResponsePayload
+from typing import Final, Self
 
 from node.wire.api import ApiTable
-from node.wire.api_versions import answer_api_versions, is_api_versions
-from node.wire.errors import RemoteProtocolError
-from node.wire.frames import FIRST_FRAME_BYTES_MAX, FRAME_BYTES_MAX, Framer
-from node.wire.payloads import (
-    ApiSchema,
-    api_schema,
-    decode,
-    encode,
-    peek_api,
-    read_request_head,
-    response_frame,
-)
-from node.wire.shape import REQUEST_ELEMENTS_MAX
+from node.wire.api_versions import NO_FEATURES, Features
+from node.wire.link import InboundRequest, Limits, Link, Peer
 
-Peer = tuple[str, int]
+__all__ = ["InboundRequest", "Limits", "Peer", "Server"]
 
 _READ_BYTES: Final = 64 * 1024
 _BACKLOG: Final = 1024
 _SWEEP_S_MAX: Final = 5.0
 _SWEEP_S_MIN: Final = 0.02
-_INSIDE_A_FRAME: Final = "inside a frame"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one server grants its clients. Times in seconds."""
-
-    frame_bytes_max: int = FRAME_BYTES_MAX
-    first_frame_bytes_max: int = FIRST_FRAME_BYTES_MAX
-    buffered_bytes_max: int = 256 * 1024 * 1024  # partial frames of all connections together
-    pipelined_bytes_max: int = 256 * 1024  # read ahead while a request is in flight
-    connections_max: int = 512  # well below the usual 1024 open files of a process
-    frame_timeout_s: float = 30.0  # from the first byte of a frame to its last, and for replies
-    idle_timeout_s: float = 600.0  # Kafka's connections.max.idle.ms
-
-
-class InboundRequest:
-    """One decoded request; ``reply`` answers it, once, from the event loop's thread."""
-
-    __slots__ = (
-        "_link",
-        "_schema",
-        "api_key",
-        "body",
-        "client_id",
-        "connection",
-        "correlation",
-        "peer",
-        "version",
-    )
-
-    def __init__(
-        self, link: _Link, schema: ApiSchema, correlation: int, client_id: str | None, body: Any
-    ) -> None:
-        self.connection = link.id
-        self.peer = link.peer
-        self.api_key = schema.key
-        self.version = schema.version
-        self.client_id = client_id
-        self.correlation = correlation
-        self.body = body
-        self._schema = schema
-        self._link: _Link | None = link
-
-    def reply(self, answer: ResponsePayload | bytes) -> None:
-        """Write the response (an entity, or its encoded body) and let the next request in.
-
-        Does nothing when the peer is gone or the request was answered before.
-
-        Raises:
-            LocalProtocolError: The entity cannot be encoded; the request is still unanswered.
-        """
-        if self._link is None:
-            return
-        body = answer if isinstance(answer, bytes) else encode(answer)
-        link, self._link = self._link, None
-        flexible = self._schema.flexible_response_header
-        link.answer(response_frame(self.correlation, body, flexible=flexible))
-
-    def reject(self, reason: str) -> None:
-        """Close the connection instead of answering: the request was hostile or nonsense."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.reject(reason)
-
-    def __repr__(self) -> str:
-        return f"<{self._schema} #{self.correlation} from {self.peer} by {self.connection}>"
 
 
 class Server:
@@ -106,10 +25,21 @@ class Server:
     ApiVersions is answered here; every other request of ``apis`` goes to ``handler``, decoded.
     The next frame of a connection is looked at only when the request before it was answered
     (Kafka mutes the channel). Input that breaks the protocol closes its connection with exactly
-    one ``on_reject(peer, reason)`` and nothing else.
+    one ``on_reject(peer, reason)`` and nothing else, and so does a TLS handshake that fails.
+
+    Args:
+        host: Where to listen.
+        port: 0 = any; ``start`` then says which.
+        handler: Takes the decoded requests.
+        apis: What is served.
+        limits: What clients are granted.
+        on_reject: Told of each connection that is closed because of the peer.
+        on_disconnect: Told the id of each connection that is gone.
+        ssl_context: Speak TLS only (``TlsConfig.server_context``).
+        features: The feature levels to tell in ApiVersions, asked at each request.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every one is a choice of the caller
         self,
         host: str,
         port: int,
@@ -119,6 +49,8 @@ class Server:
         limits: Limits | None = None,
         on_reject: Callable[[Peer, str], None],
         on_disconnect: Callable[[int], None] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        features: Callable[[], Features] = lambda: NO_FEATURES,
     ) -> None:
         self.host = host
         self.port = port
@@ -127,9 +59,12 @@ class Server:
         self.handler = handler
         self.on_reject = on_reject
         self.on_disconnect = on_disconnect
+        self.ssl_context = ssl_context
+        self.features = features
         self.buffered_bytes = 0
+        self.handshakes = 0
         self.read_buffer = memoryview(bytearray(_READ_BYTES))
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, Link] = {}
         self._connections = 0
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -139,7 +74,7 @@ class Server:
         """Listen; with port 0 ``port`` then says which one it became. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: _Link(self, loop), self.host, self.port, backlog=_BACKLOG
+            lambda: Link(self, loop), self.host, self.port, backlog=_BACKLOG
         )
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweep()
@@ -171,7 +106,7 @@ class Server:
         """How many connections are open."""
         return len(self._links)
 
-    def opened(self, link: _Link) -> int | None:
+    def opened(self, link: Link) -> int | None:
         """Count a new connection and give it its id; None when there are too many."""
         if self._listener is None or len(self._links) >= self.limits.connections_max:
             return None
@@ -179,7 +114,7 @@ class Server:
         self._links[self._connections] = link
         return self._connections
 
-    def closed(self, link: _Link) -> None:
+    def closed(self, link: Link) -> None:
         """A connection is gone."""
         del self._links[link.id]
         if self.on_disconnect is not None:
@@ -193,198 +128,7 @@ class Server:
         now = loop.time()
         for link in list(self._links.values()):
             link.check_deadline(now)
-        shortest = min(self.limits.frame_timeout_s, self.limits.idle_timeout_s)
+        limits = self.limits
+        shortest = min(limits.frame_timeout_s, limits.idle_timeout_s, limits.handshake_timeout_s)
         pause = min(max(shortest / 4, _SWEEP_S_MIN), _SWEEP_S_MAX)
         self._sweeper = loop.call_later(pause, self._sweep)
-
-
-class _Link(asyncio.BufferedProtocol):
-    """One accepted connection."""
-
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
-        self.id = 0
-        self.peer: Peer = ("?", 0)
-        self._server = server
-        self._loop = loop
-        self._transport: asyncio.Transport | None = None
-        self._framer = Framer(server.limits.first_frame_bytes_max)
-        self._proven = False  # a valid request has come
-        self._in_flight = False
-        self._pumping = False
-        self._reading = True
-        self._writable = True
-        self._buffered = 0  # our part of server.buffered_bytes
-        self._deadline = math.inf
-        self._waits_for = ""
-
-    # ------------------------------------------------------------------ from asyncio
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register, or turn away when there are too many."""
-        self._transport = cast("asyncio.Transport", transport)
-        name = transport.get_extra_info("peername")
-        if name:
-            self.peer = (name[0], name[1])
-        id_ = self._server.opened(self)
-        if id_ is None:
-            self.reject(f"more than {self._server.limits.connections_max} connections")
-            return
-        self.id = id_
-        self._await_input()
-
-    def get_buffer(self, _sizehint: int) -> memoryview:
-        """All connections read into one buffer: it is emptied before anything else is read."""
-        return self._server.read_buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Bytes came."""
-        if self._transport is None:
-            return
-        self._framer.feed(self._server.read_buffer[:nbytes])
-        self._pump()
-
-    def eof_received(self) -> None:
-        """The peer will send no more; the transport closes itself."""
-        self._check_cut()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """The connection is gone, whoever ended it."""
-        self._check_cut()
-        self._transport = None
-        self._account(0)
-        if self.id:
-            self._server.closed(self)
-
-    def pause_writing(self) -> None:
-        """The peer does not read its replies; take no more requests from it until it does."""
-        self._writable = False
-        self._wait("reading its replies", self._server.limits.frame_timeout_s)
-
-    def resume_writing(self) -> None:
-        """The peer reads again."""
-        self._writable = True
-        self._pump()
-
-    # ------------------------------------------------------------------ from the server
-
-    def answer(self, frame: bytes) -> None:
-        """Write a reply and go on with what the peer sent meanwhile."""
-        if self._transport is None:
-            return
-        self._in_flight = False
-        self._transport.write(frame)
-        self._pump()
-
-    def reject(self, reason: str) -> None:
-        """Close because of the peer; told once."""
-        transport, self._transport = self._transport, None
-        if transport is None:
-            return
-        transport.abort()
-        self._account(0)
-        self._server.on_reject(self.peer, reason)
-
-    def abort(self) -> None:
-        """Close because we stop."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.abort()
-
-    def check_deadline(self, now: float) -> None:
-        """Reject a peer that kept us waiting for too long."""
-        if now >= self._deadline:
-            self.reject(f"timed out {self._waits_for}")
-
-    # ------------------------------------------------------------------ frames
-
-    def _pump(self) -> None:
-        """Take frames until one is in flight or none is whole; replies in between loop here."""
-        if self._pumping:
-            return
-        self._pumping = True
-        try:
-            while not self._in_flight and self._writable and self._transport is not None:
-                frame = self._framer.next_frame()
-                if frame is None:
-                    break
-                self._take(frame)
-        except RemoteProtocolError as error:
-            self.reject(str(error))
-        finally:
-            self._pumping = False
-        if self._transport is not None:
-            self._await_input()
-
-    def _take(self, frame: bytes) -> None:
-        """Decode one request and hand it over."""
-        self._waits_for = ""
-        api_key, version, correlation = peek_api(frame)
-        if is_api_versions(api_key):
-            reply = answer_api_versions(self._server.apis, frame, version, correlation)
-            self._prove()
-            self._in_flight = True
-            self.answer(reply)
-            return
-        served = self._server.apis.get(api_key)
-        if served is None:
-            raise RemoteProtocolError(f"API {api_key} is not served here")
-        if version not in served:
-            raise RemoteProtocolError(
-                f"version {version} of API {api_key} is not served, "
-                f"only {served.min_version} to {served.max_version}"
-            )
-        schema = api_schema(api_key, version)
-        head = read_request_head(frame, flexible=schema.flexible_request_header)
-        body = decode(schema.request, frame, head.body_offset, elements_max=REQUEST_ELEMENTS_MAX)
-        self._prove()
-        self._in_flight = True
-        request = InboundRequest(self, schema, correlation, head.client_id, body)
-        self._server.handler(request)
-
-    def _prove(self) -> None:
-        if not self._proven:
-            self._proven = True
-            self._framer.limit_bytes = self._server.limits.frame_bytes_max
-
-    # ------------------------------------------------------------------ bounds
-
-    def _await_input(self) -> None:
-        """Bound what is buffered and for how long we wait."""
-        limits = self._server.limits
-        buffered = self._framer.buffered
-        if buffered or self._buffered:
-            self._account(buffered)
-            if self._server.buffered_bytes > limits.buffered_bytes_max:
-                self.reject(f"more than {limits.buffered_bytes_max} bytes wait in all connections")
-                return
-        stuck = self._in_flight or not self._writable
-        self._read_while(not stuck or buffered < limits.pipelined_bytes_max)
-        if not self._writable:
-            return
-        if self._in_flight:
-            self._deadline = math.inf
-        elif not buffered:
-            self._wait("idle", limits.idle_timeout_s)
-        elif self._waits_for != _INSIDE_A_FRAME:  # counts from the frame's first byte
-            self._wait(_INSIDE_A_FRAME, limits.frame_timeout_s)
-
-    def _read_while(self, wanted: bool) -> None:
-        if wanted == self._reading or self._transport is None:
-            return
-        self._reading = wanted
-        if wanted:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
-
-    def _wait(self, what: str, seconds: float) -> None:
-        self._waits_for = what
-        self._deadline = self._loop.time() + seconds
-
-    def _account(self, buffered: int) -> None:
-        self._server.buffered_bytes += buffered - self._buffered
-        self._buffered = buffered
-
-    def _check_cut(self) -> None:
-        if self._transport is not None and self._framer.buffered:
-            self.reject(f"closed by the peer after {self._framer.describe_partial()}")

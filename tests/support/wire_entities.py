@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
 from types import NoneType, UnionType
@@ -35,7 +35,8 @@ def random_entity(type_: type, rng: Random, *, items_max: int = 3) -> Any:
     """An entity with every field drawn, tagged and optional ones left out now and then."""
     values: dict[str, Any] = {}
     for field in fields(type_):
-        if "tag" in field.metadata and rng.random() < 0.4:
+        optional = "tag" in field.metadata and field.default is not MISSING
+        if optional and rng.random() < 0.4:
             continue
         values[field.name] = _value(field.type, field.metadata, rng, items_max)
     return type_(**values)

@@ -1,0 +1,367 @@
+"""One accepted connection: frames and TLS in, one request at a time, replies out, all bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from kio.static.protocol import ResponsePayload
+
+from node.wire.api_versions import answer_api_versions, is_api_versions
+from node.wire.errors import RemoteProtocolError
+from node.wire.frames import FIRST_FRAME_BYTES_MAX, FRAME_BYTES_MAX, Framer
+from node.wire.payloads import (
+    ApiSchema,
+    api_schema,
+    decode,
+    encode,
+    peek_api,
+    read_request_head,
+    response_frame,
+)
+from node.wire.shape import REQUEST_ELEMENTS_MAX
+from node.wire.tls_session import TlsSession
+
+if TYPE_CHECKING:
+    from node.wire.server import Server
+
+Peer = tuple[str, int]
+
+_INSIDE_A_FRAME: Final = "inside a frame"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one server grants its clients. Times in seconds."""
+
+    frame_bytes_max: int = FRAME_BYTES_MAX  # Kafka's socket.request.max.bytes, there 100 MiB
+    first_frame_bytes_max: int = FIRST_FRAME_BYTES_MAX
+    buffered_bytes_max: int = 256 * 1024 * 1024  # partial frames of all connections together
+    pipelined_bytes_max: int = 256 * 1024  # read ahead while a request is in flight
+    connections_max: int = 512  # well below the usual 1024 open files of a process
+    handshakes_max: int = 64  # of TLS at a time: each costs milliseconds of the event loop
+    handshake_timeout_s: float = 10.0
+    elements_max: int = REQUEST_ELEMENTS_MAX  # in one request
+    frame_timeout_s: float = 30.0  # from the first byte of a frame to its last, and for replies
+    idle_timeout_s: float = 600.0  # Kafka's connections.max.idle.ms
+
+
+class InboundRequest:
+    """One decoded request; ``reply`` answers it, once, from the event loop's thread."""
+
+    __slots__ = (
+        "_link",
+        "_schema",
+        "api_key",
+        "body",
+        "client_id",
+        "connection",
+        "correlation",
+        "peer",
+        "version",
+    )
+
+    def __init__(
+        self, link: Link, schema: ApiSchema, correlation: int, client_id: str | None, body: Any
+    ) -> None:
+        self.connection = link.id
+        self.peer = link.peer
+        self.api_key = schema.key
+        self.version = schema.version
+        self.client_id = client_id
+        self.correlation = correlation
+        self.body = body
+        self._schema = schema
+        self._link: Link | None = link
+
+    def reply(self, answer: ResponsePayload | bytes, *, then_close: str | None = None) -> None:
+        """Write the response (an entity, or its encoded body) and let the next request in.
+
+        Does nothing when the peer is gone or the request was answered before. With a reason in
+        ``then_close`` the connection ends when the response is written.
+
+        Raises:
+            LocalProtocolError: The entity cannot be encoded; the request is still unanswered.
+        """
+        if self._link is None:
+            return
+        body = answer if isinstance(answer, bytes) else encode(answer)
+        link, self._link = self._link, None
+        flexible = self._schema.flexible_response_header
+        frame = response_frame(self.correlation, body, flexible=flexible)
+        if then_close is None:
+            link.answer(frame)
+        else:
+            link.answer_and_close(frame, then_close)
+
+    def reject(self, reason: str) -> None:
+        """Close the connection instead of answering: the request was hostile or nonsense."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.reject(reason)
+
+    def __repr__(self) -> str:
+        return f"<{self._schema} #{self.correlation} from {self.peer} by {self.connection}>"
+
+
+class Link(asyncio.BufferedProtocol):
+    """One accepted connection."""
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        self.id = 0
+        self.peer: Peer = ("?", 0)
+        self._server = server
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.Transport | None = None  # while last bytes are written
+        self._tls = None if server.ssl_context is None else TlsSession(server.ssl_context)
+        self._framer = Framer(server.limits.first_frame_bytes_max)
+        self._proven = False  # a valid request has come
+        self._in_flight = False
+        self._pumping = False
+        self._reading = True
+        self._writable = True
+        self._buffered = 0  # our part of server.buffered_bytes
+        self._deadline = math.inf
+        self._waits_for = ""
+
+    # ------------------------------------------------------------------ from asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register, or turn away when there are too many."""
+        self._transport = cast("asyncio.Transport", transport)
+        name = transport.get_extra_info("peername")
+        if name:
+            self.peer = (name[0], name[1])
+        id_ = self._server.opened(self)
+        if id_ is None:
+            self.reject(f"more than {self._server.limits.connections_max} connections")
+            return
+        self.id = id_
+        if self._tls is None:
+            self._await_input()
+            return
+        self._server.handshakes += 1
+        if self._server.handshakes > self._server.limits.handshakes_max:
+            self.reject(f"more than {self._server.limits.handshakes_max} TLS handshakes at a time")
+            return
+        self._wait("in the TLS handshake", self._server.limits.handshake_timeout_s)
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """All connections read into one buffer: it is emptied before anything else is read."""
+        return self._server.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes came."""
+        if self._transport is None:
+            return
+        data = self._server.read_buffer[:nbytes]
+        if self._tls is None:
+            self._framer.feed(data)
+            self._pump()
+        else:
+            self._receive(self._tls, data)
+
+    def eof_received(self) -> None:
+        """The peer will send no more; the transport closes itself."""
+        self._check_cut()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """The connection is gone, whoever ended it."""
+        self._check_cut()
+        self._transport = self._closing = None
+        self._account(0)
+        if self._tls is not None and self.id and not self._tls.established:
+            self._server.handshakes -= 1
+        if self.id:
+            self._server.closed(self)
+
+    def pause_writing(self) -> None:
+        """The peer does not read its replies; take no more requests from it until it does."""
+        self._writable = False
+        self._wait("reading its replies", self._server.limits.frame_timeout_s)
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self._writable = True
+        if self._tls is None or self._tls.established:
+            self._pump()
+
+    # ------------------------------------------------------------------ from the server
+
+    def answer(self, frame: bytes) -> None:
+        """Write a reply and go on with what the peer sent meanwhile."""
+        if self._transport is None:
+            return
+        self._in_flight = False
+        self._transport.write(frame if self._tls is None else self._tls.encrypt(frame))
+        self._pump()
+
+    def answer_and_close(self, frame: bytes, reason: str) -> None:
+        """Write the last reply; the connection ends when the peer has it, or is too slow."""
+        self._finish(frame if self._tls is None else self._tls.encrypt(frame), reason)
+
+    def reject(self, reason: str) -> None:
+        """Close because of the peer; told once."""
+        transport, self._transport = self._transport, None
+        if transport is None:
+            return
+        transport.abort()
+        self._account(0)
+        self._server.on_reject(self.peer, reason)
+
+    def abort(self) -> None:
+        """Close because we stop."""
+        transport, self._transport = self._transport or self._closing, None
+        if transport is not None:
+            transport.abort()
+
+    def check_deadline(self, now: float) -> None:
+        """Reject a peer that kept us waiting for too long."""
+        if now < self._deadline:
+            return
+        if self._closing is not None:
+            self._closing.abort()
+        self.reject(f"timed out {self._waits_for}")
+
+    # ------------------------------------------------------------------ TLS
+
+    def _receive(self, tls: TlsSession, data: memoryview) -> None:
+        """Take ciphertext; what TLS itself has to say goes out first."""
+        was_established = tls.established
+        try:
+            plaintext = tls.receive(data)
+        except RemoteProtocolError as error:
+            self._finish(tls.outgoing(), str(error))
+            return
+        if self._transport is None:
+            return
+        outgoing = tls.outgoing()
+        if outgoing:
+            self._transport.write(outgoing)
+        if not tls.established:
+            return
+        if not was_established:
+            self._server.handshakes -= 1
+            self._await_input()
+        if plaintext:
+            self._framer.feed(plaintext)
+            self._pump()
+        if tls.closed and self._transport is not None:
+            self._check_cut()
+            self.abort()
+
+    def _finish(self, last: bytes, reason: str) -> None:
+        """Close because of the peer when the last bytes are written; told once."""
+        transport, self._transport = self._transport, None
+        if transport is None:
+            return
+        self._closing = transport
+        self._wait("", self._server.limits.frame_timeout_s)
+        transport.write(last)
+        transport.close()
+        self._account(0)
+        self._server.on_reject(self.peer, reason)
+
+    # ------------------------------------------------------------------ frames
+
+    def _pump(self) -> None:
+        """Take frames until one is in flight or none is whole; replies in between loop here."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while not self._in_flight and self._writable and self._transport is not None:
+                frame = self._framer.next_frame()
+                if frame is None:
+                    break
+                self._take(frame)
+        except RemoteProtocolError as error:
+            self.reject(str(error))
+        finally:
+            self._pumping = False
+        if self._transport is not None:
+            self._await_input()
+
+    def _take(self, frame: bytes) -> None:
+        """Decode one request and hand it over."""
+        self._waits_for = ""
+        api_key, version, correlation = peek_api(frame)
+        if is_api_versions(api_key):
+            reply = answer_api_versions(
+                self._server.apis, frame, version, correlation, self._server.features()
+            )
+            self._prove()
+            self._in_flight = True
+            self.answer(reply)
+            return
+        served = self._server.apis.get(api_key)
+        if served is None:
+            raise RemoteProtocolError(f"API {api_key} is not served here")
+        if version not in served:
+            raise RemoteProtocolError(
+                f"version {version} of API {api_key} is not served, "
+                f"only {served.min_version} to {served.max_version}"
+            )
+        schema = api_schema(api_key, version)
+        head = read_request_head(frame, flexible=schema.flexible_request_header)
+        elements_max = self._server.limits.elements_max
+        body = decode(schema.request, frame, head.body_offset, elements_max=elements_max)
+        self._prove()
+        self._in_flight = True
+        request = InboundRequest(self, schema, correlation, head.client_id, body)
+        self._server.handler(request)
+
+    def _prove(self) -> None:
+        if not self._proven:
+            self._proven = True
+            self._framer.limit_bytes = self._server.limits.frame_bytes_max
+
+    # ------------------------------------------------------------------ bounds
+
+    def _await_input(self) -> None:
+        """Bound what is buffered and for how long we wait."""
+        limits = self._server.limits
+        buffered = self._framer.buffered
+        if buffered or self._buffered:
+            self._account(buffered)
+            if self._server.buffered_bytes > limits.buffered_bytes_max:
+                self.reject(f"more than {limits.buffered_bytes_max} bytes wait in all connections")
+                return
+        stuck = self._in_flight or not self._writable
+        self._read_while(not stuck or buffered < limits.pipelined_bytes_max)
+        if not self._writable:
+            return
+        if self._in_flight:
+            self._deadline = math.inf
+        elif not buffered:
+            self._wait("idle", limits.idle_timeout_s)
+        elif self._waits_for != _INSIDE_A_FRAME:  # counts from the frame's first byte
+            self._wait(_INSIDE_A_FRAME, limits.frame_timeout_s)
+
+    def _read_while(self, wanted: bool) -> None:
+        if wanted == self._reading or self._transport is None:
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _wait(self, what: str, seconds: float) -> None:
+        self._waits_for = what
+        self._deadline = self._loop.time() + seconds
+
+    def _account(self, buffered: int) -> None:
+        self._server.buffered_bytes += buffered - self._buffered
+        self._buffered = buffered
+
+    def _check_cut(self) -> None:
+        if self._transport is None:
+            return
+        if self._tls is not None and self._tls.started and not self._tls.established:
+            self.reject("closed by the peer in the TLS handshake")
+        elif self._framer.buffered:
+            self.reject(f"closed by the peer after {self._framer.describe_partial()}")
