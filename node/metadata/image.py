@@ -10,92 +10,44 @@ Source: Kafka's MetadataImage and MetadataDelta; KIP-631.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
 from uuid import UUID
 
-from node.metadata.records import MetadataRecord, OpaqueRecord
-from node.metadata.schemas import (
-    BrokerRegistrationChangeRecord,
-    BrokerRegistrationChangeRecordV1,
-    BrokerRegistrationChangeRecordV2,
-    ConfigRecord,
-    FeatureLevelRecord,
-    FenceBrokerRecord,
-    NoOpRecord,
-    PartitionChangeRecord,
-    PartitionChangeRecordV1,
-    PartitionChangeRecordV2,
-    PartitionRecord,
-    PartitionRecordV1,
-    PartitionRecordV2,
-    RegisterBrokerRecord,
-    RegisterBrokerRecordV3,
-    RemoveTopicRecord,
-    TopicRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
+import msgspec
+
+from node.metadata.features import metadata_version
+from node.metadata.fold import HANDLERS
+from node.metadata.index import PartitionIndex
+from node.metadata.schemas import MetadataRecord
+from node.metadata.state import (
+    BROKER,
+    NO_LEADER,
+    TOPIC,
+    AclState,
+    BrokerState,
+    ConfigResource,
+    ControllerState,
+    ImageError,
+    Listener,
+    PartitionState,
+    QuotaEntity,
+    ScramKey,
+    ScramState,
+    TokenState,
+    TopicState,
 )
 
-NO_LEADER = -1
-_NO_CHANGE = -2
 _MODULUS = 1 << 64
-TOPIC = 2
-BROKER = 4
-
-ConfigResource = tuple[int, str]  # (resource type, name); the name "" is the cluster's default
-
-
-class ImageError(Exception):
-    """Raised when a record does not fit the state it is applied to: the node must stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """One partition. ``leader`` is NO_LEADER when it has none."""
-
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    removing: tuple[int, ...] = ()
-    adding: tuple[int, ...] = ()
-    recovery: int = 0
-    directories: tuple[UUID | None, ...] = ()
-    eligible_leaders: tuple[int, ...] = ()
-    last_known_leaders: tuple[int, ...] = ()
-
-
-@dataclass(slots=True)
-class TopicState:
-    """One topic and its partitions by index."""
-
-    id: UUID
-    name: str
-    partitions: dict[int, PartitionState] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerState:
-    """One registered broker."""
-
-    id: int
-    incarnation: UUID | None
-    epoch: int
-    endpoints: tuple[tuple[str, str, int], ...]  # (listener, host, port)
-    rack: str | None
-    fenced: bool
-    in_controlled_shutdown: bool
+_REASSIGNING, _IMBALANCED = 0, 1  # holders of the index of what a controller has to look after
+_pack = msgspec.msgpack.Encoder().encode
 
 
 class MetadataImage:
     """State folded from records; ``end_offset`` is exclusive: all below it is in.
 
-    Read ``topics`` (by name), ``configs``, ``features`` and ``brokers``; only ``apply`` changes
-    them.
+    Read the tables; only ``apply`` changes them, and it never changes what ``copy`` has returned
+    before.
     """
 
     def __init__(self) -> None:
@@ -103,8 +55,19 @@ class MetadataImage:
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.brokers: dict[int, BrokerState] = {}
+        self.controllers: dict[int, ControllerState] = {}
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.acls: dict[UUID, AclState] = {}
+        self.scram: dict[ScramKey, ScramState] = {}
+        self.delegation_tokens: dict[str, TokenState] = {}
+        self.next_producer_id = 0  # where the next block of producer ids begins
         self.end_offset = 0
-        self._by_id: dict[UUID, TopicState] = {}
+        self._by_id: dict[int, TopicState] = {}  # by the id's integer: UUID hashes slowly
+        self._isr = PartitionIndex()
+        self._elr = PartitionIndex()
+        self._leaders = PartitionIndex()
+        self._attention = PartitionIndex()
+        self._owned: set[object] = set()  # topics and resources whose dict no copy shares
         self._sum = 0
 
     @property
@@ -112,13 +75,55 @@ class MetadataImage:
         """Fingerprint of the state: 16 hex digits, equal for equal states."""
         return f"{self._sum:016x}"
 
+    @property
+    def metadata_version(self) -> int:
+        """The finalised level of metadata.version; Kafka's lowest one when none is set."""
+        return metadata_version(self.features)
+
     def topic_by_id(self, topic_id: UUID) -> TopicState | None:
         """The live topic of that id."""
-        return self._by_id.get(topic_id)
+        return self._by_id.get(topic_id.int)
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
         """The settings of a resource; empty when none are set."""
         return self.configs.get(resource, {})
+
+    def partition(self, topic_id: UUID, index: int) -> PartitionState | None:
+        """One partition of a live topic."""
+        topic = self._by_id.get(topic_id.int)
+        return None if topic is None else topic.partitions.get(index)
+
+    # ------------------------------------------------------------------ indexes
+
+    def isr_partitions(self, broker_id: int) -> Iterator[tuple[UUID, int]]:
+        """(topic id, partition) of all that have the broker in sync, sorted, and so below."""
+        return self._isr.of(broker_id)
+
+    def elr_partitions(self, broker_id: int) -> Iterator[tuple[UUID, int]]:
+        """All that have the broker as an eligible leader (KIP-966)."""
+        return self._elr.of(broker_id)
+
+    def led_partitions(self, broker_id: int) -> Iterator[tuple[UUID, int]]:
+        """All that the broker leads."""
+        return self._leaders.of(broker_id)
+
+    def leaderless_partitions(self) -> Iterator[tuple[UUID, int]]:
+        """All that nobody leads."""
+        return self._leaders.of(NO_LEADER)
+
+    def imbalanced_partitions(self) -> Iterator[tuple[UUID, int]]:
+        """All whose leader is not their first replica."""
+        return self._attention.of(_IMBALANCED)
+
+    def reassigning_partitions(self) -> Iterator[tuple[UUID, int]]:
+        """All with replicas on their way in or out."""
+        return self._attention.of(_REASSIGNING)
+
+    def led_count(self, broker_id: int) -> int:
+        """How many partitions the broker leads; NO_LEADER: how many have none. O(topics)."""
+        return self._leaders.count(broker_id)
+
+    # ------------------------------------------------------------------ whole images
 
     def apply(self, record: MetadataRecord, offset: int) -> None:
         """Fold in the record at ``offset``; offsets must rise. O(1), but for a removed topic.
@@ -128,164 +133,129 @@ class MetadataImage:
         """
         if offset < self.end_offset:
             raise ImageError(f"record at {offset} comes after all below {self.end_offset}")
-        handler = _HANDLERS.get(type(record))
+        handler = HANDLERS.get(type(record))
         if handler is None:
             raise ImageError(f"no rule for a {type(record).__name__} at {offset}")
         handler(self, record, offset)
         self.end_offset = offset + 1
 
     def copy(self) -> MetadataImage:
-        """An independent image of the same state. O(size)."""
+        """An independent image of the same state: a consistent view, to publish or to store.
+
+        O(topics and resources), not O(partitions): what lies below is shared until one of the two
+        images changes it.
+        """
         other = MetadataImage()
-        other.topics = {
-            name: TopicState(t.id, t.name, dict(t.partitions)) for name, t in self.topics.items()
-        }
-        other.configs = {resource: dict(values) for resource, values in self.configs.items()}
-        other.features = dict(self.features)
-        other.brokers = dict(self.brokers)
+        for name in _TABLES:
+            setattr(other, name, dict(getattr(self, name)))
+        other.next_producer_id = self.next_producer_id
         other.end_offset = self.end_offset
-        other._by_id = {t.id: t for t in other.topics.values()}
+        other._by_id = dict(self._by_id)
+        other._isr = self._isr.copy()
+        other._elr = self._elr.copy()
+        other._leaders = self._leaders.copy()
+        other._attention = self._attention.copy()
         other._sum = self._sum
+        self._owned.clear()
         return other
 
     def __eq__(self, other: object) -> bool:
         """Equal states, wherever in the log."""
         if not isinstance(other, MetadataImage):
             return NotImplemented
-        return (self.topics, self.configs, self.features, self.brokers) == (
-            other.topics,
-            other.configs,
-            other.features,
-            other.brokers,
+        return self.next_producer_id == other.next_producer_id and all(
+            getattr(self, name) == getattr(other, name) for name in _TABLES
         )
 
     __hash__ = None  # type: ignore[assignment] # mutable
 
-    # ------------------------------------------------------------------ topics
+    # ------------------------------------------------------------------ changes
 
-    def _topic(self, record: TopicRecord, offset: int) -> None:
-        if record.topic_id is None:
-            raise ImageError(f"topic {record.name!r} at {offset} has no id")
-        if record.name in self.topics or record.topic_id in self._by_id:
-            raise ImageError(f"topic {record.name!r} {record.topic_id} at {offset} exists already")
-        topic = TopicState(record.topic_id, record.name)
-        self.topics[topic.name] = self._by_id[topic.id] = topic
-        self._add("topic", topic.name, topic.id.hex)
-
-    def _partition(self, record: PartitionRecord, offset: int) -> None:
-        topic = self._required(record.topic_id, offset)
-        old = topic.partitions.get(record.partition_id)
-        self._put_partition(topic, record.partition_id, old, _partition_state(record))
-
-    def _partition_change(self, record: PartitionChangeRecord, offset: int) -> None:
-        topic = self._required(record.topic_id, offset)
-        old = topic.partitions.get(record.partition_id)
-        if old is None:
-            raise ImageError(
-                f"change at {offset} of {topic.name}-{record.partition_id}, which does not exist"
-            )
-        self._put_partition(topic, record.partition_id, old, _changed(old, record))
-
-    def _put_partition(
-        self, topic: TopicState, index: int, old: PartitionState | None, new: PartitionState
-    ) -> None:
-        if old is not None:
-            self._subtract(*_partition_entry(topic.id, index, old))
-        topic.partitions[index] = new
-        self._add(*_partition_entry(topic.id, index, new))
-
-    def _remove_topic(self, record: RemoveTopicRecord, offset: int) -> None:
-        topic = self._required(record.topic_id, offset)
-        for index, state in topic.partitions.items():
-            self._subtract(*_partition_entry(topic.id, index, state))
-        for name, value in self.configs.pop((TOPIC, topic.name), {}).items():
-            self._subtract("config", TOPIC, topic.name, name, value)
-        self._subtract("topic", topic.name, topic.id.hex)
-        del self.topics[topic.name], self._by_id[topic.id]
-
-    def _required(self, topic_id: UUID | None, offset: int) -> TopicState:
-        topic = None if topic_id is None else self._by_id.get(topic_id)
-        if topic is None:
-            raise ImageError(f"record at {offset} names topic id {topic_id}, which does not exist")
+    def put_topic(self, name: str, topic_id: UUID) -> TopicState:
+        """Add a topic without partitions; neither its name nor its id may be taken."""
+        topic = TopicState(topic_id, name)
+        self.topics[name] = self._by_id[topic_id.int] = topic
+        self._owned.add(topic_id.int)
+        self._add("topic", name, topic_id)
         return topic
 
-    # ------------------------------------------------------------------ configs, features
+    def drop_topic(self, topic: TopicState) -> None:
+        """Take a topic away, with its partitions; its settings stay."""
+        for index in list(topic.partitions):
+            topic = self.put_partition(topic, index, None)
+        del self.topics[topic.name], self._by_id[topic.id.int]
+        self._subtract("topic", topic.name, topic.id)
 
-    def _config(self, record: ConfigRecord, _: int) -> None:
-        resource = (record.resource_type, record.resource_name)
-        values = self.configs.get(resource)
-        old = None if values is None else values.get(record.name)
+    def put_partition(
+        self, topic: TopicState, index: int, new: PartitionState | None
+    ) -> TopicState:
+        """Set one partition, None: take it away. Returns the topic as it is now."""
+        topic_key = topic.id.int
+        if topic_key not in self._owned:
+            topic = TopicState(topic.id, topic.name, dict(topic.partitions))
+            self.topics[topic.name] = self._by_id[topic_key] = topic
+            self._owned.add(topic_key)
+        old = topic.partitions.get(index)
         if old is not None:
-            self._subtract("config", *resource, record.name, old)
-        if record.value is not None:
-            self.configs.setdefault(resource, {})[record.name] = record.value
-            self._add("config", *resource, record.name, record.value)
-        elif values is not None and old is not None:
-            del values[record.name]
-            if not values:
-                del self.configs[resource]
+            self._subtract("partition", topic.id, index, old)
+        if new is None:
+            del topic.partitions[index]
+        else:
+            topic.partitions[index] = new
+            self._add("partition", topic.id, index, new)
+        self._reindex(topic_key, index, old or _NOTHING, new or _NOTHING)
+        return topic
 
-    def _feature(self, record: FeatureLevelRecord, _: int) -> None:
-        old = self.features.pop(record.name, 0)
-        if old:
-            self._subtract("feature", record.name, old)
-        if record.feature_level:
-            self.features[record.name] = record.feature_level
-            self._add("feature", record.name, record.feature_level)
-
-    # ------------------------------------------------------------------ brokers
-
-    def _register(self, record: RegisterBrokerRecord | RegisterBrokerRecordV3, _: int) -> None:
-        self._put_broker(
-            BrokerState(
-                id=record.broker_id,
-                incarnation=record.incarnation_id,
-                epoch=record.broker_epoch,
-                endpoints=tuple((e.name, e.host, e.port) for e in record.end_points),
-                rack=record.rack,
-                fenced=record.fenced,
-                in_controlled_shutdown=record.in_controlled_shutdown,
-            )
-        )
-
-    def _unregister(self, record: UnregisterBrokerRecord, offset: int) -> None:
-        broker = self._registered(record.broker_id, record.broker_epoch, offset)
-        del self.brokers[broker.id]
-        self._subtract(*_broker_entry(broker))
-
-    def _fence(self, record: FenceBrokerRecord, offset: int) -> None:
-        self._put_broker(replace(self._registered(record.id, record.epoch, offset), fenced=True))
-
-    def _unfence(self, record: UnfenceBrokerRecord, offset: int) -> None:
-        self._put_broker(replace(self._registered(record.id, record.epoch, offset), fenced=False))
-
-    def _change_broker(self, record: BrokerRegistrationChangeRecord, offset: int) -> None:
-        broker = self._registered(record.broker_id, record.broker_epoch, offset)
-        if record.fenced:
-            broker = replace(broker, fenced=record.fenced > 0)
-        if record.in_controlled_shutdown:
-            broker = replace(broker, in_controlled_shutdown=True)
-        self._put_broker(broker)
-
-    def _put_broker(self, broker: BrokerState) -> None:
-        old = self.brokers.get(broker.id)
+    def put(self, table: str, key: object, value: object | None) -> None:
+        """Set an entry of a table of single values; None: take it away."""
+        entries: dict[object, object] = getattr(self, table)
+        old = entries.pop(key, None)
         if old is not None:
-            self._subtract(*_broker_entry(old))
-        self.brokers[broker.id] = broker
-        self._add(*_broker_entry(broker))
+            self._subtract(table, key, old)
+        if value is not None:
+            entries[key] = value
+            self._add(table, key, value)
 
-    def _registered(self, broker_id: int, epoch: int, offset: int) -> BrokerState:
-        broker = self.brokers.get(broker_id)
-        if broker is None or broker.epoch != epoch:
-            raise ImageError(
-                f"record at {offset} names broker {broker_id} epoch {epoch}, registered is {broker}"
-            )
-        return broker
+    def put_setting(self, table: str, owner: object, name: str, value: object | None) -> None:
+        """Set one of an owner's values (``configs``, ``client_quotas``); None: take it away."""
+        owners: dict[object, dict[str, object]] = getattr(self, table)
+        values = owners.get(owner, {})
+        old = values.get(name)
+        if old == value:
+            return
+        if (table, owner) not in self._owned:
+            values = dict(values)
+            self._owned.add((table, owner))
+        if old is not None:
+            self._subtract(table, owner, name, old)
+        if value is not None:
+            values[name] = value
+            self._add(table, owner, name, value)
+        else:
+            del values[name]
+        if values:
+            owners[owner] = values
+        else:
+            del owners[owner]
 
-    # ------------------------------------------------------------------ digest
+    def put_next_producer_id(self, value: int) -> None:
+        """Where the next block of producer ids begins."""
+        if self.next_producer_id:
+            self._subtract("next_producer_id", self.next_producer_id)
+        self.next_producer_id = value
+        if value:
+            self._add("next_producer_id", value)
 
-    def _nothing(self, record: MetadataRecord, offset: int) -> None:
-        """The record changes no state that the image holds."""
+    def _reindex(self, topic: int, index: int, old: PartitionState, new: PartitionState) -> None:
+        if old.isr != new.isr:
+            _move(self._isr, topic, index, old.isr, new.isr)
+        if old.eligible_leaders != new.eligible_leaders:
+            _move(self._elr, topic, index, old.eligible_leaders, new.eligible_leaders)
+        if old.leader != new.leader or old is _NOTHING or new is _NOTHING:
+            _move(self._leaders, topic, index, _leader(old), _leader(new))
+        before, after = _attention(old), _attention(new)
+        if before != after:
+            _move(self._attention, topic, index, before, after)
 
     def _add(self, *entry: object) -> None:
         self._sum = (self._sum + _hash(entry)) % _MODULUS
@@ -294,111 +264,61 @@ class MetadataImage:
         self._sum = (self._sum - _hash(entry)) % _MODULUS
 
 
+_TABLES = (
+    "topics",
+    "configs",
+    "features",
+    "brokers",
+    "controllers",
+    "client_quotas",
+    "acls",
+    "scram",
+    "delegation_tokens",
+)
+_NOTHING = PartitionState((), (), NO_LEADER, 0, 0)  # a partition that is not there
+
+
 def _hash(entry: tuple[object, ...]) -> int:
-    """64 bits of an entry's canonical text: ``ascii``, which no Unicode version changes."""
-    return int.from_bytes(blake2b(ascii(entry).encode(), digest_size=8).digest(), "big")
+    """64 bits of an entry's MessagePack: a format that has one form for each value."""
+    return int.from_bytes(blake2b(_pack(entry), digest_size=8).digest(), "big")
 
 
-def _partition_entry(topic_id: UUID, index: int, state: PartitionState) -> tuple[object, ...]:
-    return (
-        "partition",
-        topic_id.hex,
-        index,
-        state.replicas,
-        state.isr,
-        state.leader,
-        state.leader_epoch,
-        state.partition_epoch,
-        state.removing,
-        state.adding,
-        state.recovery,
-        tuple([d.hex if d else "" for d in state.directories]),
-        state.eligible_leaders,
-        state.last_known_leaders,
-    )
+def _leader(state: PartitionState) -> tuple[int, ...]:
+    return () if state is _NOTHING else (state.leader,)
 
 
-def _broker_entry(broker: BrokerState) -> tuple[object, ...]:
-    return (
-        "broker",
-        broker.id,
-        broker.incarnation.hex if broker.incarnation else "",
-        broker.epoch,
-        broker.endpoints,
-        broker.rack,
-        broker.fenced,
-        broker.in_controlled_shutdown,
-    )
+def _attention(state: PartitionState) -> tuple[int, ...]:
+    balanced = not state.replicas or state.leader == state.replicas[0]
+    if balanced and not state.adding and not state.removing:
+        return ()
+    wanted = (_REASSIGNING,) if state.adding or state.removing else ()
+    return wanted if balanced else (*wanted, _IMBALANCED)
 
 
-def _partition_state(record: PartitionRecord) -> PartitionState:
-    return PartitionState(
-        replicas=record.replicas,
-        isr=record.isr,
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        partition_epoch=record.partition_epoch,
-        removing=record.removing_replicas,
-        adding=record.adding_replicas,
-        recovery=record.leader_recovery_state,
-        directories=record.directories if isinstance(record, PartitionRecordV1) else (),
-        eligible_leaders=(record.eligible_leader_replicas or ())
-        if isinstance(record, PartitionRecordV2)
-        else (),
-        last_known_leaders=(record.last_known_elr or ())
-        if isinstance(record, PartitionRecordV2)
-        else (),
-    )
+def _move(
+    index: PartitionIndex,
+    topic: int,
+    partition: int,
+    old: tuple[int, ...],
+    new: tuple[int, ...],
+) -> None:
+    for holder in old:
+        index.discard(holder, topic, partition)
+    for holder in new:
+        index.add(holder, topic, partition)
 
 
-def _changed(old: PartitionState, record: PartitionChangeRecord) -> PartitionState:
-    """A partition after a change record: what the record leaves out stays as it was.
-
-    Every change raises the partition epoch, and any leader field, even the same leader, the
-    leader epoch. Source: Kafka's PartitionRegistration.merge.
-    """
-    elects = record.leader != _NO_CHANGE
-    changes: dict[str, Any] = {
-        "replicas": record.replicas,
-        "isr": record.isr,
-        "removing": record.removing_replicas,
-        "adding": record.adding_replicas,
-    }
-    if isinstance(record, PartitionChangeRecordV1):
-        changes["directories"] = record.directories
-    if isinstance(record, PartitionChangeRecordV2):
-        changes["eligible_leaders"] = record.eligible_leader_replicas
-        changes["last_known_leaders"] = record.last_known_elr
-    if record.leader_recovery_state >= 0:
-        changes["recovery"] = record.leader_recovery_state
-    return replace(
-        old,
-        leader=record.leader if elects else old.leader,
-        leader_epoch=old.leader_epoch + elects,
-        partition_epoch=old.partition_epoch + 1,
-        **{name: value for name, value in changes.items() if value is not None},
-    )
-
-
-_HANDLERS: Mapping[type[MetadataRecord], Callable[[MetadataImage, Any, int], None]] = {
-    TopicRecord: MetadataImage._topic,  # noqa: SLF001 - the table of the class above
-    PartitionRecord: MetadataImage._partition,  # noqa: SLF001
-    PartitionRecordV1: MetadataImage._partition,  # noqa: SLF001
-    PartitionRecordV2: MetadataImage._partition,  # noqa: SLF001
-    PartitionChangeRecord: MetadataImage._partition_change,  # noqa: SLF001
-    PartitionChangeRecordV1: MetadataImage._partition_change,  # noqa: SLF001
-    PartitionChangeRecordV2: MetadataImage._partition_change,  # noqa: SLF001
-    RemoveTopicRecord: MetadataImage._remove_topic,  # noqa: SLF001
-    ConfigRecord: MetadataImage._config,  # noqa: SLF001
-    FeatureLevelRecord: MetadataImage._feature,  # noqa: SLF001
-    RegisterBrokerRecord: MetadataImage._register,  # noqa: SLF001
-    RegisterBrokerRecordV3: MetadataImage._register,  # noqa: SLF001
-    UnregisterBrokerRecord: MetadataImage._unregister,  # noqa: SLF001
-    FenceBrokerRecord: MetadataImage._fence,  # noqa: SLF001
-    UnfenceBrokerRecord: MetadataImage._unfence,  # noqa: SLF001
-    BrokerRegistrationChangeRecord: MetadataImage._change_broker,  # noqa: SLF001
-    BrokerRegistrationChangeRecordV1: MetadataImage._change_broker,  # noqa: SLF001
-    BrokerRegistrationChangeRecordV2: MetadataImage._change_broker,  # noqa: SLF001
-    NoOpRecord: MetadataImage._nothing,  # noqa: SLF001
-    OpaqueRecord: MetadataImage._nothing,  # noqa: SLF001
-}
+__all__ = [
+    "BROKER",
+    "NO_LEADER",
+    "TOPIC",
+    "AclState",
+    "BrokerState",
+    "ConfigResource",
+    "ControllerState",
+    "ImageError",
+    "Listener",
+    "MetadataImage",
+    "PartitionState",
+    "TopicState",
+]

@@ -1,0 +1,78 @@
+"""Which partitions a broker has to do with, kept up to date and small for a million of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+_CHUNK_BITS = 10  # a chunk is one integer of 1024 bits: cheap to change, 0.2 byte per partition
+_CHUNK = (1 << _CHUNK_BITS) - 1
+_TOPIC_BITS = 128
+_TOPIC = (1 << _TOPIC_BITS) - 1
+
+
+class PartitionIndex:
+    """Sets of partitions by holder, say by broker. Topics are told by their ids' 128 bits.
+
+    A set is a bit map per topic and chunk of partitions. The key of a topic's first chunk is the
+    id itself, so that the id's own integer serves all holders.
+    """
+
+    def __init__(self) -> None:
+        self._bits: dict[int, dict[int, int]] = {}
+        self._owned: set[int] = set()  # holders whose dict no copy shares
+
+    def add(self, holder: int, topic: int, partition: int) -> None:
+        """Put a partition into the holder's set."""
+        key, bit = _place(topic, partition)
+        chunks = self._writable(holder)
+        chunks[key] = chunks.get(key, 0) | bit
+
+    def discard(self, holder: int, topic: int, partition: int) -> None:
+        """Take a partition out of the holder's set."""
+        key, bit = _place(topic, partition)
+        chunks = self._writable(holder)
+        left = chunks.get(key, 0) & ~bit
+        if left:
+            chunks[key] = left
+        elif chunks.pop(key, 0) and not chunks:
+            del self._bits[holder]
+
+    def of(self, holder: int) -> Iterator[tuple[UUID, int]]:
+        """(topic id, partition) of the holder's set, sorted; as it is when the first is taken."""
+        chunks = self._bits.get(holder, {})
+        for key, bits in sorted(chunks.items(), key=_order):
+            topic, base = UUID(int=key & _TOPIC), (key >> _TOPIC_BITS) << _CHUNK_BITS
+            left = bits
+            while left:
+                lowest = left & -left
+                yield topic, base + lowest.bit_length() - 1
+                left ^= lowest
+
+    def count(self, holder: int) -> int:
+        """How many partitions are in the holder's set. O(topics)."""
+        return sum(bits.bit_count() for bits in self._bits.get(holder, {}).values())
+
+    def copy(self) -> PartitionIndex:
+        """An independent copy. O(holders): the sets are shared until one side changes them."""
+        other = PartitionIndex()
+        other._bits = dict(self._bits)
+        self._owned.clear()
+        return other
+
+    def _writable(self, holder: int) -> dict[int, int]:
+        chunks = self._bits.get(holder)
+        if chunks is None or holder not in self._owned:
+            chunks = self._bits[holder] = {} if chunks is None else dict(chunks)
+            self._owned.add(holder)
+        return chunks
+
+
+def _place(topic: int, partition: int) -> tuple[int, int]:
+    chunk = partition >> _CHUNK_BITS
+    key = topic | chunk << _TOPIC_BITS if chunk else topic
+    return key, 1 << (partition & _CHUNK)
+
+
+def _order(item: tuple[int, int]) -> tuple[int, int]:
+    return item[0] & _TOPIC, item[0] >> _TOPIC_BITS
