@@ -62,8 +62,15 @@ class Lock(Protocol):
 class Disk(Protocol):
     """A file system, as small as the node needs it."""
 
-    def open(self, path: Path, *, create: bool = False) -> File:
-        """Open for reading and writing; raises FileNotFoundError unless ``create``."""
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> File:
+        """Open for reading, and for writing unless told not to.
+
+        Raises FileNotFoundError unless ``create``.
+        """
+        ...
+
+    def make_read_only(self, path: Path) -> None:
+        """Let nobody open a file for writing any more; it can still be renamed and removed."""
         ...
 
     def rename(self, source: Path, target: Path) -> None:
@@ -94,7 +101,7 @@ class Disk(Protocol):
 def read_file(disk: Disk, path: Path) -> bytes | None:
     """The content of a small file, None when it does not exist."""
     try:
-        file = disk.open(path)
+        file = disk.open(path, write=False)
     except FileNotFoundError:
         return None
     try:
@@ -127,10 +134,15 @@ class FileDisk:
     def __init__(self, *, fsync: bool = True) -> None:
         self._fsync = fsync
 
-    def open(self, path: Path, *, create: bool = False) -> OsFile:
-        """Open for reading and writing; raises FileNotFoundError unless ``create``."""
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> OsFile:
+        """Open for reading, and for writing unless told not to."""
+        access = os.O_RDWR if write else os.O_RDONLY
+        flags = access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return OsFile(os.open(path, flags, 0o644), fsync=self._fsync)
+
+    def make_read_only(self, path: Path) -> None:
+        """Let nobody open a file for writing any more; it can still be renamed and removed."""
+        path.chmod(0o444)
 
     def rename(self, source: Path, target: Path) -> None:
         """Atomically put ``source`` in the place of ``target``."""

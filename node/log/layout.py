@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from pathlib import Path
 from uuid import UUID
 
+from node.core.types import OffsetAndEpoch
+
 PARTITION = "__cluster_metadata-0"
 SEGMENT_SUFFIX = ".log"
+SNAPSHOT_SUFFIX = ".checkpoint"
+PARTIAL_SUFFIX = ".checkpoint.part"
+DELETED_SUFFIX = ".checkpoint.deleted"
+BOOTSTRAP_SNAPSHOT = OffsetAndEpoch(0, 0)  # made by format, never replicated
+_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_LEFTOVER_NAME = re.compile(r"[0-9]{20}-[0-9]{10}.*\.checkpoint\.(?:part|deleted)")
 _OFFSET_DIGITS = 20
+_EPOCH_DIGITS = 10
 _UUID_BYTES = 16
 
 
@@ -29,6 +39,36 @@ def segment_base(name: str) -> int | None:
     if dot + suffix != SEGMENT_SUFFIX or len(stem) != _OFFSET_DIGITS:
         return None
     return int(stem) if stem.isascii() and stem.isdecimal() else None
+
+
+def snapshot_name(snapshot: OffsetAndEpoch) -> str:
+    """File name of a complete snapshot."""
+    return f"{_snapshot_stem(snapshot)}{SNAPSHOT_SUFFIX}"
+
+
+def partial_name(snapshot: OffsetAndEpoch, unique: str) -> str:
+    """File name of a snapshot being written; ``unique`` tells two of one id apart."""
+    return f"{_snapshot_stem(snapshot)}-{unique}{PARTIAL_SUFFIX}"
+
+
+def deleted_name(snapshot: OffsetAndEpoch) -> str:
+    """File name of a snapshot on its way out."""
+    return f"{_snapshot_stem(snapshot)}{DELETED_SUFFIX}"
+
+
+def snapshot_of_name(name: str) -> OffsetAndEpoch | None:
+    """Id in a complete snapshot's file name, None when it is not the name of one."""
+    match = _SNAPSHOT_NAME.fullmatch(name)
+    return match and OffsetAndEpoch(int(match[1]), int(match[2]))
+
+
+def is_leftover(name: str) -> bool:
+    """Whether this is a snapshot that was never finished, or was being deleted."""
+    return _LEFTOVER_NAME.fullmatch(name) is not None
+
+
+def _snapshot_stem(snapshot: OffsetAndEpoch) -> str:
+    return f"{snapshot.offset:0{_OFFSET_DIGITS}d}-{snapshot.epoch:0{_EPOCH_DIGITS}d}"
 
 
 def uuid_to_text(value: UUID) -> str:

@@ -28,6 +28,7 @@ class _Inode:
 
     data: bytearray = field(default_factory=bytearray)
     undo: list[tuple[int, bytes]] = field(default_factory=list)
+    read_only: bool = False
 
     def change(self, offset: int, new: bytes, *, truncate: bool = False) -> None:
         """Write ``new`` at ``offset``; with ``truncate`` drop all from there."""
@@ -73,8 +74,10 @@ class MemoryDisk:
 
     # ------------------------------------------------------------------ what the node uses
 
-    def open(self, path: Path, *, create: bool = False) -> MemoryFile:
-        """Open for reading and writing; raises FileNotFoundError unless ``create``."""
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> MemoryFile:
+        """Open for reading, and for writing unless told not to or the file is read-only."""
+        if write and path in self._names and self._names[path].read_only:
+            raise PermissionError(f"{path} is read-only")
         if path in self._names:
             self._before("open", path, changes=False)
         elif create:
@@ -83,6 +86,10 @@ class MemoryDisk:
         else:
             raise FileNotFoundError(str(path))
         return MemoryFile(self, path, self._names[path])
+
+    def make_read_only(self, path: Path) -> None:
+        """Let nobody open a file for writing any more; it can still be renamed and removed."""
+        self._existing(path).read_only = True
 
     def rename(self, source: Path, target: Path) -> None:
         """Atomically put ``source`` in the place of ``target``."""
@@ -150,7 +157,9 @@ class MemoryDisk:
     def clone(self) -> MemoryDisk:
         """A disk with the same content, all of it durable: an old copy to restore, say."""
         copy = MemoryDisk()
-        copy._names = {p: _Inode(bytearray(i.data)) for p, i in self._names.items()}
+        copy._names = {
+            p: _Inode(bytearray(i.data), read_only=i.read_only) for p, i in self._names.items()
+        }
         return copy
 
     # ------------------------------------------------------------------ inside

@@ -1,0 +1,211 @@
+"""One snapshot as a file: being written, being received, being read.
+
+A file gets its real name only when it is whole and on disk (KAFKA-15312), and is read-only from
+then on; until then it is ``.part`` and removed at the next start. Nothing here is shared between
+threads, so freezing and installing, which wait for the disk, may run on another one.
+Source: Kafka's FileRawSnapshotWriter, FileRawSnapshotReader; KIP-630.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from node.core.messages import Batch
+from node.core.types import OffsetAndEpoch, SnapshotInfo, VoterSet
+from node.log.disk import Disk, File
+from node.log.layout import partial_name, snapshot_name
+from node.log.snapshot_format import (
+    DEFAULT_BATCH_BYTES,
+    SnapshotEncoder,
+    iter_snapshot,
+    quorum_of,
+    snapshot_header,
+    snapshot_values,
+)
+
+
+def _nobody(_: SnapshotInfo) -> None:
+    """For snapshots that belong to no store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a new snapshot goes: the partition's folder, and who is told when it is complete."""
+
+    disk: Disk
+    directory: Path
+    unique: str = "0"  # tells the part files of one id apart
+    installed: Callable[[SnapshotInfo], None] = _nobody
+
+
+class SnapshotUseError(Exception):
+    """Raised when a snapshot file is used after its end, or not in order."""
+
+
+class _PartFile:
+    """A ``.part`` file that becomes a snapshot or nothing."""
+
+    def __init__(self, place: Place, snapshot: OffsetAndEpoch) -> None:
+        self.id = snapshot
+        self._place = place
+        self._part = place.directory / partial_name(snapshot, place.unique)
+        self._target = place.directory / snapshot_name(snapshot)
+        place.disk.make_dirs(place.directory)
+        self._file: File | None = place.disk.open(self._part, create=True)
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            raise SnapshotUseError(f"the snapshot {self._target} is finished or given up")
+        return self._file
+
+    def publish(self) -> SnapshotInfo:
+        """Make the content durable, then the name; the file is closed."""
+        file = self.file
+        info = SnapshotInfo(self.id, file.size())
+        file.fsync()
+        file.close()
+        self._file = None
+        disk = self._place.disk
+        disk.make_read_only(self._part)
+        disk.rename(self._part, self._target)
+        disk.fsync_dir(self._target.parent)
+        self._place.installed(info)
+        return info
+
+    def discard(self) -> None:
+        """Close and remove the file, unless it was published or discarded before."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            self._place.disk.unlink(self._part)
+
+
+class SnapshotWriter:
+    """Writes the state at ``id`` into a new snapshot. Ends with ``freeze`` or ``abort``."""
+
+    def __init__(
+        self,
+        place: Place,
+        snapshot: OffsetAndEpoch,
+        *,
+        last_contained_log_timestamp_ms: int,
+        kraft_version: int = 0,
+        voters: VoterSet | None = None,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+    ) -> None:
+        """Begin a file and write the header.
+
+        ``kraft_version`` and ``voters`` are those in force at the last offset it covers.
+        """
+        self.id = snapshot
+        self._encoder = SnapshotEncoder(
+            snapshot.epoch, last_contained_log_timestamp_ms, batch_bytes=batch_bytes
+        )
+        header = self._encoder.header(kraft_version, voters)
+        self._part = _PartFile(place, snapshot)
+        self._part.file.append(header)
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._part.file.size()
+
+    def append(self, values: Iterable[bytes]) -> None:
+        """Add the values of data records, as many or few at a time as one likes."""
+        file = self._part.file
+        if full := self._encoder.add(values):
+            file.append(full)
+
+    def freeze(self) -> SnapshotInfo:
+        """Write the footer and put the snapshot in its place, durably. Blocks for the disk."""
+        self._part.file.append(self._encoder.footer())
+        return self._part.publish()
+
+    def abort(self) -> None:
+        """Remove what was written; nothing after ``freeze`` or a first ``abort``."""
+        self._part.discard()
+
+
+class PartialSnapshot:
+    """A snapshot being fetched from the leader. Ends with ``install`` or ``discard``."""
+
+    def __init__(self, place: Place, snapshot: OffsetAndEpoch) -> None:
+        self.id = snapshot
+        self._part = _PartFile(place, snapshot)
+
+    @property
+    def size(self) -> int:
+        """Bytes received so far: the position to fetch next."""
+        return self._part.file.size()
+
+    def write(self, position: int, data: bytes) -> None:
+        """Add what follows; raises SnapshotUseError when ``position`` is not ``size``."""
+        file = self._part.file
+        if position != file.size():
+            raise SnapshotUseError(
+                f"bytes for position {position} of {self.id}, which has {file.size()}"
+            )
+        file.append(data)
+
+    def install(self) -> SnapshotInfo:
+        """Check the whole file and put it in its place, durably. Blocks for the disk.
+
+        Raises:
+            SnapshotError: It is incomplete or damaged; only ``discard`` is left to do.
+        """
+        file = self._part.file
+        for batch in iter_snapshot(self.id, file.read, file.size()):
+            snapshot_values(self.id, batch)
+        return self._part.publish()
+
+    def discard(self) -> None:
+        """Remove what was received; nothing after ``install`` or a first ``discard``."""
+        self._part.discard()
+
+
+class SnapshotReader:
+    """A complete snapshot open for reading; also a context manager that closes it."""
+
+    def __init__(self, disk: Disk, path: Path, snapshot: OffsetAndEpoch) -> None:
+        """Open and read the first batch; raises FileNotFoundError, SnapshotError."""
+        self.id = snapshot
+        self._file = disk.open(path, write=False)
+        self.size = self._file.size()
+        try:
+            first = next(self.batches())
+            header = snapshot_header(snapshot, first)
+        except BaseException:
+            self.close()
+            raise
+        self.last_contained_log_timestamp_ms = header.last_contained_log_timestamp_ms
+        self.kraft_version, self.voters = quorum_of(first.controls)
+
+    def batches(self) -> Iterator[Batch]:
+        """All batches, header and footer with them; raises SnapshotError.
+
+        What was yielded is only to be trusted once the iteration has ended.
+        """
+        return iter_snapshot(self.id, self._file.read, self.size)
+
+    def values(self) -> Iterator[list[bytes]]:
+        """The values of the data records, a batch at a time; raises SnapshotError."""
+        for batch in self.batches():
+            if values := snapshot_values(self.id, batch):
+                yield values
+
+    def read_chunk(self, position: int, max_bytes: int) -> bytes:
+        """Up to ``max_bytes`` raw bytes, which may begin and end inside of a batch."""
+        return self._file.read(position, max_bytes)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._file.close()
+
+    def __enter__(self) -> SnapshotReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,213 @@
+"""The bytes of a snapshot: what makes them and what reads them back, without files.
+
+A snapshot is a run of record batches whose offsets begin at 0 and whose epoch is the snapshot's:
+a control batch (SnapshotHeader, and from kraft.version 1 on KRaftVersion and KRaftVoters), the
+data batches, a control batch with the SnapshotFooter. Batch timestamps are the time of the last
+record covered, so that equal states give equal bytes on all nodes; Kafka writes its present time.
+Source: Kafka's RecordsSnapshotWriter, RecordsSnapshotReader, BatchAccumulator; KIP-630, KIP-853.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from node.core.messages import Batch, ControlRecord, KRaftVersion, Voters
+from node.core.types import OffsetAndEpoch, VoterSet
+from node.log.batch import (
+    HEADER_BYTES,
+    MAX_BATCH_BYTES,
+    CorruptBatchError,
+    Record,
+    batch_size,
+    decode_records,
+    encode_batch,
+    parse_batch,
+)
+from node.log.control import (
+    ControlRecordError,
+    SnapshotFooter,
+    SnapshotHeader,
+    decode_control,
+    encode_control,
+)
+
+DEFAULT_BATCH_BYTES = 1 << 20
+_RECORD_OVERHEAD = 20  # of one record beside its value, at most
+_READ_BYTES = 1 << 20
+
+ReadAt = Callable[[int, int], bytes]
+
+
+class SnapshotError(Exception):
+    """Raised when a file is no complete, undamaged snapshot: ``snapshot`` and ``reason``."""
+
+    def __init__(self, snapshot: OffsetAndEpoch, reason: str) -> None:
+        super().__init__(
+            f"snapshot at offset {snapshot.offset}, epoch {snapshot.epoch} is not usable: {reason}"
+        )
+        self.snapshot = snapshot
+        self.reason = reason
+
+
+class SnapshotEncoder:
+    """Turns the state at one offset into the bytes of its snapshot, piece by piece.
+
+    Where batches end depends on the records alone, not on how they were handed in.
+    """
+
+    def __init__(
+        self, epoch: int, timestamp_ms: int, *, batch_bytes: int = DEFAULT_BATCH_BYTES
+    ) -> None:
+        """Prepare for a snapshot of ``epoch`` whose last record was appended at ``timestamp_ms``.
+
+        Raises:
+            ValueError: ``batch_bytes`` is not possible.
+        """
+        if not HEADER_BYTES < batch_bytes <= MAX_BATCH_BYTES:
+            raise ValueError(
+                f"batch_bytes={batch_bytes}, want {HEADER_BYTES + 1}..{MAX_BATCH_BYTES}"
+            )
+        self._epoch = epoch
+        self._timestamp_ms = timestamp_ms
+        self._batch_bytes = batch_bytes
+        self._next_offset = 0
+        self._pending: list[Record] = []
+        self._pending_bytes = HEADER_BYTES
+
+    def header(self, kraft_version: int = 0, voters: VoterSet | None = None) -> bytes:
+        """The first batch; raises ValueError for voters that kraft.version 0 cannot hold."""
+        if voters is not None and not kraft_version:
+            raise ValueError("kraft.version 0 has no voters in its snapshots")
+        records = [encode_control(SnapshotHeader(self._timestamp_ms))]
+        if kraft_version:
+            records.append(encode_control(KRaftVersion(kraft_version)))
+        if voters is not None:
+            records.append(encode_control(Voters(voters)))
+        return self._encode(records, control=True)
+
+    def add(self, values: Iterable[bytes]) -> bytes:
+        """Take in the values of data records; returns the batches that are full by now.
+
+        Raises:
+            ValueError: A value does not fit the largest batch.
+        """
+        full = []
+        for value in values:
+            size = len(value) + _RECORD_OVERHEAD
+            if HEADER_BYTES + size > MAX_BATCH_BYTES:
+                raise ValueError(f"a record of {len(value)} bytes does not fit in a batch")
+            if self._pending and self._pending_bytes + size > self._batch_bytes:
+                full.append(self._drain())
+            self._pending.append((None, value))
+            self._pending_bytes += size
+        return b"".join(full)
+
+    def footer(self) -> bytes:
+        """What is left of the data, and the last batch."""
+        rest = self._drain() if self._pending else b""
+        return rest + self._encode([encode_control(SnapshotFooter())], control=True)
+
+    def _drain(self) -> bytes:
+        data = self._encode(self._pending, control=False)
+        self._pending = []
+        self._pending_bytes = HEADER_BYTES
+        return data
+
+    def _encode(self, records: list[Record] | list[tuple[bytes, bytes]], *, control: bool) -> bytes:
+        data = encode_batch(
+            self._next_offset,
+            self._epoch,
+            records,
+            control=control,
+            timestamp_ms=self._timestamp_ms,
+        )
+        self._next_offset += len(records)
+        return data
+
+
+def iter_snapshot(snapshot: OffsetAndEpoch, read: ReadAt, size: int) -> Iterator[Batch]:
+    """All batches of a snapshot of ``size`` bytes, the header and the footer with them.
+
+    ``read`` gives the bytes at (position, count). What was yielded is only to be trusted once the
+    iteration has ended: the footer comes last.
+
+    Raises:
+        SnapshotError: The bytes are no complete, undamaged snapshot.
+    """
+    position = expected = 0
+    chunk, chunk_start = b"", 0
+    footer = False
+    while position < size:
+        if footer:
+            raise SnapshotError(snapshot, f"there is more after the footer, at byte {position}")
+        try:
+            local = position - chunk_start
+            left = len(chunk) - local
+            if left < HEADER_BYTES or left < batch_size(chunk, local):
+                chunk, chunk_start, local = _chunk(read, position), position, 0
+            end = local + batch_size(chunk, local)
+            batch = parse_batch(chunk[local:end], local)
+        except CorruptBatchError as error:
+            raise SnapshotError(snapshot, f"at byte {position}: {error.reason}") from error
+        if batch.base_offset != expected:
+            reason = f"at byte {position}: batch begins at {batch.base_offset}, want {expected}"
+            raise SnapshotError(snapshot, reason)
+        if not position:
+            snapshot_header(snapshot, batch)
+        footer = _is_footer(snapshot, batch)
+        expected = batch.last_offset + 1
+        position += len(batch.data)
+        yield batch
+    if not footer:
+        raise SnapshotError(snapshot, f"it has no footer after {size} bytes")
+
+
+def snapshot_header(snapshot: OffsetAndEpoch, batch: Batch) -> SnapshotHeader:
+    """The header in the first batch of a snapshot; raises SnapshotError when it is not there."""
+    found = _first_control(snapshot, batch)
+    if not isinstance(found, SnapshotHeader):
+        raise SnapshotError(snapshot, "it does not begin with a header")
+    return found
+
+
+def snapshot_values(snapshot: OffsetAndEpoch, batch: Batch) -> list[bytes]:
+    """The values of a data batch, nothing for a control batch; raises SnapshotError."""
+    if batch.is_control:
+        return []
+    try:
+        return [value or b"" for _, _, value in decode_records(batch)]
+    except CorruptBatchError as error:
+        reason = f"batch {batch.base_offset}: {error.reason}"
+        raise SnapshotError(snapshot, reason) from error
+
+
+def quorum_of(controls: Iterable[ControlRecord]) -> tuple[int, VoterSet | None]:
+    """The kraft.version and the voters that these control records leave in force."""
+    level, voters = 0, None
+    for record in controls:
+        if isinstance(record, KRaftVersion):
+            level = record.level
+        elif isinstance(record, Voters):
+            voters = record.voters
+    return level, voters
+
+
+def _chunk(read: ReadAt, position: int) -> bytes:
+    """A large piece that holds at least the whole batch at ``position``, if it is there."""
+    chunk = read(position, _READ_BYTES)
+    size = batch_size(chunk, 0)
+    return chunk if size <= len(chunk) else read(position, size)
+
+
+def _is_footer(snapshot: OffsetAndEpoch, batch: Batch) -> bool:
+    return batch.is_control and isinstance(_first_control(snapshot, batch), SnapshotFooter)
+
+
+def _first_control(snapshot: OffsetAndEpoch, batch: Batch) -> object:
+    if not batch.is_control:
+        return None
+    try:
+        _, key, value = decode_records(batch)[0]
+        return decode_control(key, value)
+    except (ControlRecordError, CorruptBatchError) as error:
+        raise SnapshotError(snapshot, f"control batch {batch.base_offset}: {error}") from error
