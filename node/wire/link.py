@@ -117,6 +117,7 @@ class Link(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.Transport | None = None  # while last bytes are written
         self._tls = None if server.ssl_context is None else TlsSession(server.ssl_context)
+        self._shaking = False  # counted in server.handshakes
         self._framer = Framer(server.limits.first_frame_bytes_max)
         self._proven = False  # a valid request has come
         self._in_flight = False
@@ -144,6 +145,7 @@ class Link(asyncio.BufferedProtocol):
             self._await_input()
             return
         self._server.handshakes += 1
+        self._shaking = True
         if self._server.handshakes > self._server.limits.handshakes_max:
             self.reject(f"more than {self._server.limits.handshakes_max} TLS handshakes at a time")
             return
@@ -173,8 +175,7 @@ class Link(asyncio.BufferedProtocol):
         self._check_cut()
         self._transport = self._closing = None
         self._account(0)
-        if self._tls is not None and self.id and not self._tls.established:
-            self._server.handshakes -= 1
+        self._end_handshake()
         if self.id:
             self._server.closed(self)
 
@@ -230,21 +231,18 @@ class Link(asyncio.BufferedProtocol):
 
     def _receive(self, tls: TlsSession, data: memoryview) -> None:
         """Take ciphertext; what TLS itself has to say goes out first."""
-        was_established = tls.established
         try:
             plaintext = tls.receive(data)
         except RemoteProtocolError as error:
             self._finish(tls.outgoing(), str(error))
             return
-        if self._transport is None:
-            return
         outgoing = tls.outgoing()
-        if outgoing:
+        if outgoing and self._transport is not None:
             self._transport.write(outgoing)
         if not tls.established:
             return
-        if not was_established:
-            self._server.handshakes -= 1
+        if self._shaking:
+            self._end_handshake()
             self._await_input()
         if plaintext:
             self._framer.feed(plaintext)
@@ -252,6 +250,11 @@ class Link(asyncio.BufferedProtocol):
         if tls.closed and self._transport is not None:
             self._check_cut()
             self.abort()
+
+    def _end_handshake(self) -> None:
+        if self._shaking:
+            self._shaking = False
+            self._server.handshakes -= 1
 
     def _finish(self, last: bytes, reason: str) -> None:
         """Close because of the peer when the last bytes are written; told once."""
@@ -362,6 +365,8 @@ class Link(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         if self._tls is not None and self._tls.started and not self._tls.established:
-            self.reject("closed by the peer in the TLS handshake")
+            self.reject(
+                "closed by the peer in the TLS handshake: it may not trust this certificate"
+            )
         elif self._framer.buffered:
             self.reject(f"closed by the peer after {self._framer.describe_partial()}")

@@ -42,7 +42,9 @@ async def until(condition: Callable[[], object]) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(
-    handler: Callable[[InboundRequest], None] | None = None, limits: Limits | None = None
+    handler: Callable[[InboundRequest], None] | None = None,
+    limits: Limits | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[Server, Told]]:
     """A server on loopback; without a handler requests wait in ``told.requests``."""
     told = Told()
@@ -54,6 +56,7 @@ async def serving(
         limits=limits,
         on_reject=lambda peer, reason: told.rejected.append((peer, reason)),
         on_disconnect=told.gone.append,
+        **options,
     )
     async with server:
         yield server, told
