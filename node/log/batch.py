@@ -115,6 +115,19 @@ def iter_batches(data: bytes, *, partial_tail: bool = False) -> Iterator[Batch]:
         position += size
 
 
+def verify_batches(data: bytes) -> None:
+    """Check length and CRC of whole batches without making objects; raises CorruptBatchError."""
+    view = memoryview(data)
+    position = 0
+    while position < len(data):
+        end = position + batch_size(data, position)
+        if end > len(data):
+            raise CorruptBatchError(f"ends at {end}, there are {len(data)} bytes", position)
+        if crc32c(view[position + _CRC_START : end]) != _PREFIX.unpack_from(data, position)[4]:
+            raise CorruptBatchError("CRC-32C does not match", position)
+        position = end
+
+
 def batch_size(data: bytes, position: int) -> int:
     """Size in bytes of the batch at ``position``, from its length field.
 

@@ -5,7 +5,7 @@ The log is opened as unclean every time: all segments are scanned, and cut at th
 is torn, damaged or out of order (KRaft recovery; KAFKA-14104). Any OSError or LogError afterwards
 means that the node must stop: what is in memory may no longer be what is on the disk.
 
-Source: Kafka's UnifiedLog and KafkaRaftLog; KIP-595.
+Source: Kafka's UnifiedLog and KafkaRaftLog; KIP-595, KIP-630 (snapshots), KIP-853 (voters).
 """
 
 from __future__ import annotations
@@ -17,13 +17,29 @@ from pathlib import Path
 
 from node.core.epoch_cache import EpochCache
 from node.core.messages import Batch
-from node.log.batch import iter_batches, parse_batch
+from node.core.types import OffsetAndEpoch, VoterSet
+from node.log.batch import iter_batches, parse_batch, timestamp_ms, verify_batches
+from node.log.cleaning import (
+    Cleaning,
+    Retention,
+    SegmentSize,
+    SnapshotAge,
+    plan_cleaning,
+    removable_segments,
+)
+from node.log.control_history import ControlHistory
 from node.log.disk import Disk, File
 from node.log.epoch_checkpoint import write_epoch_checkpoint
 from node.log.layout import partition_dir
-from node.log.recovery import Cut, recover
+from node.log.recovery import Cut, epochs_from, recover
 from node.log.segment import Segment
-from node.log.segments import create_segment, drop_segments
+from node.log.segments import (
+    create_segment,
+    drop_first_segments,
+    drop_segments,
+    restart_segments,
+)
+from node.log.snapshots import SnapshotStore, SnapshotWriter
 from node.log.tail_cache import TailCache
 
 DEFAULT_SEGMENT_BYTES = 1 << 30
@@ -83,6 +99,10 @@ class FileLog:
             self._lock.release()
             raise
         self.cut: Cut | None = recovered.cut
+        self.emptied: bool = recovered.emptied  # a snapshot was beyond the log
+        self.snapshots: SnapshotStore = recovered.snapshots
+        self._start = recovered.start
+        self._history: ControlHistory = recovered.history
         self._segments: list[Segment] = recovered.segments
         self._epochs: EpochCache = recovered.epochs
         self._cache = TailCache(cache_bytes)
@@ -96,7 +116,7 @@ class FileLog:
     @property
     def start_offset(self) -> int:
         """Offset of the first record the log holds or will hold."""
-        return self._segments[0].base_offset
+        return self._start.offset
 
     @property
     def end_offset(self) -> int:
@@ -110,13 +130,27 @@ class FileLog:
 
     @property
     def last_epoch(self) -> int:
-        """Epoch of the last record, 0 when there is none."""
+        """Epoch of the last record, or of the snapshot before an empty log; 0 without either."""
         return self._epochs.latest_epoch
 
     @property
     def epoch_entries(self) -> tuple[tuple[int, int], ...]:
-        """(epoch, start offset) of every epoch in the log, ascending."""
+        """(epoch, start offset) of every epoch in the log, ascending.
+
+        The first begins no earlier than the log; an empty log after a snapshot has its epoch.
+        """
         return self._epochs.entries
+
+    def voter_history(self) -> tuple[tuple[int, VoterSet], ...]:
+        """The voter sets of the latest snapshot and of the log after it, with their offsets.
+
+        A snapshot's is filed at the last offset it covers: -1 for the bootstrap snapshot.
+        """
+        return self._history.voters
+
+    def kraft_version_history(self) -> tuple[tuple[int, int], ...]:
+        """The levels of kraft.version, filed like the voters; never set means 0."""
+        return self._history.kraft_versions
 
     # ------------------------------------------------------------------ write
 
@@ -151,21 +185,139 @@ class FileLog:
         """Drop every record at or above ``offset``, durably; returns the new log end.
 
         An offset inside a batch drops that whole batch. At or beyond the log end only the epoch
-        cache is pruned. Raises LogError below the log start.
+        cache is pruned. Raises LogError below the log start or the latest snapshot, which holds
+        only what was committed.
         """
-        if offset < self.start_offset:
-            raise LogError(f"cannot truncate to {offset}: the log starts at {self.start_offset}")
+        latest = self.snapshots.latest
+        if offset < max(self.start_offset, latest.offset if latest else 0):
+            raise LogError(
+                f"cannot truncate to {offset}: the log starts at {self.start_offset} and its "
+                f"latest snapshot is {latest}"
+            )
         if offset < self.end_offset:
             self._cut_segments(offset)
             self._cache.truncate_to(self.end_offset)
             self._flushed = min(self._flushed, self.end_offset)
             for flush in self._flushes:
                 flush.upto = min(flush.upto, self.end_offset)
-        before = self._epochs.entries
-        self._epochs.truncate_from_end(min(offset, self.end_offset))
-        if self._epochs.entries != before:
-            write_epoch_checkpoint(self._disk, self._dir, self._epochs.entries)
+        self._history.truncate_from_end(self.end_offset)
+        epochs = EpochCache(self._epochs.entries)
+        epochs.truncate_from_end(min(offset, self.end_offset))
+        self._replace_epochs(epochs_from(epochs, self._start))
         return self.end_offset
+
+    # ------------------------------------------------------------------ snapshots
+
+    def create_snapshot(
+        self, snapshot: OffsetAndEpoch, *, high_watermark: int
+    ) -> SnapshotWriter | None:
+        """Begin a snapshot of the state at ``snapshot``, with the voters in force there.
+
+        None when it would not be newer than the latest one, or ends below the log start.
+
+        Raises:
+            LogError: Its end offset is above the high watermark or inside of a batch
+                (KAFKA-14619), or the record before it has another epoch.
+        """
+        latest = self.snapshots.latest
+        if snapshot.offset <= max(self.start_offset, latest.offset if latest else 0):
+            return None
+        if snapshot.offset > min(high_watermark, self.end_offset):
+            raise LogError(
+                f"snapshot {snapshot} is beyond the high watermark {high_watermark} or the log end"
+            )
+        last = next(self.batches(snapshot.offset - 1))
+        if last.last_offset != snapshot.offset - 1:
+            raise LogError(
+                f"snapshot {snapshot} ends inside the batch {last.base_offset}..{last.last_offset}"
+            )
+        if last.epoch != snapshot.epoch:
+            raise LogError(f"snapshot {snapshot}: the record before it has epoch {last.epoch}")
+        kraft_version, voters = self._history.at(snapshot.offset - 1)
+        return self.snapshots.create(
+            snapshot,
+            last_contained_log_timestamp_ms=timestamp_ms(last),
+            kraft_version=kraft_version,
+            voters=voters if kraft_version else None,
+        )
+
+    def truncate_fully_to(self, snapshot: OffsetAndEpoch) -> None:
+        """Drop the whole log and begin it anew after a snapshot that was installed, durably.
+
+        Older snapshots are deleted. A crash before this has the same effect at the next start.
+
+        Raises:
+            LogError: The snapshot is not there, or is not beyond the log.
+            SnapshotError: The snapshot is damaged.
+        """
+        if snapshot not in self.snapshots:
+            raise LogError(f"snapshot {snapshot} is not there to begin the log with")
+        if (snapshot.epoch, snapshot.offset) <= (self.last_epoch, self.end_offset):
+            raise LogError(
+                f"snapshot {snapshot} is not beyond the log, which ends at {self.end_offset} "
+                f"with epoch {self.last_epoch}"
+            )
+        with self.snapshots.open(snapshot) as reader:
+            controls = [record for batch in reader.batches() for record in batch.controls]
+        dropped = self._segments
+        self._segments = [restart_segments(self._disk, self._dir, dropped, snapshot.offset)]
+        self._dirty = []
+        self._retire(dropped)
+        self._cache.truncate_to(0)
+        self._start = snapshot
+        self._flushed = snapshot.offset
+        for flush in self._flushes:
+            flush.upto = min(flush.upto, snapshot.offset)
+        self._history.begin_with(snapshot.offset, controls)
+        self._replace_epochs(epochs_from(EpochCache(), snapshot))
+        self.snapshots.delete_before(snapshot)
+
+    def advance_start(self, offset: int) -> tuple[OffsetAndEpoch, ...]:
+        """Let the log begin at the snapshot that ends at ``offset``.
+
+        Whole segments below are deleted, and older snapshots; returns these. Nothing changes when
+        the log already begins there or later.
+
+        Raises:
+            LogError: There is no such snapshot, or it is beyond the log.
+        """
+        if offset <= self.start_offset:
+            return ()
+        found = [info.id for info in self.snapshots.infos if info.id.offset == offset]
+        if not found or offset > self.end_offset:
+            raise LogError(
+                f"the log cannot begin at {offset}: no snapshot of the log "
+                f"{self.start_offset}..{self.end_offset} ends there"
+            )
+        self._start = found[-1]
+        gone = removable_segments([segment.base_offset for segment in self._segments], offset)
+        dropped = self._segments[:gone]
+        drop_first_segments(self._disk, self._dir, dropped)
+        del self._segments[:gone]
+        self._dirty = [segment for segment in self._dirty if segment not in dropped]
+        self._retire(dropped)
+        self._history.truncate_from_start(offset)
+        self._replace_epochs(epochs_from(self._epochs, self._start))
+        return self.snapshots.delete_before(self._start)
+
+    def clean(self, *, now_ms: int, retention: Retention) -> Cleaning | None:
+        """Delete from the beginning what the limits allow; returns what was done, None if nothing.
+
+        To be called about once a minute. ``now_ms`` is in ms since 1970.
+        """
+        cleaning = plan_cleaning(
+            [
+                SnapshotAge(info.id, info.size, self.snapshots.timestamp_ms(info.id))
+                for info in self.snapshots.infos
+            ],
+            [SegmentSize(segment.base_offset, segment.size) for segment in self._segments],
+            self.start_offset,
+            now_ms=now_ms,
+            retention=retention,
+        )
+        if cleaning is not None:
+            self.advance_start(cleaning.start.offset)
+        return cleaning
 
     # ------------------------------------------------------------------ make durable
 
@@ -206,14 +358,15 @@ class FileLog:
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is below the log start or above the log end.
+            CorruptBatchError: What is on disk rotted since it was opened (KAFKA-14104).
         """
         if offset == self.end_offset:
             return b""
-        if offset < self.end_offset and self._cache.covers(offset):
+        if self.start_offset <= offset < self.end_offset and self._cache.covers(offset):
             return b"".join([b.data for b in self._cache.read(offset, max_bytes)])
-        segment = self._segment_of(offset)
-        position, _ = segment.position_of(offset)
-        return segment.read(position, max_bytes)
+        data = self._read_file(offset, max_bytes)
+        verify_batches(data)
+        return data
 
     def batches(self, from_offset: int, until: int | None = None) -> Iterator[Batch]:
         """Batches from the one holding ``from_offset``, each checked, up to ``until`` or the end.
@@ -224,10 +377,12 @@ class FileLog:
         end = self.end_offset if until is None else until
         offset = from_offset
         while offset < min(end, self.end_offset):
+            if offset < self.start_offset:
+                raise OffsetOutOfRangeError(f"offset {offset} is below {self.start_offset}")
             if self._cache.covers(offset):
                 chunk = iter(self._cache.read(offset, _ITERATION_BYTES))
             else:
-                chunk = iter_batches(self.read(offset, _ITERATION_BYTES))
+                chunk = iter_batches(self._read_file(offset, _ITERATION_BYTES))
             for batch in chunk:
                 if batch.last_offset >= end:
                     return
@@ -272,9 +427,20 @@ class FileLog:
             self._dirty.append(active)
         for batch in batches:
             self._cache.append(batch)
+            self._history.note(batch)
 
     def _roll(self) -> None:
         self._segments.append(create_segment(self._disk, self._dir, self.end_offset))
+
+    def _replace_epochs(self, epochs: EpochCache) -> None:
+        if epochs.entries != self._epochs.entries:
+            write_epoch_checkpoint(self._disk, self._dir, epochs.entries)
+        self._epochs = epochs
+
+    def _read_file(self, offset: int, max_bytes: int) -> bytes:
+        segment = self._segment_of(offset)
+        position, _ = segment.position_of(offset)
+        return segment.read(position, max_bytes)
 
     def _segment_of(self, offset: int) -> Segment:
         if not self.start_offset <= offset < self.end_offset:
@@ -293,7 +459,10 @@ class FileLog:
         position, base = last.position_of(offset)
         last.truncate(position, base)
         self._dirty = [s for s in self._dirty if s not in dropped]
-        self._retired.extend(s.file for s in dropped)
+        self._retire(dropped)
+
+    def _retire(self, dropped: Sequence[Segment]) -> None:
+        self._retired.extend(segment.file for segment in dropped)
         if not self._flushes:
             self._close_retired()
 

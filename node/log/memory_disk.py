@@ -60,12 +60,14 @@ class MemoryDisk:
     """Files in memory. ``fault`` is called with (operation, path) first and may raise.
 
     Operations are ``open``, ``append``, ``pwrite``, ``read``, ``truncate``, ``fsync``, ``rename``,
-    ``unlink`` and ``fsync_dir``; ``operations`` counts those that can change the disk.
+    ``unlink`` and ``fsync_dir``; ``operations`` counts those that can change the disk, and
+    ``writing`` holds the bytes of the write that ``fault`` is called for.
     """
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
         self.operations = 0
+        self.writing = b""
         self.cut_at: int | None = None
         self._names: dict[Path, _Inode] = {}
         self._unsynced: list[dict[Path, _Inode | None]] = []
@@ -154,6 +156,32 @@ class MemoryDisk:
         """Fail the ``operation``-th change from now (1 = the next) and everything after it."""
         self.cut_at = self.operations + operation
 
+    def torn(self, path: Path, size: int, *, lose_others: bool) -> MemoryDisk:
+        """A copy as the power leaves it in the middle of the present write to the end of ``path``.
+
+        ``size`` bytes of the write made it to the disk, with all before it in that file; with
+        ``lose_others`` nothing else did that was not fsynced. To be called from ``fault``.
+        """
+        inodes = {
+            id(inode): _Inode(bytearray(inode.data), list(inode.undo), inode.read_only)
+            for change in (self._names, *self._unsynced)
+            for inode in change.values()
+            if inode is not None
+        }
+        copy = MemoryDisk()
+        copy._names = {path: inodes[id(inode)] for path, inode in self._names.items()}
+        copy._unsynced = [
+            {path: inode and inodes[id(inode)] for path, inode in change.items()}
+            for change in self._unsynced
+        ]
+        if self.writing:
+            torn = copy._names[path]
+            torn.data += self.writing[:size]
+            torn.undo.clear()
+        if lose_others:
+            copy.crash()
+        return copy.clone()
+
     def clone(self) -> MemoryDisk:
         """A disk with the same content, all of it durable: an old copy to restore, say."""
         copy = MemoryDisk()
@@ -198,7 +226,9 @@ class MemoryFile:
 
     def append(self, data: bytes) -> None:
         """Write all of ``data`` at the end."""
+        self._disk.writing = data
         self._before("append")
+        self._disk.writing = b""
         self._inode.change(len(self._inode.data), data)
 
     def pwrite(self, offset: int, data: bytes) -> None:

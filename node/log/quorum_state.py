@@ -1,6 +1,6 @@
 """The ``quorum-state`` file: epoch, leader and vote, durable before the node speaks of them.
 
-One JSON line in Kafka's data version 1. Epoch and vote are replaced together and atomically: a
+One JSON line in Kafka's data version 1, or 0 while kraft.version is 0. Epoch and vote are replaced together and atomically: a
 crash leaves the old state or the new one, never a mix. What cannot be read is fatal, because a
 node that forgets its vote can vote twice (KAFKA-15412).
 
@@ -9,7 +9,7 @@ Source: Kafka's FileQuorumStateStore and QuorumStateData; KIP-595, KIP-853 (dire
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -56,9 +56,30 @@ class ElectionStateStore:
                 "restore the file, or format this node anew and replace it in the quorum"
             ) from error
 
-    def save(self, state: ElectionState) -> None:
-        """Replace the saved state; when this returns the new one is on disk."""
-        replace_file(self._disk, self.path, _encode(state))
+    def save(
+        self, state: ElectionState, *, kraft_version: int = 1, voter_ids: Iterable[int] = ()
+    ) -> None:
+        """Replace the saved state; when this returns the new one is on disk.
+
+        With ``kraft_version`` 0 it is written in data version 0, as Kafka does: the voters by id
+        (nobody reads them), and no directory id of the one voted for.
+        """
+        encoded = _encode(state) if kraft_version else _encode_v0(state, voter_ids)
+        replace_file(self._disk, self.path, encoded)
+
+
+def _encode_v0(state: ElectionState, voter_ids: Iterable[int]) -> bytes:
+    return msgspec.json.encode(
+        {
+            "clusterId": "",
+            "leaderId": _UNKNOWN if state.leader_id is None else state.leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": _UNKNOWN if state.voted is None else state.voted.id,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": voter} for voter in voter_ids],
+            "data_version": 0,
+        }
+    )
 
 
 def _encode(state: ElectionState) -> bytes:

@@ -2,23 +2,32 @@
 
 Every batch of every segment is checked: length, CRC-32C, contiguous offsets, epochs that never
 fall. At the first that fails the file is cut there and all later segments are dropped, durably.
-Source: KRaft opens its log as after an unclean shutdown every time (KafkaRaftLog, LogLoader).
+Then the snapshots: where the first segment does not begin at 0 the log begins at the oldest
+snapshot that is not older than the segment, and without one the node must not start (KAFKA-14240).
+A latest snapshot beyond the log, by epoch and then by offset, is one that was installed before a
+crash kept the log from being emptied: that is done now.
+Where the log begins is written nowhere else, as in Kafka, whose metadata log has no checkpoint of
+its start. Source: KRaft opens its log as after an unclean shutdown every time (KafkaRaftLog,
+LogLoader, UnifiedLog).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from node.core.epoch_cache import EpochCache
 from node.core.messages import Batch
+from node.core.types import OffsetAndEpoch
 from node.log.batch import CorruptBatchError
+from node.log.control_history import ControlHistory
 from node.log.disk import Disk
 from node.log.epoch_checkpoint import read_epoch_checkpoint, write_epoch_checkpoint
-from node.log.layout import SEGMENT_SUFFIX, segment_base
+from node.log.layout import SEGMENT_SUFFIX, segment_base, snapshot_name
 from node.log.segment import Segment
-from node.log.segments import create_segment, drop_segments
+from node.log.segments import create_segment, drop_segments, restart_segments
+from node.log.snapshots import SnapshotError, SnapshotStore
 
 
 class RecoveryError(Exception):
@@ -51,24 +60,32 @@ class Recovered:
     segments: list[Segment]
     epochs: EpochCache
     cut: Cut | None
+    snapshots: SnapshotStore
+    history: ControlHistory
+    start: OffsetAndEpoch  # where the log begins, and the epoch of the record before, 0 if unknown
+    emptied: bool = False  # in favour of the snapshot at ``start``
 
 
 def recover(disk: Disk, directory: Path) -> Recovered:
     """Open all segments of a directory, mend the last one, and make what is left durable."""
     names = _segment_names(disk, directory)
-    if not names:
-        segment = create_segment(disk, directory, 0)
-        return Recovered([segment], _checkpointed(disk, directory, EpochCache()), None)
-    if names[0][0] > 0:
+    snapshots = SnapshotStore(disk, directory)
+    latest = snapshots.latest
+    first = names[0][0] if names else 0
+    if first > 0 and (latest is None or latest.offset < first):
         raise RecoveryError(
-            f"the log in {directory} starts at offset {names[0][0]} and there is no snapshot "
-            "for what came before: restore the missing segments, or format this node anew"
+            f"the log in {directory} starts at offset {first} and there is no snapshot for what "
+            f"came before (the latest: {latest and latest.offset}): restore the missing segments "
+            "or the snapshot, or format this node anew"
         )
+    history = _history_of(snapshots, directory)
+    if not names:  # new, or a crash came between dropping the segments and creating one
+        names = [(0, create_segment(disk, directory, 0).path.name)]
     segments = [
         Segment(directory / name, base, disk.open(directory / name), base) for base, name in names
     ]
     try:
-        cut, keep, epochs = _scan(disk, directory, segments)
+        cut, keep, epochs, controls = _scan(disk, directory, segments)
         for segment in segments[:keep]:  # a killed process leaves bytes in the page cache only
             segment.file.fsync()
     except BaseException:
@@ -77,7 +94,68 @@ def recover(disk: Disk, directory: Path) -> Recovered:
         raise
     for segment in segments[keep:]:
         segment.file.close()
-    return Recovered(segments[:keep], _checkpointed(disk, directory, epochs), cut)
+    for batch in controls:
+        if latest is None or batch.base_offset >= latest.offset:
+            history.note(batch)
+    found = Recovered(
+        segments[:keep], epochs, cut, snapshots, history, _start(segments[:keep], snapshots)
+    )
+    return _checkpointed(disk, directory, _with_snapshots(disk, directory, found))
+
+
+def _history_of(snapshots: SnapshotStore, directory: Path) -> ControlHistory:
+    """What the latest snapshot says, which is read to its end, so that it is known to be whole."""
+    history = ControlHistory()
+    latest = snapshots.latest
+    if latest is None:
+        return history
+    try:
+        with snapshots.open(latest) as reader:
+            controls = [record for batch in reader.batches() for record in batch.controls]
+    except SnapshotError as error:
+        raise RecoveryError(
+            f"{directory / snapshot_name(latest)} is damaged: {error.reason}. Restore the file, "
+            "or format this node anew and let it fetch from the quorum"
+        ) from error
+    history.begin_with(latest.offset, controls)
+    return history
+
+
+def _start(segments: list[Segment], snapshots: SnapshotStore) -> OffsetAndEpoch:
+    """Where the log begins: at 0, or at the oldest snapshot that the segments reach."""
+    first = segments[0].base_offset
+    if first > 0:
+        for info in snapshots.infos:
+            if first <= info.id.offset <= segments[-1].end_offset:
+                return info.id
+    return OffsetAndEpoch(first, 0)
+
+
+def _with_snapshots(disk: Disk, directory: Path, found: Recovered) -> Recovered:
+    """Empty the log when the latest snapshot is beyond it; remove what is not needed any more."""
+    epochs = epochs_from(found.epochs, found.start)
+    end = found.segments[-1].end_offset
+    latest = found.snapshots.latest
+    if latest is not None and (latest.epoch, latest.offset) > (epochs.latest_epoch, end):
+        for segment in found.segments:
+            segment.file.close()
+        segments = [restart_segments(disk, directory, found.segments, latest.offset)]
+        epochs = epochs_from(EpochCache(), latest)
+        found = replace(found, segments=segments, start=latest, emptied=True)
+    found.snapshots.clean_up(found.start.offset)
+    return replace(found, epochs=epochs)
+
+
+def epochs_from(epochs: EpochCache, start: OffsetAndEpoch) -> EpochCache:
+    """The epochs of a log that begins at ``start``: the one in force there is moved up to it.
+
+    An empty log goes on from the epoch of its snapshot.
+    """
+    below = [(epoch, start.offset) for epoch, at in epochs.entries if at <= start.offset]
+    above = [(epoch, at) for epoch, at in epochs.entries if at > start.offset]
+    if not below and not above and start.epoch:
+        below = [(start.epoch, start.offset)]
+    return EpochCache((*below[-1:], *above))
 
 
 def _segment_names(disk: Disk, directory: Path) -> list[tuple[int, str]]:
@@ -93,27 +171,27 @@ def _segment_names(disk: Disk, directory: Path) -> list[tuple[int, str]]:
 
 def _scan(
     disk: Disk, directory: Path, segments: list[Segment]
-) -> tuple[Cut | None, int, EpochCache]:
-    """Walk all batches; returns the cut, how many segments stay, and the epochs."""
+) -> tuple[Cut | None, int, EpochCache, list[Batch]]:
+    """Walk all batches; returns the cut, how many segments stay, epochs and control batches."""
     epochs = EpochCache()
-    end = 0
+    controls: list[Batch] = []
+    end = segments[0].base_offset
     for index, segment in enumerate(segments):
         if segment.base_offset != end:
             reason = f"{segment.path.name} follows although the log ends at {end}"
-            return (
-                _cut(disk, directory, segments[index - 1], segments[index:], reason),
-                index,
-                epochs,
-            )
+            cut = _cut(disk, directory, segments[index - 1], segments[index:], reason)
+            return cut, index, epochs, controls
         try:
             for batch in _checked(segment, epochs):
                 segment.note(batch)
                 epochs.assign(batch.epoch, batch.base_offset)
+                if batch.controls:
+                    controls.append(batch)
         except CorruptBatchError as error:
             cut = _cut(disk, directory, segment, segments[index + 1 :], error.reason)
-            return cut, index + 1, epochs
+            return cut, index + 1, epochs, controls
         end = segment.end_offset
-    return None, len(segments), epochs
+    return None, len(segments), epochs, controls
 
 
 def _checked(segment: Segment, epochs: EpochCache) -> Iterator[Batch]:
@@ -145,12 +223,12 @@ def _cut(disk: Disk, directory: Path, segment: Segment, later: list[Segment], re
     )
 
 
-def _checkpointed(disk: Disk, directory: Path, epochs: EpochCache) -> EpochCache:
+def _checkpointed(disk: Disk, directory: Path, found: Recovered) -> Recovered:
     """Make the checkpoint file agree with the log."""
     try:
-        same = read_epoch_checkpoint(disk, directory) == epochs.entries
+        same = read_epoch_checkpoint(disk, directory) == found.epochs.entries
     except ValueError:  # it is derived data: rewritten, whatever was in it
         same = False
     if not same:
-        write_epoch_checkpoint(disk, directory, epochs.entries)
-    return epochs
+        write_epoch_checkpoint(disk, directory, found.epochs.entries)
+    return found

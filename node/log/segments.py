@@ -28,3 +28,21 @@ def drop_segments(disk: Disk, directory: Path, segments: Sequence[Segment]) -> N
         disk.unlink(segment.path)
     if segments:
         disk.fsync_dir(directory)
+
+
+def drop_first_segments(disk: Disk, directory: Path, segments: Sequence[Segment]) -> None:
+    """Remove files from the beginning of the log, durably one by one; their handles stay open.
+
+    One by one, because a hole in the middle would make the next start drop all behind it.
+    """
+    for segment in segments:
+        disk.unlink(segment.path)
+        disk.fsync_dir(directory)
+
+
+def restart_segments(
+    disk: Disk, directory: Path, segments: Sequence[Segment], base_offset: int
+) -> Segment:
+    """Remove all segments and begin the log anew at ``base_offset``; old handles stay open."""
+    drop_segments(disk, directory, segments)
+    return create_segment(disk, directory, base_offset)
