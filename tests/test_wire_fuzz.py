@@ -215,8 +215,8 @@ def test_each_mutation_is_met_with_a_reason(mutation: Mutation) -> None:
             peers = [peer for peer, _ in told.rejected]
             assert len(set(peers)) == len(peers)
             assert len(peers) + answered == 30
-            assert answered < 30
-            if mutation in (cut, huge_length, trailing, random_bytes, many_elements):
+            assert answered < 30 or mutation is trailing, "as Kafka, we ignore what is behind"
+            if mutation in (cut, huge_length, random_bytes, many_elements):
                 assert answered == 0
 
     asyncio.run(main())

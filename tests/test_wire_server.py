@@ -237,6 +237,22 @@ def test_a_handler_that_fails_is_heard_of_and_closes_only_its_connection() -> No
     asyncio.run(main())
 
 
+def test_bytes_behind_a_request_are_ignored_as_kafka_ignores_them() -> None:
+    """librdkafka asks for all topics in 4 bytes and leaves 3 more behind them."""
+
+    async def main() -> None:
+        async with serving() as (server, told), RawClient.to(server.port) as client:
+            head = bytes.fromhex("0003000d00000003000772646b61666b6100")
+            frame = head + bytes.fromhex("00000000" + "010000")
+            await client.send(struct.pack(">i", len(frame)) + frame)
+            await until(lambda: told.requests)
+            body = told.requests[0].body
+            assert (body.topics, body.allow_auto_topic_creation) == (None, False)
+            assert told.rejected == []
+
+    asyncio.run(main())
+
+
 # ------------------------------------------------------------------ bad input
 
 

@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -396,3 +397,25 @@ def test_a_session_takes_its_bytes_in_any_pieces(size: int) -> None:
         client.unwrap()
     pump()
     assert session.closed
+
+
+def test_no_bytes_make_a_session_fail_in_another_way() -> None:
+    rng = Random(595)
+    theirs, hello = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = caller().wrap_bio(theirs, hello, server_hostname="127.0.0.1")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    good = hello.read()
+    context = listener()
+    refused = 0
+    for _ in range(200):
+        data = bytearray(good)
+        for _ in range(rng.randint(1, 6)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        session = TlsSession(context)
+        try:
+            assert session.receive(memoryview(data)) == b""
+        except RemoteProtocolError:
+            refused += 1
+        assert not session.established
+    assert refused > 10

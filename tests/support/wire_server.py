@@ -52,11 +52,10 @@ async def serving(
         "127.0.0.1",
         0,
         handler or told.requests.append,
-        apis=ALL_APIS,
         limits=limits,
         on_reject=lambda peer, reason: told.rejected.append((peer, reason)),
         on_disconnect=told.gone.append,
-        **options,
+        **{"apis": ALL_APIS, **options},
     )
     async with server:
         yield server, told
