@@ -169,14 +169,26 @@ def read_response_head(frame: bytes, *, flexible: bool) -> tuple[int, int]:
 
 
 def decode(
-    entity: type[P], data: bytes, offset: int = 0, *, elements_max: int = RESPONSE_ELEMENTS_MAX
+    entity: type[P],
+    data: bytes,
+    offset: int = 0,
+    *,
+    elements_max: int = RESPONSE_ELEMENTS_MAX,
+    surplus: bool = False,
 ) -> P:
     """The one entity that the bytes from ``offset`` to the end are.
+
+    Args:
+        entity: What they are.
+        data: The bytes, and others in front of them.
+        offset: Where they begin.
+        elements_max: How many elements of arrays they may have.
+        surplus: Ignore bytes behind the entity, as Kafka does in requests.
 
     Raises:
         RemoteProtocolError: They are not exactly that.
     """
-    safe, offset = checked(entity, data, offset, elements_max)
+    safe, offset = checked(entity, data, offset, elements_max, surplus=surplus)
     try:
         value, size = _reader(cast("Any", entity))(safe, offset)
     except Exception as error:

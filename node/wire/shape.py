@@ -77,10 +77,13 @@ class Scan:
 Walk = Callable[[bytes, int, Scan], int]
 
 
-def checked(entity: type, data: bytes, offset: int, elements_max: int) -> tuple[bytes, int]:
+def checked(
+    entity: type, data: bytes, offset: int, elements_max: int, *, surplus: bool = False
+) -> tuple[bytes, int]:
     """The bytes and the offset from which kio can safely read ``entity``.
 
-    They are the given ones unless unknown tagged fields had to be cut out. O(bytes).
+    They are the given ones unless unknown tagged fields, or bytes behind the message where
+    ``surplus`` allows them, had to be cut out. O(bytes).
 
     Raises:
         RemoteProtocolError: The bytes from ``offset`` to the end are not one such message.
@@ -90,6 +93,8 @@ def checked(entity: type, data: bytes, offset: int, elements_max: int) -> tuple[
         end = walker(entity)(data, offset, scan)
     except IndexError:
         end = len(data) + 1
+    if surplus and end < len(data):
+        data = data[:end]
     if end != len(data):
         what = "ends too early" if end > len(data) else f"has {len(data) - end} trailing bytes"
         raise RemoteProtocolError(f"{entity.__name__} {what}")
