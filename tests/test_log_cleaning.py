@@ -33,7 +33,9 @@ def planned(
     plan = plan_cleaning(
         snapshots, SEGMENTS, log_start, now_ms=now, retention=Retention(max_bytes, max_ms)
     )
-    return plan and (plan.start.offset, [snapshot.offset for snapshot in plan.deleted])
+    if plan is None:
+        return None
+    return plan.start.offset, [snapshot.offset for snapshot in plan.deleted]
 
 
 @pytest.mark.parametrize(

@@ -162,11 +162,10 @@ class MemoryDisk:
         ``size`` bytes of the write made it to the disk, with all before it in that file; with
         ``lose_others`` nothing else did that was not fsynced. To be called from ``fault``.
         """
+        known = [*self._names.values(), *(i for c in self._unsynced for i in c.values() if i)]
         inodes = {
             id(inode): _Inode(bytearray(inode.data), list(inode.undo), inode.read_only)
-            for change in (self._names, *self._unsynced)
-            for inode in change.values()
-            if inode is not None
+            for inode in known
         }
         copy = MemoryDisk()
         copy._names = {path: inodes[id(inode)] for path, inode in self._names.items()}

@@ -1,8 +1,8 @@
 """The ``quorum-state`` file: epoch, leader and vote, durable before the node speaks of them.
 
-One JSON line in Kafka's data version 1, or 0 while kraft.version is 0. Epoch and vote are replaced together and atomically: a
-crash leaves the old state or the new one, never a mix. What cannot be read is fatal, because a
-node that forgets its vote can vote twice (KAFKA-15412).
+One JSON line in Kafka's data version 1, or 0 while kraft.version is 0. Epoch and vote are replaced
+together and atomically: a crash leaves the old state or the new one, never a mix. What cannot be
+read is fatal, because a node that forgets its vote can vote twice (KAFKA-15412).
 
 Source: Kafka's FileQuorumStateStore and QuorumStateData; KIP-595, KIP-853 (directory id).
 """
