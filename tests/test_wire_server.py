@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import struct
 from typing import Any
 
@@ -482,6 +483,48 @@ def test_close_ends_every_connection_and_frees_the_port() -> None:
             again = await asyncio.start_server(lambda *_: None, "127.0.0.1", server.port)
             again.close()
             await again.wait_closed()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("open_files", "connections"), [(1024, 512), (256, 128), (10**6, 4096), (-1, 4096)]
+)
+def test_half_of_the_open_files_may_be_connections(
+    monkeypatch: pytest.MonkeyPatch, open_files: int, connections: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (open_files, open_files))
+    assert Limits.of_process().connections_max == connections
+
+
+def test_a_broker_may_speak_of_more_than_a_client() -> None:
+    """AlterPartition tells of everything that a broker leads, in one request."""
+
+    async def main() -> None:
+        schema = api_schema(ApiKey.ALTER_PARTITION, 3)
+        isr = tuple(build(schema.request, "BrokerState", broker_id=n) for n in range(3))
+        one = build(
+            schema.request,
+            "PartitionData",
+            partition_index=0,
+            leader_epoch=1,
+            new_isr_with_epochs=isr,
+            partition_epoch=1,
+        )
+        limits = Limits(elements_max=100, broker_elements_max=202)
+        async with serving(None, limits) as (server, told):
+            for partitions in (50, 51):  # four elements each, and two topics
+                topics = tuple(
+                    build(schema.request, "TopicData", topic_id=None, partitions=(one,) * n)
+                    for n in (partitions, 0)
+                )
+                body = build(schema.request, broker_id=1, topics=topics)
+                async with RawClient.to(server.port) as client:
+                    await client.send(request_frame(schema, 1, b"me", encode(body)))
+                    await until(lambda: told.requests or told.rejected)
+            assert len(told.requests) == 1
+            await until(lambda: told.rejected)
+            assert told.reasons == ["more than 202 elements in one message"]
 
     asyncio.run(main())
 

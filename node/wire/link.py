@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kio.static.protocol import ResponsePayload
 
+from node.wire.api import ApiKey
 from node.wire.api_versions import answer_api_versions, is_api_versions
 from node.wire.errors import RemoteProtocolError
-from node.wire.frames import FIRST_FRAME_BYTES_MAX, FRAME_BYTES_MAX, Framer
+from node.wire.frames import Framer
 from node.wire.payloads import (
     ApiSchema,
     api_schema,
@@ -21,7 +21,6 @@ from node.wire.payloads import (
     read_request_head,
     response_frame,
 )
-from node.wire.shape import REQUEST_ELEMENTS_MAX
 from node.wire.tls_session import TlsSession
 
 if TYPE_CHECKING:
@@ -30,22 +29,14 @@ if TYPE_CHECKING:
 Peer = tuple[str, int]
 
 _INSIDE_A_FRAME: Final = "inside a frame"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one server grants its clients. Times in seconds."""
-
-    frame_bytes_max: int = FRAME_BYTES_MAX  # Kafka's socket.request.max.bytes, there 100 MiB
-    first_frame_bytes_max: int = FIRST_FRAME_BYTES_MAX
-    buffered_bytes_max: int = 256 * 1024 * 1024  # partial frames of all connections together
-    pipelined_bytes_max: int = 256 * 1024  # read ahead while a request is in flight
-    connections_max: int = 512  # well below the usual 1024 open files of a process
-    handshakes_max: int = 64  # of TLS at a time: each costs milliseconds of the event loop
-    handshake_timeout_s: float = 10.0
-    elements_max: int = REQUEST_ELEMENTS_MAX  # in one request
-    frame_timeout_s: float = 30.0  # from the first byte of a frame to its last, and for replies
-    idle_timeout_s: float = 600.0  # Kafka's connections.max.idle.ms
+_OF_BROKERS: Final = frozenset(
+    {
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.BROKER_REGISTRATION,
+    }
+)
 
 
 class InboundRequest:
@@ -310,7 +301,8 @@ class Link(asyncio.BufferedProtocol):
             )
         schema = api_schema(api_key, version)
         head = read_request_head(frame, flexible=schema.flexible_request_header)
-        elements_max = self._server.limits.elements_max
+        limits = self._server.limits
+        elements_max = limits.broker_elements_max if api_key in _OF_BROKERS else limits.elements_max
         # surplus: librdkafka's Metadata request for all topics has three bytes too many
         body = decode(
             schema.request, frame, head.body_offset, elements_max=elements_max, surplus=True

@@ -9,7 +9,8 @@ from typing import Final, Self
 
 from node.wire.api import ApiTable
 from node.wire.api_versions import NO_FEATURES, Features
-from node.wire.link import InboundRequest, Limits, Link, Peer
+from node.wire.limits import Limits
+from node.wire.link import InboundRequest, Link, Peer
 
 __all__ = ["InboundRequest", "Limits", "Peer", "Server"]
 
@@ -32,7 +33,7 @@ class Server:
         port: 0 = any; ``start`` then says which.
         handler: Takes the decoded requests.
         apis: What is served.
-        limits: What clients are granted.
+        limits: What clients are granted; None = ``Limits.of_process``.
         on_reject: Told of each connection that is closed because of the peer.
         on_disconnect: Told the id of each connection that is gone.
         ssl_context: Speak TLS only (``TlsConfig.server_context``).
@@ -55,7 +56,7 @@ class Server:
         self.host = host
         self.port = port
         self.apis = apis
-        self.limits = limits or Limits()
+        self.limits = limits or Limits.of_process()
         self.handler = handler
         self.on_reject = on_reject
         self.on_disconnect = on_disconnect
