@@ -34,12 +34,12 @@ def test_an_inactive_controller_refuses_to_write() -> None:
 
 def test_claiming_twice_is_an_error_of_the_driver() -> None:
     controller = QuorumController(rng=Random(1))
-    controller.claim(3)
+    controller.claim(3, 0)
     assert controller.epoch == 3
     with pytest.raises(ControllerError, match="epoch 4 while active in epoch 3"):
-        controller.claim(4)
+        controller.claim(4, 0)
     controller.renounce()
-    controller.claim(4)
+    controller.claim(4, 0)
 
 
 def test_a_no_op_is_one_record() -> None:
@@ -81,7 +81,7 @@ def test_losing_leadership_forgets_all_that_is_pending() -> None:
     controller.renounce()
     assert (controller.pending, len(controller._overlay)) == (0, 0)
     assert controller.image.digest == digest
-    controller.claim(2)
+    controller.claim(2, 0)
     result = controller.alter_configs([alter(LIST, 2, "2:2", resource="keep")])
     assert decode_record(result.entries[0].payload[0]).value == "2:2"  # type: ignore[attr-defined]
     assert controller.create_topics([NewTopic("gone")]).reply[0].error == ApiError.NONE
@@ -93,7 +93,7 @@ def test_a_write_of_the_last_reign_may_still_be_committed_by_the_next() -> None:
     quorum.controller.renounce()
     quorum.commit()
     assert "t" in quorum.controller.image.topics
-    quorum.controller.claim(5)
+    quorum.controller.claim(5, 0)
     again = quorum.controller.create_topics([NewTopic("t")])
     assert again.reply[0].error == ApiError.TOPIC_ALREADY_EXISTS
 
@@ -109,8 +109,8 @@ def test_what_is_appended_must_be_what_was_proposed() -> None:
 
 def test_a_shared_image_is_applied_to_once() -> None:
     image = MetadataImage()
-    controller = QuorumController(rng=Random(1), image=image)
-    controller.claim(1)
+    controller = QuorumController(rng=Random(1), image=image, broker_ids=())
+    controller.claim(1, 0)
     result = controller.create_topics([NewTopic("t")])
     controller.appended(5, 6)
     for offset, value in enumerate(result.entries[0].payload, start=5):
@@ -199,7 +199,7 @@ def test_pipelined_answers_are_those_of_one_write_at_a_time(
             quorum.commit(later[min(number, len(later) - 1)] if later else None)
         elif what == "renounce":  # all that is not committed is lost
             quorum.controller.renounce()
-            quorum.controller.claim(2)
+            quorum.controller.claim(2, 0)
             del quorum.log[quorum.committed :]
             batch_ends = [end for end in batch_ends if end <= quorum.committed]
             model.topics = dict(models_at[quorum.committed])

@@ -76,12 +76,16 @@ def test_replicas_are_placed_as_assigned() -> None:
         (NewTopic("t", -1, 1, {0: (1,)}), ApiError.INVALID_REQUEST, "replicationFactor"),
         (NewTopic("t", assignments={1: (1,)}), ApiError.INVALID_REPLICA_ASSIGNMENT, "0-based"),
         (NewTopic("t", assignments={0: ()}), ApiError.INVALID_REPLICA_ASSIGNMENT, "empty"),
-        (NewTopic("t", assignments={0: (1, 1)}), ApiError.INVALID_REPLICA_ASSIGNMENT, "twice"),
+        (
+            NewTopic("t", assignments={0: (1, 1)}),
+            ApiError.INVALID_REPLICA_ASSIGNMENT,
+            "more than once",
+        ),
         (NewTopic("t", assignments={0: (9,)}), ApiError.INVALID_REPLICA_ASSIGNMENT, "broker 9"),
         (
             NewTopic("t", assignments={0: (1,), 1: (1, 2)}),
             ApiError.INVALID_REPLICA_ASSIGNMENT,
-            "partition 1 has 2 replicas",
+            "a partition with 2 replica(s)",
         ),
     ],
 )

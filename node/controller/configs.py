@@ -1,45 +1,108 @@
-"""IncrementalAlterConfigs: the records that the changes of one resource come to.
+"""AlterConfigs, old and incremental: the records that the changes of one resource come to.
 
-Source: KIP-339 and Kafka's ConfigurationControlManager.
+Source: KIP-339 and Kafka's ConfigurationControlManager; KIP-966 (min.insync.replicas).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from node.controller.config_schema import check_setting, is_list, list_default, split_list
+from node.controller.context import CLUSTER_DEFAULT, MIN_ISR, Context
 from node.controller.errors import ApiError, OperationError
-from node.controller.operations import AlterResource, ConfigChange, ConfigOp
-from node.controller.overlay import Overlay
+from node.controller.operation import Operation
+from node.controller.operations import AlterResource, ConfigChange, ConfigOp, ReplaceResource
 from node.metadata.image import BROKER, TOPIC, ConfigResource
+from node.metadata.schemas import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MAX_VALUE_BYTES = 32767
 
-NewSettings = dict[str, str | None]
 
-
-def alter_resource(overlay: Overlay, alter: AlterResource) -> NewSettings:
-    """The settings to write, None = to remove; without those that stay as they are.
+def alter(ctx: Context, operation: Operation, request: AlterResource) -> None:
+    """Change some settings of a resource.
 
     Raises:
         OperationError: The resource is refused as a whole.
     """
-    resource = (alter.resource_type, alter.resource_name)
-    check_resource(resource)
-    if alter.resource_type == TOPIC and overlay.topic_id(alter.resource_name) is None:
-        raise unknown_topic(alter.resource_name)
-    settings: NewSettings = {}
+    resource = (request.resource_type, request.resource_name)
+    _check_exists(ctx, resource)
+    settings: dict[str, str | None] = {}
     seen: set[str] = set()
-    for change in alter.changes:
+    for change in request.changes:
         if change.name in seen:
             raise OperationError(ApiError.INVALID_REQUEST, "Error due to duplicate config keys")
         seen.add(change.name)
-        old = overlay.setting(resource, change.name)
+        old = ctx.overlay.setting(resource, change.name)
         new = _new_value(change, old)
-        check_setting(alter.resource_type, change.name, new)
+        check_setting(request.resource_type, change.name, new)
         # A broker's setting is written even when it is not new: it may be how a broker is told to
         # read a changed file again (KAFKA-14136).
-        if new != old or alter.resource_type == BROKER:
+        if new != old or request.resource_type == BROKER:
             settings[change.name] = new
-    return settings
+    _write(ctx, operation, resource, settings)
+
+
+def replace(ctx: Context, operation: Operation, request: ReplaceResource) -> None:
+    """Give a resource these settings, and no others.
+
+    Raises:
+        OperationError: The resource is refused as a whole.
+    """
+    resource = (request.resource_type, request.resource_name)
+    _check_exists(ctx, resource)
+    old = ctx.overlay.settings(resource)
+    settings: dict[str, str | None] = {}
+    for name, value in request.configs.items():
+        if value is None:
+            raise OperationError(ApiError.INVALID_REQUEST, f"Null value not supported for : {name}")
+        check_size(value)
+        check_setting(request.resource_type, name, value)
+        if value != old.get(name) or request.resource_type == BROKER:
+            settings[name] = value
+    settings |= dict.fromkeys(sorted(old.keys() - request.configs.keys() - _kept(ctx, resource)))
+    _write(ctx, operation, resource, settings)
+
+
+def _kept(ctx: Context, resource: ConfigResource) -> set[str]:
+    """What replacing all settings leaves as it is: eligible leaders rely on it (KIP-966)."""
+    return {MIN_ISR} if ctx.elr_enabled and resource == CLUSTER_DEFAULT else set()
+
+
+def _write(
+    ctx: Context,
+    operation: Operation,
+    resource: ConfigResource,
+    settings: Mapping[str, str | None],
+) -> None:
+    type_, name = resource
+    records: list[MetadataRecord] = [
+        ConfigRecord(resource_type=type_, resource_name=name, name=key, value=value)
+        for key, value in settings.items()
+    ]
+    if ctx.elr_enabled and MIN_ISR in settings:
+        _check_min_isr(resource, settings[MIN_ISR])
+        # who was eligible by the old minimum need not be so by the new one
+        records.append(ClearElrRecord(topic_name=name if type_ == TOPIC else ""))
+    operation.add(*records)
+
+
+def _check_min_isr(resource: ConfigResource, value: str | None) -> None:
+    if resource[0] == BROKER and resource[1]:
+        raise OperationError(
+            ApiError.INVALID_CONFIG,
+            f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.",
+        )
+    if resource == CLUSTER_DEFAULT and value is None:
+        raise OperationError(
+            ApiError.INVALID_CONFIG,
+            f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.",
+        )
+
+
+def _check_exists(ctx: Context, resource: ConfigResource) -> None:
+    check_resource(resource)
+    if resource[0] == TOPIC and ctx.overlay.topic_id(resource[1]) is None:
+        raise unknown_topic(resource[1])
 
 
 def check_resource(resource: ConfigResource) -> None:

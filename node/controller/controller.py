@@ -1,15 +1,18 @@
 """The quorum controller: requests in, records and answers out; no I/O, no clock.
 
 A write is worked out against the committed image *and* all writes before it that are not
-committed yet (the overlay), so writes are pipelined without waiting for each other. Its records
-are one atomic batch. Its answer must be held back until ``ControllerResult.wait_for`` is
-committed; that holds for writes that come to no record too, or they would give away what may yet
-be lost. Reads see committed state only.
+committed yet (the overlay), so writes are pipelined without waiting for each other. Its answer
+must be held back until ``ControllerResult.wait_for`` is committed; that holds for writes that
+come to no record too, or they would give away what may yet be lost. Reads see committed state
+only.
 
 Duties of the driver: ``claim`` only after the image has everything below the epoch's first
-commit; propose the entries of each result in the order of the calls; ``appended`` for each
-accepted proposal in that order; ``committed`` for each committed data record in offset order;
-``renounce`` as soon as leadership is lost or a proposal is refused.
+commit, then ``activate``; propose the entries of each result in the order of the calls, in one
+proposal, and turn their payloads into record values with ``payload_values`` when the base offset
+of each is known; ``appended`` for each accepted proposal in that order; ``committed`` for each
+committed data record in offset order; read a reply only when it is due; ``renounce`` as soon as
+leadership is lost or a proposal is refused; call ``expire_sessions`` and the other periodic
+operations while active.
 
 Source: Kafka's QuorumController (prepareAppend, deferred events); KIP-631.
 """
@@ -17,18 +20,46 @@ Source: Kafka's QuorumController (prepareAppend, deferred events); KIP-631.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 from uuid import UUID
 
-from node.controller.configs import NewSettings, alter_resource, check_resource, unknown_topic
+from node.controller import (
+    brokers,
+    configs,
+    features,
+    isr,
+    leader_elections,
+    reassignments,
+    registry,
+    topics,
+)
+from node.controller.broker_operations import (
+    BrokerHeartbeatReply,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationReply,
+    BrokerRegistrationRequest,
+    ClusterBroker,
+    ControllerRegistrationRequest,
+    Outcome,
+    ProducerIdsReply,
+)
+from node.controller.context import Context, ControllerConfig
 from node.controller.errors import (
     ApiError,
     ControllerError,
     NotControllerError,
     OperationError,
 )
+from node.controller.feature_operations import (
+    BootstrapMetadata,
+    FeatureUpdate,
+    FinalizedFeatures,
+    UpdateFeaturesReply,
+)
+from node.controller.operation import Operation
 from node.controller.operations import (
     AlterResource,
     AlterResult,
@@ -38,56 +69,41 @@ from node.controller.operations import (
     DeleteResult,
     NewTopic,
     PendingWrite,
+    ReplaceResource,
     TopicDescription,
     TopicRef,
 )
 from node.controller.overlay import Overlay
-from node.controller.topics import (
-    MAX_RECORDS_PER_OPERATION,
-    check_configs,
-    check_name,
-    place_partitions,
-    too_large,
-    topic_records,
+from node.controller.partition_operations import (
+    AlterPartitionReply,
+    AlterPartitionRequest,
+    AssignReplicasToDirsReply,
+    AssignReplicasToDirsRequest,
+    ElectLeadersReply,
+    NewPartitions,
+    NewPartitionsResult,
+    OngoingReassignment,
+    Reassignment,
+    ReassignmentsReply,
 )
-from node.core.messages import Records
-from node.log.meta_properties import random_id
+from node.controller.sessions import Sessions
 from node.metadata.image import TOPIC, ConfigResource, MetadataImage
-from node.metadata.records import NO_OP, MetadataRecord, encode_record
-from node.metadata.schemas import ConfigRecord, RemoveTopicRecord
-
-MAX_BYTES_PER_OPERATION = 7 * 1024 * 1024  # below the 8 MiB of a batch, with room for headers
+from node.metadata.schemas import MetadataRecord, NoOpRecord
 
 T = TypeVar("T")
+R = TypeVar("R", AlterResource, ReplaceResource)
+Refuse = Callable[[ApiError, str | None], T]
 
-
-class _Operation:
-    """A write being worked out: its records so far, within the bounds of one batch."""
-
-    def __init__(self) -> None:
-        self.write = PendingWrite(0)
-        self.payload: list[bytes] = []
-        self.bytes = 0
-
-    def add(self, records: Sequence[MetadataRecord]) -> None:
-        """Take in all of ``records`` or none; raises OperationError(POLICY_VIOLATION)."""
-        encoded = [encode_record(record) for record in records]
-        size = sum(map(len, encoded))
-        if (
-            len(self.payload) + len(encoded) > MAX_RECORDS_PER_OPERATION
-            or self.bytes + size > MAX_BYTES_PER_OPERATION
-        ):
-            raise too_large()
-        self.payload += encoded
-        self.bytes += size
+SESSION_CHECKS_PER_TIMEOUT = 8
 
 
 class QuorumController:
     """The state machine that decides what goes into the metadata log.
 
-    ``payload`` of the ``Records`` it returns is a tuple of encoded record values. With ``image``
-    it shares an image that somebody else applies committed records to; without, it keeps its own.
-    ``broker_ids`` are the brokers that partitions are placed on (there is no registration yet).
+    ``payload`` of the ``Records`` it returns is for ``payload_values``. With ``image`` it shares
+    an image that somebody else applies committed records to; without, it keeps its own.
+    ``broker_ids`` (the static ones), ``cluster_id`` and ``session_timeout_ms`` replace those of
+    ``config``.
     """
 
     def __init__(
@@ -95,13 +111,26 @@ class QuorumController:
         *,
         rng: Random,
         image: MetadataImage | None = None,
-        broker_ids: Sequence[int] = (),
+        config: ControllerConfig | None = None,
+        broker_ids: Sequence[int] | None = None,
+        cluster_id: str | None = None,
+        session_timeout_ms: int | None = None,
     ) -> None:
         self.image = MetadataImage() if image is None else image
         self.epoch: int | None = None
-        self._rng = rng
-        self._broker_ids = tuple(broker_ids)
+        given = {
+            "static_broker_ids": None if broker_ids is None else tuple(broker_ids),
+            "cluster_id": cluster_id,
+            "session_timeout_ms": session_timeout_ms,
+        }
+        self.config = replace(
+            config or ControllerConfig(),
+            **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type] # by name
+        )
+        self._sessions = Sessions(self.config.session_timeout_ms)
         self._overlay = Overlay(self.image)
+        self._ctx = Context(self._overlay, self.config, self._sessions, rng)
+        self._collisions = topics.Collisions(self._overlay.topic_names)
         self._pending: deque[PendingWrite] = deque()
         self._unappended: deque[PendingWrite] = deque()
 
@@ -117,16 +146,31 @@ class QuorumController:
         """How many writes are not committed yet."""
         return len(self._pending)
 
-    def claim(self, epoch: int) -> None:
-        """Become the active controller of ``epoch``."""
+    def claim(self, epoch: int, now_ms: int) -> None:
+        """Become the active controller of ``epoch``; brokers in service get a fresh session."""
         if self.epoch is not None:
             raise ControllerError(f"claim of epoch {epoch} while active in epoch {self.epoch}")
         self.epoch = epoch
+        self._collisions.forget()
+        self._sessions.restart(self.image.brokers.values(), now_ms)
+
+    def activate(
+        self, bootstrap: BootstrapMetadata, *, open_transaction: bool = False
+    ) -> ControllerResult[str | None]:
+        """The first write after ``claim``: begin an empty log, abort a transaction left open."""
+        empty = self.image == MetadataImage()
+        return self._write(
+            lambda op: features.activate(
+                self._ctx, op, bootstrap, empty=empty, open_transaction=open_transaction
+            )
+        )
 
     def renounce(self) -> None:
         """Stop being active: what is pending may or may not be committed by others. O(pending)."""
         self.epoch = None
         self._overlay.clear()
+        self._sessions.clear()
+        self._collisions.forget()
         self._pending.clear()
         self._unappended.clear()
 
@@ -140,6 +184,7 @@ class QuorumController:
                 f"{write.records} records were appended as {base_offset}..{last_offset}"
             )
         write.last_offset = last_offset
+        self._overlay.appended(write)
 
     def committed(self, record: MetadataRecord, offset: int) -> None:
         """Apply a committed data record (unless the shared image has it) and settle its write."""
@@ -151,69 +196,203 @@ class QuorumController:
                 return
             self._overlay.committed(self._pending.popleft())
 
-    # ------------------------------------------------------------------ writes
+    # ------------------------------------------------------------------ brokers and controllers
+
+    def register_broker(
+        self, request: BrokerRegistrationRequest, now_ms: int
+    ) -> ControllerResult[BrokerRegistrationReply]:
+        """BrokerRegistration (62)."""
+        return self._ask(
+            lambda op: brokers.register(self._ctx, op, request, now_ms), BrokerRegistrationReply
+        )
+
+    def contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """A heartbeat of that broker has arrived: its session goes on. Before ``heartbeat``."""
+        broker = self._overlay.broker(broker_id)
+        if self.active and broker is not None and broker.epoch == broker_epoch:
+            self._sessions.contact(broker_id, broker_epoch, now_ms)
+
+    def heartbeat(self, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatReply]:
+        """BrokerHeartbeat (63)."""
+        return self._ask(lambda op: brokers.heartbeat(self._ctx, op, request), BrokerHeartbeatReply)
+
+    def unregister_broker(self, broker_id: int) -> ControllerResult[Outcome]:
+        """UnregisterBroker (64)."""
+        return self._ask(lambda op: brokers.unregister(self._ctx, op, broker_id), Outcome)
+
+    @property
+    def session_check_interval_ms(self) -> int:
+        """How often ``expire_sessions`` is to be called: an eighth of the session timeout."""
+        return max(1, self.config.session_timeout_ms // SESSION_CHECKS_PER_TIMEOUT)
+
+    def expire_sessions(self, now_ms: int) -> ControllerResult[int | None]:
+        """Fence the broker that was silent the longest, if for longer than a session; its id."""
+        return self._write(lambda op: brokers.expire_one(self._ctx, op, now_ms), atomic=False)
+
+    def register_controller(
+        self, request: ControllerRegistrationRequest
+    ) -> ControllerResult[Outcome]:
+        """ControllerRegistration (70)."""
+        return self._ask(lambda op: registry.register_controller(self._ctx, op, request), Outcome)
+
+    def allocate_producer_ids(
+        self, broker_id: int, broker_epoch: int
+    ) -> ControllerResult[ProducerIdsReply]:
+        """AllocateProducerIds (67)."""
+        return self._ask(
+            lambda op: registry.allocate_producer_ids(self._ctx, op, broker_id, broker_epoch),
+            ProducerIdsReply,
+        )
+
+    # ------------------------------------------------------------------ topics and partitions
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> ControllerResult[tuple[CreateResult, ...]]:
+        """CreateTopics (19): each topic with its settings and partitions, or nothing of it."""
+        counts = Counter(topic.name for topic in wanted)
+
+        def create(operation: Operation, topic: NewTopic) -> CreateResult:
+            try:
+                _only_once(counts[topic.name], "Duplicate topic name.")
+                created = topics.create(self._ctx, operation, topic, self._collisions)
+            except OperationError as refusal:
+                return CreateResult(topic.name, None, refusal.error, refusal.message)
+            return replace(created, topic_id=None) if validate_only else created
+
+        result = self._write(
+            lambda op: tuple([create(op, topic) for topic in wanted]), validate_only=validate_only
+        )
+        if validate_only:
+            self._collisions.forget()
+        return result
+
+    def delete_topics(
+        self, wanted: Sequence[TopicRef]
+    ) -> ControllerResult[tuple[DeleteResult, ...]]:
+        """DeleteTopics (20), by name or by id."""
+        counts = Counter(wanted)
+
+        def delete(operation: Operation, topic: TopicRef) -> DeleteResult:
+            try:
+                _only_once(counts[topic], "Duplicate topic in request.")
+                name, topic_id = topics.delete(self._ctx, operation, topic)
+            except OperationError as refusal:
+                return DeleteResult(topic.name, topic.id, refusal.error, refusal.message)
+            self._collisions.forget()
+            return DeleteResult(name, topic_id)
+
+        return self._write(lambda op: tuple([delete(op, topic) for topic in wanted]))
+
+    def create_partitions(
+        self, wanted: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> ControllerResult[tuple[NewPartitionsResult, ...]]:
+        """CreatePartitions (37): each topic all or nothing."""
+        counts = Counter(topic.name for topic in wanted)
+
+        def create(operation: Operation, topic: NewPartitions) -> NewPartitionsResult:
+            try:
+                _only_once(counts[topic.name], "Duplicate topic name.")
+                topics.create_partitions(self._ctx, operation, topic)
+            except OperationError as refusal:
+                return NewPartitionsResult(topic.name, refusal.error, refusal.message)
+            return NewPartitionsResult(topic.name)
+
+        return self._write(
+            lambda op: tuple([create(op, topic) for topic in wanted]), validate_only=validate_only
+        )
+
+    def alter_partition(
+        self, request: AlterPartitionRequest
+    ) -> ControllerResult[AlterPartitionReply]:
+        """AlterPartition (56)."""
+        return self._ask(
+            lambda op: isr.alter_partition(self._ctx, op, request), AlterPartitionReply
+        )
+
+    def elect_leaders(
+        self, election_type: int, partitions: Mapping[str, Sequence[int]] | None
+    ) -> ControllerResult[ElectLeadersReply]:
+        """ElectLeaders (43); None = all partitions."""
+        return self._ask(
+            lambda op: leader_elections.elect_leaders(self._ctx, op, election_type, partitions),
+            ElectLeadersReply,
+            atomic=True,
+        )
+
+    def balance_leaders(self) -> ControllerResult[int]:
+        """Elect preferred leaders where possible (``auto.leader.rebalance.enable``); how many."""
+        return self._write(lambda op: leader_elections.balance_leaders(self._ctx, op), atomic=False)
+
+    def elect_unclean(self) -> ControllerResult[int]:
+        """Elect leaders where topics allow unclean ones and there is none; how many."""
+        return self._write(lambda op: leader_elections.elect_unclean(self._ctx, op), atomic=False)
+
+    def alter_partition_reassignments(
+        self,
+        wanted: Mapping[str, Sequence[Reassignment]],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> ControllerResult[ReassignmentsReply]:
+        """AlterPartitionReassignments (45)."""
+        return self._ask(
+            lambda op: reassignments.alter_reassignments(
+                self._ctx,
+                op,
+                wanted,
+                allow_replication_factor_change=allow_replication_factor_change,
+            ),
+            ReassignmentsReply,
+            atomic=True,
+        )
+
+    def list_partition_reassignments(
+        self, wanted: Mapping[str, Sequence[int]] | None
+    ) -> Mapping[str, Sequence[OngoingReassignment]]:
+        """ListPartitionReassignments (46), as committed; None = all."""
+        return reassignments.list_reassignments(self.image, wanted)
+
+    def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> ControllerResult[AssignReplicasToDirsReply]:
+        """AssignReplicasToDirs (73)."""
+        return self._ask(
+            lambda op: reassignments.assign_to_directories(self._ctx, op, request),
+            AssignReplicasToDirsReply,
+        )
+
+    # ------------------------------------------------------------------ settings and features
 
     def alter_configs(
         self, resources: Sequence[AlterResource], *, validate_only: bool = False
     ) -> ControllerResult[tuple[AlterResult, ...]]:
-        """IncrementalAlterConfigs: each resource all or nothing, all of them in one batch."""
-        operation = self._begin()
-        counts = Counter((r.resource_type, r.resource_name) for r in resources)
+        """IncrementalAlterConfigs (44): each resource all or nothing, all of them in one batch."""
+        return self._alter_each(
+            resources, lambda op, r: configs.alter(self._ctx, op, r), validate_only
+        )
 
-        def alter(request: AlterResource) -> AlterResult:
-            resource = (request.resource_type, request.resource_name)
-            try:
-                _only_once(counts[resource], "Each resource must appear at most once.")
-                settings = alter_resource(self._overlay, request)
-                operation.add(_config_records(resource, settings))
-            except OperationError as refusal:
-                return AlterResult(*resource, refusal.error, refusal.message)
-            if settings and not validate_only:
-                self._overlay.put_settings(operation.write, resource, settings)
-            return AlterResult(*resource)
+    def replace_configs(
+        self, resources: Sequence[ReplaceResource], *, validate_only: bool = False
+    ) -> ControllerResult[tuple[AlterResult, ...]]:
+        """AlterConfigs (33): each resource all or nothing, all of them in one batch."""
+        return self._alter_each(
+            resources, lambda op, r: configs.replace(self._ctx, op, r), validate_only
+        )
 
-        return self._finish(operation, tuple([alter(r) for r in resources]), validate_only)
-
-    def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
-    ) -> ControllerResult[tuple[CreateResult, ...]]:
-        """CreateTopics: each topic with its settings and partitions, or nothing of it."""
-        operation = self._begin()
-        counts = Counter(topic.name for topic in topics)
-
-        def create(topic: NewTopic) -> CreateResult:
-            try:
-                _only_once(counts[topic.name], "Duplicate topic name.")
-                return self._create(operation, topic, validate_only)
-            except OperationError as refusal:
-                return CreateResult(topic.name, None, refusal.error, refusal.message)
-
-        return self._finish(operation, tuple([create(t) for t in topics]), validate_only)
-
-    def delete_topics(
-        self, topics: Sequence[TopicRef]
-    ) -> ControllerResult[tuple[DeleteResult, ...]]:
-        """DeleteTopics, by name or by id."""
-        operation = self._begin()
-        counts = Counter(topics)
-
-        def delete(topic: TopicRef) -> DeleteResult:
-            try:
-                _only_once(counts[topic], "Duplicate topic in request.")
-                name, topic_id = self._resolve(topic)
-                operation.add([RemoveTopicRecord(topic_id=topic_id)])
-            except OperationError as refusal:
-                return DeleteResult(topic.name, topic.id, refusal.error, refusal.message)
-            self._overlay.remove_topic(operation.write, name, topic_id)
-            return DeleteResult(name, topic_id)
-
-        return self._finish(operation, tuple([delete(t) for t in topics]), validate_only=False)
+    def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
+    ) -> ControllerResult[UpdateFeaturesReply]:
+        """UpdateFeatures (57)."""
+        return self._ask(
+            lambda op: features.update_features(self._ctx, op, updates),
+            UpdateFeaturesReply,
+            atomic=True,
+            validate_only=validate_only,
+        )
 
     def no_op(self) -> ControllerResult[None]:
         """One NoOpRecord, for an idle quorum."""
-        operation = self._begin()
-        operation.payload.append(NO_OP)
-        return self._finish(operation, None, validate_only=False)
+        return self._write(lambda op: op.add(NoOpRecord()))
 
     # ------------------------------------------------------------------ reads of committed state
 
@@ -222,9 +401,9 @@ class QuorumController:
     ) -> ConfigDescription:
         """The settings of a resource as committed, or those of ``names`` that are set."""
         try:
-            check_resource(resource)
+            configs.check_resource(resource)
             if resource[0] == TOPIC and resource[1] not in self.image.topics:
-                raise unknown_topic(resource[1])
+                raise configs.unknown_topic(resource[1])
         except OperationError as refusal:
             return ConfigDescription(*resource, refusal.error, refusal.message)
         settings = self.image.config(resource)
@@ -234,72 +413,102 @@ class QuorumController:
         )
 
     def describe_topics(
-        self, topics: Sequence[TopicRef] | None = None
+        self, wanted: Sequence[TopicRef] | None = None
     ) -> tuple[TopicDescription, ...]:
         """Topics as committed, or all of them by name."""
-        if topics is None:
-            topics = [TopicRef(name=name) for name in sorted(self.image.topics)]
-        return tuple([self._describe(topic) for topic in topics])
+        if wanted is None:
+            wanted = [TopicRef(name=name) for name in sorted(self.image.topics)]
+        return tuple([self._describe(topic) for topic in wanted])
+
+    def describe_brokers(
+        self, listener: str | None = None, *, include_fenced: bool = False
+    ) -> tuple[ClusterBroker, ...]:
+        """Registered brokers with their endpoint of that listener (None: their first)."""
+        found = [b for b in self.image.brokers.values() if include_fenced or not b.fenced]
+        return registry.describe(found, listener)
+
+    def describe_controllers(self, listener: str | None = None) -> tuple[ClusterBroker, ...]:
+        """Registered controllers with their endpoint of that listener (None: their first)."""
+        return registry.describe(self.image.controllers.values(), listener)
+
+    def finalized_features(self) -> FinalizedFeatures:
+        """The finalised levels, for ApiVersions and brokers."""
+        return FinalizedFeatures(dict(self.image.features), self.image.end_offset - 1)
+
+    def topic_id(self, name: str) -> UUID | None:
+        """The id of a topic as committed."""
+        topic = self.image.topics.get(name)
+        return None if topic is None else topic.id
 
     # ------------------------------------------------------------------ inside
 
-    def _begin(self) -> _Operation:
+    def _write(
+        self,
+        work: Callable[[Operation], T],
+        *,
+        atomic: bool = True,
+        validate_only: bool = False,
+    ) -> ControllerResult[T]:
+        """Work out a write; what it changes is seen by the next one at once."""
         if self.epoch is None:
             raise NotControllerError("this controller is not the active one")
-        return _Operation()
+        operation = Operation(self._overlay, atomic=atomic)
+        try:
+            reply = work(operation)
+        except BaseException:
+            self._overlay.undo(operation.write)
+            raise
+        if validate_only:
+            self._overlay.undo(operation.write)
+        elif operation.records:
+            entries = operation.entries()
+            self._pending.append(operation.write)
+            self._unappended.append(operation.write)
+            return ControllerResult(entries, reply, operation.write)
+        return ControllerResult((), reply, self._pending[-1] if self._pending else None)
 
-    def _finish(self, operation: _Operation, reply: T, validate_only: bool) -> ControllerResult[T]:
-        payload = () if validate_only else tuple(operation.payload)
-        if not payload:
-            return ControllerResult((), reply, self._pending[-1] if self._pending else None)
-        write = operation.write
-        write.records = len(payload)
-        self._pending.append(write)
-        self._unappended.append(write)
-        return ControllerResult((Records(len(payload), payload),), reply, write)
+    def _ask(
+        self,
+        work: Callable[[Operation], T],
+        refused: Refuse[T],
+        *,
+        atomic: bool = False,
+        validate_only: bool = False,
+    ) -> ControllerResult[T]:
+        """A write that is refused as a whole, if at all."""
+        try:
+            return self._write(work, atomic=atomic, validate_only=validate_only)
+        except OperationError as refusal:
+            reply = refused(refusal.error, refusal.message)
+        return self._write(lambda _: reply)
 
-    def _create(self, operation: _Operation, topic: NewTopic, validate_only: bool) -> CreateResult:
-        check_name(topic.name)
-        if self._overlay.topic_id(topic.name) is not None:
-            raise OperationError(
-                ApiError.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
-            )
-        configs = check_configs(topic.configs)
-        partitions = place_partitions(topic, self._broker_ids, self._rng)
-        topic_id = self._new_topic_id()
-        operation.add(topic_records(topic.name, topic_id, partitions, configs))
-        if not validate_only:
-            self._overlay.put_topic(operation.write, topic.name, topic_id)
-            if configs:
-                self._overlay.put_settings(operation.write, (TOPIC, topic.name), configs)
-        return CreateResult(
-            topic.name,
-            None if validate_only else topic_id,
-            partitions=len(partitions),
-            replication_factor=len(partitions[0]),
-            configs=configs,
+    def _alter_each(
+        self,
+        resources: Sequence[R],
+        work: Callable[[Operation, R], None],
+        validate_only: bool,
+    ) -> ControllerResult[tuple[AlterResult, ...]]:
+        counts = Counter((r.resource_type, r.resource_name) for r in resources)
+
+        def alter(operation: Operation, request: R) -> AlterResult:
+            resource = (request.resource_type, request.resource_name)
+            try:
+                _only_once(counts[resource], "Each resource must appear at most once.")
+                work(operation, request)
+            except OperationError as refusal:
+                return AlterResult(*resource, refusal.error, refusal.message)
+            return AlterResult(*resource)
+
+        return self._write(
+            lambda op: tuple([alter(op, r) for r in resources]), validate_only=validate_only
         )
-
-    def _new_topic_id(self) -> UUID:
-        while True:
-            topic_id = random_id(self._rng)
-            if self._overlay.topic_name(topic_id) is None:
-                return topic_id
-
-    def _resolve(self, topic: TopicRef) -> tuple[str, UUID]:
-        """Name and id of a live topic, pending writes included; raises OperationError."""
-        name = _only(topic, self._overlay.topic_name)
-        topic_id = self._overlay.topic_id(name)
-        if topic_id is None:
-            raise unknown_topic(name)
-        return name, topic_id
 
     def _describe(self, ref: TopicRef) -> TopicDescription:
         try:
-            name = _only(ref, self._committed_name)
+            name = topics.name_of(ref, self._committed_name)
             topic = self.image.topics.get(name)
             if topic is None:
-                raise unknown_topic(name)
+                raise configs.unknown_topic(name)
         except OperationError as refusal:
             return TopicDescription(ref.name, ref.id, refusal.error, refusal.message)
         return TopicDescription(
@@ -314,30 +523,6 @@ class QuorumController:
         return None if topic is None else topic.name
 
 
-def _config_records(resource: ConfigResource, settings: NewSettings) -> list[ConfigRecord]:
-    type_, name = resource
-    return [
-        ConfigRecord(resource_type=type_, resource_name=name, name=key, value=value)
-        for key, value in settings.items()
-    ]
-
-
 def _only_once(count: int, message: str) -> None:
     if count > 1:
         raise OperationError(ApiError.INVALID_REQUEST, message)
-
-
-def _only(topic: TopicRef, name_of: Callable[[UUID], str | None]) -> str:
-    """The name of a topic that is given by name or by id; raises OperationError."""
-    if topic.id is None:
-        if topic.name is None:
-            raise OperationError(ApiError.INVALID_REQUEST, "Neither topic name nor id was given.")
-        return topic.name
-    if topic.name is not None:
-        raise OperationError(
-            ApiError.INVALID_REQUEST, "You may not specify both topic name and id."
-        )
-    name = name_of(topic.id)
-    if name is None:
-        raise OperationError(ApiError.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-    return name

@@ -69,7 +69,9 @@ class Controller(Protocol):
         """Become the active controller of ``epoch``; brokers in service get a fresh session."""
         ...
 
-    def activate(self, bootstrap: BootstrapMetadata) -> ControllerResult[str | None]:
+    def activate(
+        self, bootstrap: BootstrapMetadata, *, open_transaction: bool = False
+    ) -> ControllerResult[str | None]:
         """The first write after ``claim``: begin an empty log, abort a transaction left open."""
         ...
 
@@ -97,9 +99,7 @@ class Controller(Protocol):
         """A heartbeat of that broker has arrived: its session goes on. Before ``heartbeat``."""
         ...
 
-    def heartbeat(
-        self, request: BrokerHeartbeatRequest, now_ms: int
-    ) -> ControllerResult[BrokerHeartbeatReply]:
+    def heartbeat(self, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatReply]:
         """BrokerHeartbeat (63)."""
         ...
 
@@ -131,19 +131,19 @@ class Controller(Protocol):
     # ------------------------------------------------------------------ topics and partitions
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
     ) -> ControllerResult[tuple[CreateResult, ...]]:
         """CreateTopics (19)."""
         ...
 
     def delete_topics(
-        self, topics: Sequence[TopicRef]
+        self, wanted: Sequence[TopicRef]
     ) -> ControllerResult[tuple[DeleteResult, ...]]:
         """DeleteTopics (20)."""
         ...
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self, wanted: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> ControllerResult[tuple[NewPartitionsResult, ...]]:
         """CreatePartitions (37)."""
         ...
@@ -162,7 +162,7 @@ class Controller(Protocol):
 
     def alter_partition_reassignments(
         self,
-        topics: Mapping[str, Sequence[Reassignment]],
+        wanted: Mapping[str, Sequence[Reassignment]],
         *,
         allow_replication_factor_change: bool = True,
     ) -> ControllerResult[ReassignmentsReply]:
@@ -170,7 +170,7 @@ class Controller(Protocol):
         ...
 
     def list_partition_reassignments(
-        self, topics: Mapping[str, Sequence[int]] | None
+        self, wanted: Mapping[str, Sequence[int]] | None
     ) -> Mapping[str, Sequence[OngoingReassignment]]:
         """ListPartitionReassignments (46), as committed; None = all."""
         ...
@@ -222,7 +222,7 @@ class Controller(Protocol):
         ...
 
     def describe_topics(
-        self, topics: Sequence[TopicRef] | None = None
+        self, wanted: Sequence[TopicRef] | None = None
     ) -> tuple[TopicDescription, ...]:
         """Topics as committed."""
         ...

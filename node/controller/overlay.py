@@ -1,55 +1,87 @@
-"""Uncommitted changes over a committed image, so that pipelined operations see each other.
+"""Uncommitted records over the committed image, so that pipelined operations see each other.
 
-Kept per resource and per topic with the write that last touched it: when that write is committed
-the entry goes, when leadership is lost everything goes, in O(pending) and without touching the
-image.
+``replay`` does to the overlay what the image does when the same record is committed. Each entry
+knows the write that put it last: when that write is committed the entry goes, when the write is
+refused while it is being worked out it is undone, and when leadership is lost everything goes, in
+O(pending) and without touching the image.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 from node.controller.operations import PendingWrite
-from node.metadata.image import TOPIC, ConfigResource, MetadataImage
+from node.controller.overlay_map import Journal, OverlayMap
+from node.controller.overlay_partitions import PartitionMap
+from node.metadata.fold import HANDLERS as FOLD
+from node.metadata.fold import changed, partition_state
+from node.metadata.image import (
+    TOPIC,
+    BrokerState,
+    ConfigResource,
+    ControllerState,
+    MetadataImage,
+    PartitionState,
+)
+from node.metadata.schemas import (
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+
+UNKNOWN_EPOCH = -3  # of a broker whose registration has no offset yet
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Settings:
     """Pending settings of a resource; ``cleared``: the committed ones do not count any more."""
 
-    write: PendingWrite
     cleared: bool = False
-    values: dict[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Topic:
-    """A pending topic: its id, None when it is deleted."""
-
-    write: PendingWrite
-    id: UUID | None
-
-
-@dataclass(slots=True)
-class _Touched:
-    """What a write put into the overlay."""
-
-    resources: list[ConfigResource] = field(default_factory=list)
-    topics: list[str] = field(default_factory=list)
-    ids: list[UUID] = field(default_factory=list)
+    values: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Overlay:
     """The speculative state of an active controller."""
 
     def __init__(self, image: MetadataImage) -> None:
-        self._image = image
-        self._settings: dict[ConfigResource, _Settings] = {}
-        self._topics: dict[str, _Topic] = {}
-        self._names: dict[UUID, tuple[PendingWrite, str | None]] = {}
-        self._touched: dict[PendingWrite, _Touched] = {}
+        self.image = image
+        self._journal: Journal = {}
+        self._settings = OverlayMap[ConfigResource, _Settings](self._journal, lambda _: None)
+        self._topics = OverlayMap[str, UUID](self._journal, self._committed_topic)
+        self._names = OverlayMap[UUID, str](self._journal, self._committed_name)
+        self._sizes = OverlayMap[UUID, int](self._journal, self._committed_size)
+        self._features = OverlayMap[str, int](self._journal, image.features.get)
+        self._brokers = OverlayMap[int, BrokerState](self._journal, image.brokers.get)
+        self._controllers = OverlayMap[int, ControllerState](self._journal, image.controllers.get)
+        self._producer_ids = OverlayMap[None, int](
+            self._journal, lambda _: self.image.next_producer_id
+        )
+        self.partitions = PartitionMap(self._journal, image, self._names.pending)
+        self.tables: Mapping[str, OverlayMap[Any, Any]] = {
+            "settings": self._settings,
+            "topics": self._topics,
+            "names": self._names,
+            "sizes": self._sizes,
+            "features": self._features,
+            "brokers": self._brokers,
+            "controllers": self._controllers,
+            "producer ids": self._producer_ids,
+            "partitions": self.partitions,
+        }
+        self._registering: dict[int, PendingWrite] = {}  # broker id -> its registration
 
     # ------------------------------------------------------------------ read
 
@@ -61,83 +93,236 @@ class Overlay:
                 return pending.values[name]
             if pending.cleared:
                 return None
-        return self._image.config(resource).get(name)
+        return self.image.config(resource).get(name)
+
+    def settings(self, resource: ConfigResource) -> dict[str, str]:
+        """All settings of a resource with all pending writes done."""
+        pending = self._settings.get(resource)
+        if pending is None:
+            return dict(self.image.config(resource))
+        committed = {} if pending.cleared else self.image.config(resource)
+        merged = {**committed, **pending.values}
+        return {name: value for name, value in merged.items() if value is not None}
+
+    def resources(self) -> set[ConfigResource]:
+        """The resources that have settings, or had some before what is pending."""
+        return {*self.image.configs, *[resource for resource, _ in self._settings.items()]}
 
     def topic_id(self, name: str) -> UUID | None:
-        """The id of a topic with all pending writes done; None when there is none."""
-        pending = self._topics.get(name)
-        if pending is not None:
-            return pending.id
-        topic = self._image.topics.get(name)
-        return None if topic is None else topic.id
+        """The id of a topic; None when there is none."""
+        return self._topics.get(name)
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of a live topic with all pending writes done."""
-        pending = self._names.get(topic_id)
-        if pending is not None:
-            return pending[1]
-        topic = self._image.topic_by_id(topic_id)
-        return None if topic is None else topic.name
+        """The name of a live topic."""
+        return self._names.get(topic_id)
+
+    def topic_names(self) -> list[str]:
+        """The names of all live topics, sorted. O(topics)."""
+        names = {name for name in self.image.topics if not self._topics.pending(name)}
+        names |= {name for name, topic_id in self._topics.items() if topic_id is not None}
+        return sorted(names)
+
+    def partition_count(self, topic_id: UUID) -> int:
+        """How many partitions a live topic has: they are numbered from 0."""
+        return self._sizes.get(topic_id) or 0
+
+    def partition(self, topic_id: UUID, index: int) -> PartitionState | None:
+        """The state of a partition of a live topic."""
+        return self.partitions.get((topic_id, index))
+
+    def feature(self, name: str) -> int:
+        """The finalised level of a feature, 0 when it is off."""
+        return self._features.get(name) or 0
+
+    def feature_levels(self) -> dict[str, int]:
+        """All finalised levels."""
+        merged = {**self.image.features, **dict(self._features.items())}
+        return {name: level for name, level in merged.items() if level}
+
+    def broker(self, broker_id: int) -> BrokerState | None:
+        """A registered broker; its epoch is UNKNOWN_EPOCH until its registration is appended."""
+        return self._brokers.get(broker_id)
+
+    def brokers(self) -> list[BrokerState]:
+        """All registered brokers, by id."""
+        merged = {**self.image.brokers, **dict(self._brokers.items())}
+        return [broker for _, broker in sorted(merged.items()) if broker is not None]
+
+    def controllers(self) -> list[ControllerState]:
+        """All registered controllers, by id."""
+        merged = {**self.image.controllers, **dict(self._controllers.items())}
+        return [state for _, state in sorted(merged.items()) if state is not None]
+
+    def next_producer_id(self) -> int:
+        """The first producer id that was never given to a broker."""
+        return self._producer_ids.get(None) or 0
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may lead and be in sync: registered, unfenced, not shutting down."""
+        broker = self.broker(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def registration_of(self, broker_id: int) -> PendingWrite | None:
+        """The write whose last record registers the broker, while that has no known offset."""
+        return self._registering.get(broker_id)
 
     def __len__(self) -> int:
         """How many entries are pending."""
-        return len(self._settings) + len(self._topics) + len(self._names)
+        return sum(map(len, self.tables.values()))
 
     # ------------------------------------------------------------------ change
 
-    def put_settings(
-        self, write: PendingWrite, resource: ConfigResource, values: Mapping[str, str | None]
-    ) -> None:
-        """Set (or, with None, remove) settings of a resource."""
-        pending = self._settings.get(resource)
-        if pending is None:
-            pending = self._settings[resource] = _Settings(write)
-        pending.write = write
-        pending.values.update(values)
-        self._note(write).resources.append(resource)
+    def replay(self, write: PendingWrite, record: MetadataRecord) -> None:
+        """Do what ``record`` will do to the image."""
+        handler = _HANDLERS.get(type(record))
+        if handler is not None:
+            handler(self, write, record)
 
-    def put_topic(self, write: PendingWrite, name: str, topic_id: UUID) -> None:
-        """Create a topic."""
-        self._topics[name] = _Topic(write, topic_id)
-        self._names[topic_id] = (write, name)
-        touched = self._note(write)
-        touched.topics.append(name)
-        touched.ids.append(topic_id)
-
-    def remove_topic(self, write: PendingWrite, name: str, topic_id: UUID) -> None:
-        """Delete a topic, and its settings with it."""
-        self._topics[name] = _Topic(write, None)
-        self._names[topic_id] = (write, None)
-        self._settings[(TOPIC, name)] = _Settings(write, cleared=True)
-        touched = self._note(write)
-        touched.topics.append(name)
-        touched.ids.append(topic_id)
-        touched.resources.append((TOPIC, name))
+    def appended(self, write: PendingWrite) -> None:
+        """The offsets of a write are known: the broker that its last record registers has one."""
+        assert write.last_offset is not None, write  # noqa: S101
+        for broker_id in [b for b, w in self._registering.items() if w is write]:
+            del self._registering[broker_id]
+            broker = self.broker(broker_id)
+            if broker is not None:
+                self._brokers.amend(broker_id, replace(broker, epoch=write.last_offset))
 
     def committed(self, write: PendingWrite) -> None:
         """The image has this write now: forget what no later one has changed."""
-        touched = self._touched.pop(write, None)
-        if touched is None:
-            return
-        for resource in touched.resources:
-            settings = self._settings.get(resource)
-            if settings is not None and settings.write is write:
-                del self._settings[resource]
-        for name in touched.topics:
-            topic = self._topics.get(name)
-            if topic is not None and topic.write is write:
-                del self._topics[name]
-        for topic_id in touched.ids:
-            entry = self._names.get(topic_id)
-            if entry is not None and entry[0] is write:
-                del self._names[topic_id]
+        for map_, key, _ in self._journal.pop(write, ()):
+            map_.settle(write, key)
+
+    def undo(self, write: PendingWrite) -> None:
+        """Take back the newest write, which is refused or only validated."""
+        for map_, key, entry in reversed(self._journal.pop(write, [])):
+            map_.restore(key, entry)
+        for broker_id in [b for b, w in self._registering.items() if w is write]:
+            del self._registering[broker_id]
 
     def clear(self) -> None:
         """Drop all pending changes. O(pending)."""
-        self._settings.clear()
-        self._topics.clear()
-        self._names.clear()
-        self._touched.clear()
+        for table in self.tables.values():
+            table.clear()
+        self._journal.clear()
+        self._registering.clear()
 
-    def _note(self, write: PendingWrite) -> _Touched:
-        return self._touched.setdefault(write, _Touched())
+    # ------------------------------------------------------------------ committed state
+
+    def _committed_topic(self, name: str) -> UUID | None:
+        topic = self.image.topics.get(name)
+        return None if topic is None else topic.id
+
+    def _committed_name(self, topic_id: UUID) -> str | None:
+        topic = self.image.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def _committed_size(self, topic_id: UUID) -> int | None:
+        topic = self.image.topic_by_id(topic_id)
+        return None if topic is None else len(topic.partitions)
+
+    # ------------------------------------------------------------------ records
+
+    def _topic(self, write: PendingWrite, record: TopicRecord) -> None:
+        assert record.topic_id is not None, record  # noqa: S101 - we made it
+        self._topics.put(write, record.name, record.topic_id)
+        self._names.put(write, record.topic_id, record.name)
+        self._sizes.put(write, record.topic_id, 0)
+
+    def _remove_topic(self, write: PendingWrite, record: RemoveTopicRecord) -> None:
+        topic_id = record.topic_id
+        assert topic_id is not None, record  # noqa: S101
+        name = self.topic_name(topic_id)
+        assert name is not None, record  # noqa: S101
+        for index in range(self.partition_count(topic_id)):
+            if self.partitions.pending((topic_id, index)):
+                self.partitions.put(write, (topic_id, index), None)
+        self._topics.put(write, name, None)
+        self._names.put(write, topic_id, None)
+        self._sizes.put(write, topic_id, None)
+        self._settings.put(write, (TOPIC, name), _Settings(cleared=True))
+
+    def _partition(self, write: PendingWrite, record: PartitionRecord) -> None:
+        topic_id = record.topic_id
+        assert topic_id is not None, record  # noqa: S101
+        self.partitions.put(write, (topic_id, record.partition_id), partition_state(record))
+        size = max(self.partition_count(topic_id), record.partition_id + 1)
+        self._sizes.put(write, topic_id, size)
+
+    def _partition_change(self, write: PendingWrite, record: PartitionChangeRecord) -> None:
+        assert record.topic_id is not None, record  # noqa: S101
+        key = (record.topic_id, record.partition_id)
+        old = self.partitions.get(key)
+        assert old is not None, record  # noqa: S101
+        self.partitions.put(write, key, changed(old, record))
+
+    def _clear_elr(self, write: PendingWrite, record: ClearElrRecord) -> None:
+        for name in [record.topic_name] if record.topic_name else self.topic_names():
+            topic_id = self.topic_id(name)
+            assert topic_id is not None, record  # noqa: S101
+            for index in range(self.partition_count(topic_id)):
+                old = self.partition(topic_id, index)
+                if old is not None and (old.eligible_leaders or old.last_known_leaders):
+                    self._partition_change(write, _cleared_elr(topic_id, index))
+
+    def _config(self, write: PendingWrite, record: ConfigRecord) -> None:
+        resource = (record.resource_type, record.resource_name)
+        old = self._settings.get(resource) or _Settings()
+        values = {**old.values, record.name: record.value}
+        self._settings.put(write, resource, _Settings(old.cleared, values))
+
+    def _register(self, write: PendingWrite, record: RegisterBrokerRecord) -> None:
+        old = self.broker(record.broker_id)
+        again = (
+            old is not None
+            and old.epoch == UNKNOWN_EPOCH
+            and old.incarnation == record.incarnation_id
+        )
+        if record.broker_epoch == UNKNOWN_EPOCH and not again:
+            self._registering[record.broker_id] = write
+        self._as_image(write, record)
+
+    def _as_image(self, write: PendingWrite, record: MetadataRecord) -> None:
+        FOLD[type(record)](_Target(self, write), record, self.image.end_offset)  # type: ignore[arg-type] # like an image
+
+
+def _cleared_elr(topic_id: UUID, index: int) -> PartitionChangeRecord:
+    return PartitionChangeRecord(
+        version=2,
+        topic_id=topic_id,
+        partition_id=index,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+    )
+
+
+class _Target:
+    """The tables of the overlay, in the words in which the fold of the image changes them."""
+
+    def __init__(self, overlay: Overlay, write: PendingWrite) -> None:
+        self._overlay = overlay
+        self._write = write
+        self.brokers = overlay.tables["brokers"]
+
+    def put(self, table: str, key: object, value: object | None) -> None:
+        """Set an entry, None: take it away."""
+        self._overlay.tables[table].put(self._write, key, value)
+
+    def put_next_producer_id(self, value: int) -> None:
+        """Where the next block of producer ids begins."""
+        self._overlay.tables["producer ids"].put(self._write, None, value)
+
+
+_HANDLERS: Mapping[type[MetadataRecord], Callable[[Overlay, PendingWrite, Any], None]] = {
+    TopicRecord: Overlay._topic,  # noqa: SLF001 - the table of the class above
+    RemoveTopicRecord: Overlay._remove_topic,  # noqa: SLF001
+    PartitionRecord: Overlay._partition,  # noqa: SLF001
+    PartitionChangeRecord: Overlay._partition_change,  # noqa: SLF001
+    ClearElrRecord: Overlay._clear_elr,  # noqa: SLF001
+    ConfigRecord: Overlay._config,  # noqa: SLF001
+    RegisterBrokerRecord: Overlay._register,  # noqa: SLF001
+    FeatureLevelRecord: Overlay._as_image,  # noqa: SLF001
+    UnregisterBrokerRecord: Overlay._as_image,  # noqa: SLF001
+    BrokerRegistrationChangeRecord: Overlay._as_image,  # noqa: SLF001
+    RegisterControllerRecord: Overlay._as_image,  # noqa: SLF001
+    ProducerIdsRecord: Overlay._as_image,  # noqa: SLF001
+}

@@ -1,26 +1,77 @@
-"""CreateTopics: what a new topic comes to. Source: Kafka's ReplicationControlManager."""
+"""CreateTopics, CreatePartitions, DeleteTopics. Source: Kafka's ReplicationControlManager."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from random import Random
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from node.controller.config_schema import check_setting
-from node.controller.configs import check_size
+from node.controller.configs import check_size, unknown_topic
+from node.controller.context import Context
 from node.controller.errors import ApiError, OperationError
-from node.controller.operations import NewTopic
+from node.controller.operation import MAX_RECORDS_PER_BATCH, Operation
+from node.controller.operations import CreateResult, NewTopic, TopicRef
+from node.controller.partition_operations import NewPartitions
+from node.controller.placement import (
+    Replicas,
+    check_assignment,
+    in_sync,
+    place_partitions,
+)
+from node.log.meta_properties import random_id
+from node.metadata.features import directories_supported, partition_version
 from node.metadata.image import NO_LEADER, TOPIC
-from node.metadata.records import MetadataRecord
-from node.metadata.schemas import ConfigRecord, PartitionRecord, TopicRecord
+from node.metadata.schemas import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
-MAX_RECORDS_PER_OPERATION = 10_000
 _DEFAULT = -1
 _MAX_NAME = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
-Replicas = tuple[int, ...]
+
+# --------------------------------------------------------------------------- CreateTopics
+
+
+def create(
+    ctx: Context, operation: Operation, topic: NewTopic, collisions: Collisions
+) -> CreateResult:
+    """Create a topic with its settings and partitions; raises OperationError."""
+    check_name(topic.name)
+    if ctx.overlay.topic_id(topic.name) is not None:
+        raise OperationError(ApiError.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    other = collisions.of(topic.name)
+    if other is not None:
+        raise OperationError(
+            ApiError.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{topic.name}' collides with existing topic: {other}",
+        )
+    configs = check_configs(topic.configs)
+    partitions = _new_partitions(ctx, topic)
+    topic_id = _new_topic_id(ctx)
+    records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=TOPIC, resource_name=topic.name, name=key, value=value)
+        for key, value in configs.items()
+    ]
+    records += [
+        _partition(ctx, topic_id, index, replicas, isr)
+        for index, (replicas, isr) in enumerate(partitions)
+    ]
+    operation.add(*records)
+    collisions.add(topic.name)
+    return CreateResult(
+        topic.name,
+        topic_id,
+        partitions=len(partitions),
+        replication_factor=len(partitions[0][0]),
+        configs=configs,
+    )
 
 
 def check_name(name: str) -> None:
@@ -55,70 +106,75 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     return checked
 
 
-def place_partitions(
-    topic: NewTopic, broker_ids: Sequence[int], rng: Random
-) -> tuple[Replicas, ...]:
-    """The replicas of each partition: as assigned, else drawn from ``broker_ids`` in turn.
+class Collisions:
+    """Topics whose names would be one in a metric's name, where '.' and '_' are the same.
 
-    With no brokers at all every partition gets no replicas (and so no leader): the metadata
-    quorum can then be tested without brokers. Raises OperationError.
+    Made when it is first needed, in O(topics), and kept up to date while the controller is active.
     """
+
+    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
+        self._names = names
+        self._taken: dict[str, str] | None = None
+
+    def of(self, name: str) -> str | None:
+        """A live topic that a new one of that name would collide with."""
+        if "." not in name and "_" not in name:
+            return None
+        return self._table().get(_unified(name))
+
+    def add(self, name: str) -> None:
+        """A topic is created."""
+        if self._taken is not None and ("." in name or "_" in name):
+            self._taken[_unified(name)] = name
+
+    def forget(self) -> None:
+        """Topics have gone, or may have: look again when it is needed."""
+        self._taken = None
+
+    def _table(self) -> dict[str, str]:
+        if self._taken is None:
+            self._taken = {
+                _unified(name): name for name in self._names() if "." in name or "_" in name
+            }
+        return self._taken
+
+
+def _unified(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _new_topic_id(ctx: Context) -> UUID:
+    while True:
+        topic_id = random_id(ctx.rng)
+        if ctx.overlay.topic_name(topic_id) is None:
+            return topic_id
+
+
+def _new_partitions(ctx: Context, topic: NewTopic) -> list[tuple[Replicas, Replicas]]:
+    """Replicas and first ISR of each partition; raises OperationError."""
     if topic.assignments:
-        return _assigned(topic, broker_ids)
-    partitions = 1 if topic.partitions == _DEFAULT else topic.partitions
-    factor = 1 if topic.replication_factor == _DEFAULT else topic.replication_factor
-    if partitions <= 0:
+        return _assigned(ctx, topic)
+    config = ctx.config
+    count = config.num_partitions if topic.partitions == _DEFAULT else topic.partitions
+    factor = topic.replication_factor
+    if factor == _DEFAULT:
+        factor = config.default_replication_factor
+    if factor <= 0:
+        raise OperationError(
+            ApiError.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value; it is a "
+            "non-positive value.",
+        )
+    if count <= 0:
         raise OperationError(
             ApiError.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
         )
-    if factor <= 0:
-        raise OperationError(
-            ApiError.INVALID_REPLICATION_FACTOR,
-            "Replication factor was set to an invalid non-positive value.",
-        )
-    _check_count(partitions)
-    if not broker_ids:
-        return ((),) * partitions
-    if factor > len(broker_ids):
-        raise OperationError(
-            ApiError.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): The target replication factor "
-            f"of {factor} cannot be reached because only {len(broker_ids)} broker(s) are "
-            "registered.",
-        )
-    first = rng.randrange(len(broker_ids))
-    return tuple(
-        tuple([broker_ids[(first + index + i) % len(broker_ids)] for i in range(factor)])
-        for index in range(partitions)
-    )
+    _check_count(count)
+    return _with_isr(ctx, place_partitions(ctx, count, factor))
 
 
-def topic_records(
-    name: str, topic_id: UUID, partitions: Sequence[Replicas], configs: Mapping[str, str]
-) -> list[MetadataRecord]:
-    """All records of a new topic, in Kafka's order: topic, settings, partitions."""
-    records: list[MetadataRecord] = [TopicRecord(name=name, topic_id=topic_id)]
-    records += [
-        ConfigRecord(resource_type=TOPIC, resource_name=name, name=key, value=value)
-        for key, value in configs.items()
-    ]
-    records += [
-        PartitionRecord(
-            partition_id=index,
-            topic_id=topic_id,
-            replicas=replicas,
-            isr=replicas,
-            leader=replicas[0] if replicas else NO_LEADER,
-            leader_epoch=0,
-            partition_epoch=0,
-        )
-        for index, replicas in enumerate(partitions)
-    ]
-    return records
-
-
-def _assigned(topic: NewTopic, broker_ids: Sequence[int]) -> tuple[Replicas, ...]:
+def _assigned(ctx: Context, topic: NewTopic) -> list[tuple[Replicas, Replicas]]:
     if topic.partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
         number = "numPartitions" if topic.partitions != _DEFAULT else "replicationFactor"
         raise OperationError(
@@ -127,36 +183,136 @@ def _assigned(topic: NewTopic, broker_ids: Sequence[int]) -> tuple[Replicas, ...
         )
     _check_count(len(topic.assignments))
     if sorted(topic.assignments) != list(range(len(topic.assignments))):
-        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
-    partitions = tuple(tuple(topic.assignments[i]) for i in range(len(topic.assignments)))
-    for index, replicas in enumerate(partitions):
-        if not replicas:
-            raise _bad_assignment(f"partition {index} has an empty replica list")
-        if len(set(replicas)) != len(replicas):
-            raise _bad_assignment(f"partition {index} has a broker twice: {list(replicas)}")
-        if len(replicas) != len(partitions[0]):
-            raise _bad_assignment(
-                f"partition {index} has {len(replicas)} replicas, partition 0 {len(partitions[0])}"
+        raise OperationError(
+            ApiError.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    rows = [tuple(topic.assignments[i]) for i in range(len(topic.assignments))]
+    return _by_hand(ctx, rows, len(rows[0]), 0)
+
+
+def _by_hand(
+    ctx: Context, rows: Sequence[Replicas], factor: int, first: int
+) -> list[tuple[Replicas, Replicas]]:
+    partitions = []
+    for index, replicas in enumerate(rows, start=first):
+        check_assignment(ctx, replicas, factor)
+        isr = in_sync(ctx, replicas)
+        if not isr:
+            raise OperationError(
+                ApiError.INVALID_REPLICA_ASSIGNMENT,
+                f"All brokers specified in the manual partition assignment for partition {index} "
+                "are fenced or in controlled shutdown.",
             )
-        unknown = [b for b in replicas if b < 0 or (broker_ids and b not in broker_ids)]
-        if unknown:
-            raise _bad_assignment(f"broker {unknown[0]} is not registered")
+        partitions.append((replicas, isr))
     return partitions
 
 
-def _bad_assignment(problem: str) -> OperationError:
-    return OperationError(
-        ApiError.INVALID_REPLICA_ASSIGNMENT, f"Manual partition assignment: {problem}."
+def _with_isr(ctx: Context, rows: Sequence[Replicas]) -> list[tuple[Replicas, Replicas]]:
+    partitions = [(replicas, in_sync(ctx, replicas)) for replicas in rows]
+    if any(replicas and not isr for replicas, isr in partitions):
+        raise OperationError(
+            ApiError.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {len(rows[0])} time(s): All brokers are currently "
+            "fenced or in controlled shutdown.",
+        )
+    return partitions
+
+
+def _partition(
+    ctx: Context, topic_id: UUID, index: int, replicas: Replicas, isr: Replicas
+) -> PartitionRecord:
+    level = ctx.metadata_version
+    directories: tuple[UUID | None, ...] = ()
+    if directories_supported(level):
+        directories = tuple([ctx.default_directory(b) for b in replicas])
+    return PartitionRecord(
+        version=partition_version(level),
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        leader=isr[0] if isr else NO_LEADER,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=directories,
     )
 
 
 def _check_count(partitions: int) -> None:
-    if partitions > MAX_RECORDS_PER_OPERATION:
-        raise too_large()
+    if partitions > MAX_RECORDS_PER_BATCH:
+        raise OperationError(
+            ApiError.POLICY_VIOLATION,
+            "Excessively large number of partitions per request: unable to perform excessively "
+            "large batch operation.",
+        )
 
 
-def too_large() -> OperationError:
-    """The refusal of what would not fit into one batch."""
-    return OperationError(
-        ApiError.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+# --------------------------------------------------------------------------- CreatePartitions
+
+
+def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) -> None:
+    """Give a topic more partitions; raises OperationError."""
+    topic_id = ctx.overlay.topic_id(topic.name)
+    if topic_id is None:
+        raise unknown_topic(topic.name)
+    present = ctx.overlay.partition_count(topic_id)
+    additional = topic.count - present
+    if additional == 0:
+        raise OperationError(
+            ApiError.INVALID_PARTITIONS, f"Topic already has {present} partition(s)."
+        )
+    if additional < 0:
+        raise OperationError(
+            ApiError.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {present} partition(s); {topic.count} would "
+            "not be an increase.",
+        )
+    _check_count(additional)
+    first = ctx.overlay.partition(topic_id, 0)
+    factor = len(first.replicas) if first is not None else 0
+    if topic.assignments is None:
+        partitions = _with_isr(ctx, place_partitions(ctx, additional, factor))
+    else:
+        if len(topic.assignments) != additional:
+            raise OperationError(
+                ApiError.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {additional} additional partition(s), but only "
+                f"{len(topic.assignments)} assignment(s) were specified.",
+            )
+        partitions = _by_hand(ctx, [tuple(row) for row in topic.assignments], factor, present)
+    operation.add(
+        *[
+            _partition(ctx, topic_id, index, replicas, isr)
+            for index, (replicas, isr) in enumerate(partitions, start=present)
+        ]
     )
+
+
+# --------------------------------------------------------------------------- DeleteTopics
+
+
+def delete(ctx: Context, operation: Operation, topic: TopicRef) -> tuple[str, UUID]:
+    """Delete a topic, its partitions and its settings; its name and id. Raises OperationError."""
+    name = name_of(topic, ctx.overlay.topic_name)
+    topic_id = ctx.overlay.topic_id(name)
+    if topic_id is None:
+        raise unknown_topic(name)
+    operation.add(RemoveTopicRecord(topic_id=topic_id))
+    return name, topic_id
+
+
+def name_of(topic: TopicRef, find: Callable[[UUID], str | None]) -> str:
+    """The name of a topic that is given by name or by id; raises OperationError."""
+    if topic.id is None:
+        if topic.name is None:
+            raise OperationError(ApiError.INVALID_REQUEST, "Neither topic name nor id was given.")
+        return topic.name
+    if topic.name is not None:
+        raise OperationError(
+            ApiError.INVALID_REQUEST, "You may not specify both topic name and id."
+        )
+    name = find(topic.id)
+    if name is None:
+        raise OperationError(ApiError.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    return name

@@ -11,6 +11,7 @@ from node.controller.operations import (
     AlterResource,
     ConfigChange,
     ControllerResult,
+    payload_values,
 )
 from node.metadata.image import TOPIC
 from node.metadata.records import MetadataRecord, decode_record
@@ -23,7 +24,7 @@ class Quorum:
 
     def __init__(self, *, broker_ids: Sequence[int] = (), seed: int = 1) -> None:
         self.controller = QuorumController(rng=Random(seed), broker_ids=broker_ids)
-        self.controller.claim(1)
+        self.controller.claim(1, 0)
         self.log: list[MetadataRecord] = []
         self.committed = 0
 
@@ -32,7 +33,8 @@ class Quorum:
         for entry in result.entries:
             assert entry.count == len(entry.payload)
             base = len(self.log)
-            self.log += [decode_record(value) for value in entry.payload]
+            values = payload_values(entry.payload, base)
+            self.log += [decode_record(value) for value in values]
             self.controller.appended(base, len(self.log) - 1)
         return result.reply
 

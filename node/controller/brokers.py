@@ -1,0 +1,327 @@
+"""Registrations and heartbeats of brokers. Source: Kafka's ClusterControlManager; KIP-631."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from node.controller import leader_updates
+from node.controller.broker_operations import (
+    BrokerHeartbeatReply,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationReply,
+    BrokerRegistrationRequest,
+    Outcome,
+)
+from node.controller.context import Context
+from node.controller.errors import ApiError, OperationError
+from node.controller.operation import Operation
+from node.controller.operations import PendingWrite
+from node.controller.overlay import UNKNOWN_EPOCH
+from node.controller.partition_change import is_reserved
+from node.metadata.features import (
+    METADATA_VERSION,
+    directories_supported,
+    register_broker_version,
+)
+from node.metadata.image import BrokerState
+from node.metadata.schemas import BrokerFeature, MetadataRecord, RegisterBrokerRecord
+
+OLDEST_KRAFT_VERSION = 1  # what a broker supports that names no metadata.version
+
+
+class BrokerControlState(Enum):
+    """The states of a broker as the controller sees it (KIP-631)."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+# --------------------------------------------------------------------------- registration
+
+
+def register(
+    ctx: Context, operation: Operation, request: BrokerRegistrationRequest, now_ms: int
+) -> BrokerRegistrationReply:
+    """Register a broker, fenced; the same incarnation again keeps its epoch and its state.
+
+    Raises:
+        OperationError: It may not register.
+    """
+    existing = ctx.overlay.broker(request.broker_id)
+    _check_registration(ctx, request, existing, now_ms)
+    record = _registration(ctx, request)
+    if existing is not None and existing.incarnation == request.incarnation_id:
+        ctx.sessions.heart(existing.id).registered = operation.write
+        return _amend(operation, existing, record)
+    previous = request.previous_broker_epoch
+    clean = existing is not None and existing.epoch == previous and previous >= 0
+    leader_updates.shut_down(ctx, operation, request.broker_id, clean=clean)
+    operation.add_at_offset(record, _epoch_is_offset)
+    ctx.sessions.forget(request.broker_id)
+    if existing is not None:
+        ctx.sessions.end((existing.id, existing.epoch))
+    return BrokerRegistrationReply(write=operation.write)
+
+
+def _amend(
+    operation: Operation, existing: BrokerState, record: RegisterBrokerRecord
+) -> BrokerRegistrationReply:
+    again = msgspec.structs.replace(
+        record,
+        fenced=existing.fenced,
+        in_controlled_shutdown=existing.in_controlled_shutdown,
+    )
+    leader_updates.add_about(
+        operation, existing, lambda epoch: msgspec.structs.replace(again, broker_epoch=epoch)
+    )
+    kept = operation.overlay.registration_of(existing.id)
+    return BrokerRegistrationReply(kept_epoch=existing.epoch if kept is None else kept)
+
+
+def _epoch_is_offset(record: MetadataRecord, offset: int) -> MetadataRecord:
+    return msgspec.structs.replace(record, broker_epoch=offset)
+
+
+def _check_registration(
+    ctx: Context,
+    request: BrokerRegistrationRequest,
+    existing: BrokerState | None,
+    now_ms: int,
+) -> None:
+    if request.cluster_id != ctx.config.cluster_id:
+        raise OperationError(
+            ApiError.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {ctx.config.cluster_id}, but got cluster ID {request.cluster_id}",
+        )
+    if request.broker_id < 0:
+        raise OperationError(
+            ApiError.INVALID_REGISTRATION, f"Broker ID {request.broker_id} is negative"
+        )
+    if request.incarnation_id is None:
+        raise OperationError(ApiError.INVALID_REGISTRATION, "No incarnation ID in request")
+    if (
+        existing is not None
+        and existing.incarnation != request.incarnation_id
+        and ctx.sessions.is_valid(existing.id, existing.epoch, now_ms)
+    ):
+        raise OperationError(
+            ApiError.DUPLICATE_BROKER_REGISTRATION,
+            "Another broker is registered with that broker id.",
+        )
+    if request.is_migrating_zk_broker:
+        raise OperationError(
+            ApiError.BROKER_ID_NOT_REGISTERED,
+            "Controller does not support registering ZK brokers.",
+        )
+    if directories_supported(ctx.metadata_version):
+        _check_directories(ctx, request)
+    _check_features(ctx, request)
+
+
+def _check_directories(ctx: Context, request: BrokerRegistrationRequest) -> None:
+    directories = request.log_dirs
+    problem = None
+    if not directories:
+        problem = "No directories specified in request"
+    elif any(map(is_reserved, directories)):
+        problem = "Reserved directory ID in request"
+    elif len(set(directories)) != len(directories):
+        problem = "Duplicate directory ID in request"
+    else:
+        for broker in ctx.overlay.brokers():
+            shared = set(broker.log_dirs) & set(directories)
+            if broker.id != request.broker_id and shared:
+                problem = f"Broker {broker.id} is already registered with directory {shared.pop()}"
+    if problem is not None:
+        raise OperationError(ApiError.INVALID_REGISTRATION, problem)
+
+
+def _check_features(ctx: Context, request: BrokerRegistrationRequest) -> None:
+    """Each finalised level must lie in the broker's range; a feature not named is 0 only."""
+    ranges = {f.name: f for f in _features(request)}
+    levels = {**ctx.overlay.feature_levels(), METADATA_VERSION: ctx.metadata_version}
+    for name, level in sorted(levels.items()):
+        known = ranges.get(name)
+        lowest, highest = (
+            (0, 0) if known is None else (known.min_supported_version, known.max_supported_version)
+        )
+        if not lowest <= level <= highest:
+            raise OperationError(
+                ApiError.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} "
+                f"of {name}. The broker wants a version between {lowest} and {highest}, inclusive.",
+            )
+    for name, known in ranges.items():
+        if name not in levels and known.min_supported_version > 0:
+            raise OperationError(
+                ApiError.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version 0 of "
+                f"{name}. The broker wants a version between {known.min_supported_version} and "
+                f"{known.max_supported_version}, inclusive.",
+            )
+
+
+def _features(request: BrokerRegistrationRequest) -> list[BrokerFeature]:
+    features = list(request.features)
+    if all(feature.name != METADATA_VERSION for feature in features):
+        features.append(
+            BrokerFeature(
+                name=METADATA_VERSION,
+                min_supported_version=OLDEST_KRAFT_VERSION,
+                max_supported_version=OLDEST_KRAFT_VERSION,
+            )
+        )
+    return features
+
+
+def _registration(ctx: Context, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
+    level = ctx.metadata_version
+    return RegisterBrokerRecord(
+        version=register_broker_version(level),
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=UNKNOWN_EPOCH,
+        end_points=request.listeners,
+        features=tuple(_features(request)),
+        rack=request.rack,
+        fenced=True,
+        log_dirs=request.log_dirs if directories_supported(level) else (),
+    )
+
+
+# --------------------------------------------------------------------------- heartbeats
+
+
+def heartbeat(
+    ctx: Context, operation: Operation, request: BrokerHeartbeatRequest
+) -> BrokerHeartbeatReply:
+    """Move a broker to its next state.
+
+    Raises:
+        OperationError: STALE_BROKER_EPOCH, from an incarnation that is not the registered one.
+    """
+    if ctx.overlay.broker(request.broker_id) is None:
+        raise not_registered(request.broker_id)
+    broker = ctx.broker_at(request.broker_id, request.broker_epoch)
+    heart = ctx.sessions.heart(broker.id)
+    current = _current_state(ctx, broker)
+    following = _next_state(ctx, request, current, broker)
+    if following is not current:
+        if following is BrokerControlState.UNFENCED:
+            leader_updates.unfence(ctx, operation, broker)
+        elif following is BrokerControlState.CONTROLLED_SHUTDOWN:
+            leader_updates.begin_shutdown(ctx, operation, broker)
+            heart.shutdown = operation.write if operation.records else _done(ctx)
+        elif not broker.fenced:
+            leader_updates.fence(ctx, operation, broker)
+    fenced = following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
+    if fenced:
+        heart.shutdown = None
+    heart.metadata_offset = request.current_metadata_offset
+    offline = request.offline_log_dirs
+    if offline:
+        now = ctx.overlay.broker(broker.id) or broker
+        leader_updates.directories_offline(ctx, operation, now, offline)
+    return BrokerHeartbeatReply(
+        is_caught_up=_is_caught_up(ctx, request, broker),
+        is_fenced=fenced,
+        should_shut_down=following is BrokerControlState.SHUTDOWN_NOW,
+        in_controlled_shutdown=following is BrokerControlState.CONTROLLED_SHUTDOWN,
+    )
+
+
+def _is_caught_up(ctx: Context, request: BrokerHeartbeatRequest, broker: BrokerState) -> bool:
+    """Whether a broker knows of its registration: the first one's offset is its epoch."""
+    again = ctx.sessions.heart(broker.id).registered
+    if again is not None and (
+        again.last_offset is None or request.current_metadata_offset < again.last_offset
+    ):
+        return False
+    return request.current_metadata_offset >= broker.epoch
+
+
+def _current_state(ctx: Context, broker: BrokerState) -> BrokerControlState:
+    if broker.fenced:
+        return BrokerControlState.FENCED
+    if ctx.sessions.is_shutting_down(broker.id):
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.UNFENCED
+
+
+def _next_state(
+    ctx: Context,
+    request: BrokerHeartbeatRequest,
+    current: BrokerControlState,
+    broker: BrokerState,
+) -> BrokerControlState:
+    if current is BrokerControlState.FENCED:
+        if request.want_shut_down:
+            return BrokerControlState.SHUTDOWN_NOW
+        if not request.want_fence and _is_caught_up(ctx, request, broker):
+            return BrokerControlState.UNFENCED
+        return current
+    if current is BrokerControlState.UNFENCED:
+        if request.want_fence:
+            down = request.want_shut_down
+            return BrokerControlState.SHUTDOWN_NOW if down else BrokerControlState.FENCED
+        if not request.want_shut_down:
+            return current
+        if ctx.overlay.partitions.leads(broker.id):
+            return BrokerControlState.CONTROLLED_SHUTDOWN
+        return BrokerControlState.SHUTDOWN_NOW
+    return _end_of_shutdown(ctx, broker)
+
+
+def _done(ctx: Context) -> PendingWrite:
+    """Nothing had to be written, so nothing has to be waited for but what there is."""
+    return PendingWrite(0, ctx.overlay.image.end_offset - 1)
+
+
+def _end_of_shutdown(ctx: Context, broker: BrokerState) -> BrokerControlState:
+    """A broker may stop when it leads nothing and all active brokers have heard of that."""
+    shutdown = ctx.sessions.heart(broker.id).shutdown
+    assert shutdown is not None, broker  # noqa: S101 - that is what the state says
+    offset = shutdown.last_offset
+    if offset is None or ctx.overlay.partitions.leads(broker.id):
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    lowest = ctx.sessions.lowest_active_offset(ctx.overlay.brokers())
+    if lowest is None or lowest >= offset:
+        return BrokerControlState.SHUTDOWN_NOW
+    return BrokerControlState.CONTROLLED_SHUTDOWN
+
+
+def unregister(ctx: Context, operation: Operation, broker_id: int) -> Outcome:
+    """Forget a broker; raises OperationError(BROKER_ID_NOT_REGISTERED)."""
+    broker = ctx.overlay.broker(broker_id)
+    if broker is None:
+        raise not_registered(broker_id)
+    leader_updates.unregister(ctx, operation, broker)
+    ctx.sessions.forget(broker_id)
+    ctx.sessions.end((broker_id, broker.epoch))
+    return Outcome()
+
+
+def not_registered(broker_id: int) -> OperationError:
+    """The refusal of a broker id that nobody has registered."""
+    return OperationError(
+        ApiError.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
+    )
+
+
+def expire_one(ctx: Context, operation: Operation, now_ms: int) -> int | None:
+    """Fence the broker in service that was silent the longest, if its session is over; its id.
+
+    One at a time, so that each is dealt with in a cluster that knows of those before it.
+    """
+    for key in ctx.sessions.expired(now_ms):
+        ctx.sessions.end(key)
+        broker = ctx.overlay.broker(key[0])
+        if broker is not None and broker.epoch == key[1] and not broker.fenced:
+            leader_updates.fence(ctx, operation, broker)
+            ctx.sessions.heart(broker.id).shutdown = None
+            return broker.id
+    return None

@@ -1,0 +1,154 @@
+"""What all operations of an active controller work on, and what they ask about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from uuid import UUID
+
+from node.controller.errors import ApiError, OperationError
+from node.controller.operation import Operation
+from node.controller.overlay import Overlay
+from node.controller.partition_change import Election, PartitionChange, Rules, is_online
+from node.controller.sessions import Sessions
+from node.metadata.features import ELR_VERSION, METADATA_VERSION, metadata_version
+from node.metadata.image import BROKER, TOPIC, BrokerState, PartitionState
+from node.metadata.schemas import PartitionChangeRecord
+from node.metadata.state import UNASSIGNED_DIR
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+CLUSTER_DEFAULT = (BROKER, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """The settings of a controller process; the defaults are Kafka's.
+
+    ``static_broker_ids`` stand in for registrations while no broker has registered: None = there
+    must be registered brokers, () = partitions get no replicas, for a quorum tested by itself.
+    ``static`` are the settings of the process that topics fall back to.
+    """
+
+    cluster_id: str = ""
+    node_id: int = -1
+    voter_ids: tuple[int, ...] = ()
+    static_broker_ids: tuple[int, ...] | None = None
+    session_timeout_ms: int = 9000
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    elections_per_balance_max: int = 1000
+    supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    static: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Context:
+    """The speculative state, the soft state, and the dice of an active controller."""
+
+    overlay: Overlay
+    config: ControllerConfig
+    sessions: Sessions
+    rng: Random
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalised metadata.version."""
+        return metadata_version({METADATA_VERSION: level} if (level := self._level()) else {})
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether partitions have eligible leader replicas (KIP-966)."""
+        return self.overlay.feature(ELR_VERSION) > 0
+
+    def broker_at(self, broker_id: int, broker_epoch: int) -> BrokerState:
+        """A registered broker that asks for something; raises OperationError."""
+        broker = self.overlay.broker(broker_id)
+        if broker is None:
+            raise OperationError(
+                ApiError.STALE_BROKER_EPOCH, f"No broker registration found for broker {broker_id}"
+            )
+        if broker.epoch != broker_epoch:
+            raise OperationError(
+                ApiError.STALE_BROKER_EPOCH,
+                f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
+            )
+        return broker
+
+    def topic_setting(self, topic: str, name: str, default: str) -> str:
+        """A topic's setting in force: its own, the cluster's, this process's, Kafka's."""
+        for value in (
+            self.overlay.setting((TOPIC, topic), name),
+            self.overlay.setting(CLUSTER_DEFAULT, name),
+        ):
+            if value is not None:
+                return value
+        return self.config.static.get(name, default)
+
+    def allows_unclean(self, topic: str) -> bool:
+        """Whether a topic rather loses data than stay without a leader."""
+        return self.topic_setting(topic, UNCLEAN_ELECTION, "false") == "true"
+
+    def min_isr(self, topic_id: UUID, topic: str) -> int:
+        """The ISR size that a partition of a topic needs: no more than it has replicas."""
+        first = self.overlay.partition(topic_id, 0)
+        factor = len(first.replicas) if first is not None else 1
+        return min(int(self.topic_setting(topic, MIN_ISR, "1")), factor)
+
+    def default_directory(self, broker_id: int) -> UUID | None:
+        """Where a broker's new replica is: in its only directory, or not assigned yet."""
+        broker = self.overlay.broker(broker_id)
+        if broker is not None and len(broker.log_dirs) == 1:
+            return broker.log_dirs[0]
+        return UNASSIGNED_DIR
+
+    def change(
+        self,
+        key: tuple[UUID, int],
+        state: PartitionState,
+        *,
+        acceptable: Callable[[int], bool] | None = None,
+        election: Election = Election.ONLINE,
+    ) -> PartitionChange:
+        """Begin to change a partition of a live topic.
+
+        ``acceptable`` says which brokers may lead, if not just the active ones; a leader's
+        directory must be online in any case.
+        """
+        topic = self.overlay.topic_name(key[0])
+        assert topic is not None, key  # noqa: S101
+        alive = self.overlay.is_active if acceptable is None else acceptable
+        rules = Rules(
+            acceptable=lambda b: alive(b) and self._directory_online(state, b),
+            default_directory=self.default_directory,
+            min_isr=self.min_isr(key[0], topic),
+            metadata_version=self.metadata_version,
+            elr=self.elr_enabled,
+            election=election,
+        )
+        return PartitionChange(state, *key, rules)
+
+    def election_for(self, topic: str) -> Election:
+        """How to find a leader when a topic's partition has lost its own."""
+        return Election.UNCLEAN if self.allows_unclean(topic) else Election.ONLINE
+
+    def _directory_online(self, state: PartitionState, broker_id: int) -> bool:
+        broker = self.overlay.broker(broker_id)
+        if broker is None:
+            return False
+        if not state.directories:
+            return True
+        directory = dict(zip(state.replicas, state.directories, strict=True)).get(broker_id)
+        return is_online(directory, broker.log_dirs)
+
+    def _level(self) -> int:
+        return self.overlay.feature(METADATA_VERSION)
+
+
+def build_into(operation: Operation, change: PartitionChange) -> PartitionChangeRecord | None:
+    """Add the record of a change, if there is one."""
+    record = change.build()
+    if record is not None:
+        operation.add(record)
+    return record

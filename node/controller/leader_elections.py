@@ -1,0 +1,123 @@
+"""ElectLeaders, and the elections that the controller holds by itself.
+
+Source: Kafka's ReplicationControlManager; KIP-183 (preferred), KIP-460 (unclean).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from node.controller.context import Context, build_into
+from node.controller.errors import ApiError, OperationError
+from node.controller.operation import Operation
+from node.controller.partition_change import Election
+from node.controller.partition_operations import (
+    ElectionType,
+    ElectLeadersReply,
+    PartitionResult,
+)
+from node.metadata.image import NO_LEADER, PartitionState
+
+Refusal = tuple[ApiError, str | None]
+_DONE: Refusal = (ApiError.NONE, None)
+
+
+def elect_leaders(
+    ctx: Context,
+    operation: Operation,
+    election_type: int,
+    partitions: Mapping[str, Sequence[int]] | None,
+) -> ElectLeadersReply:
+    """Elect a leader of each partition, or of all that need it.
+
+    Raises:
+        OperationError: INVALID_REQUEST, of an unknown type of election.
+    """
+    try:
+        kind = ElectionType(election_type)
+    except ValueError:
+        raise OperationError(
+            ApiError.INVALID_REQUEST, f"Unknown election type {election_type}"
+        ) from None
+    if partitions is not None:
+        return ElectLeadersReply(
+            topics={
+                topic: [
+                    PartitionResult(index, *_elect(ctx, operation, topic, index, kind))
+                    for index in indexes
+                ]
+                for topic, indexes in partitions.items()
+            }
+        )
+    topics: dict[str, list[PartitionResult]] = {}
+    for topic in ctx.overlay.topic_names():
+        topic_id = ctx.overlay.topic_id(topic)
+        count = 0 if topic_id is None else ctx.overlay.partition_count(topic_id)
+        results = [
+            PartitionResult(index, *_elect(ctx, operation, topic, index, kind))
+            for index in range(count)
+        ]
+        topics[topic] = [r for r in results if r.error is not ApiError.ELECTION_NOT_NEEDED]
+    return ElectLeadersReply(topics=topics)
+
+
+def balance_leaders(ctx: Context, operation: Operation) -> int:
+    """Give partitions back to their first replica, where it is in sync; how many."""
+    elected = 0
+    for key in ctx.overlay.partitions.imbalanced():
+        if elected >= ctx.config.elections_per_balance_max:
+            break
+        state = ctx.overlay.partitions.get(key)
+        assert state is not None, key  # noqa: S101 - the index has it
+        change = ctx.change(key, state, election=Election.PREFERRED)
+        elected += build_into(operation, change) is not None
+    return elected
+
+
+def elect_unclean(ctx: Context, operation: Operation) -> int:
+    """Find leaders at the cost of data where the topic's settings allow it; how many."""
+    elected = 0
+    for topic_id, index in ctx.overlay.partitions.leaderless():
+        if elected >= ctx.config.elections_per_balance_max:
+            break
+        topic = ctx.overlay.topic_name(topic_id)
+        if topic is not None and ctx.allows_unclean(topic):
+            elected += _elect(ctx, operation, topic, index, ElectionType.UNCLEAN) == _DONE
+    return elected
+
+
+def _elect(
+    ctx: Context, operation: Operation, topic: str, index: int, kind: ElectionType
+) -> Refusal:
+    topic_id = ctx.overlay.topic_id(topic)
+    if topic_id is None:
+        return ApiError.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
+    state = ctx.overlay.partition(topic_id, index)
+    if state is None:
+        return ApiError.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"
+    if _is_led(state, kind):
+        return ApiError.ELECTION_NOT_NEEDED, None
+    if kind is ElectionType.PREFERRED:
+        election, refusal = Election.PREFERRED, ApiError.PREFERRED_LEADER_NOT_AVAILABLE
+    else:
+        election, refusal = Election.UNCLEAN, ApiError.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    if _record(ctx, operation, (topic_id, index), state, election):
+        return _DONE
+    return refusal, None
+
+
+def _record(
+    ctx: Context,
+    operation: Operation,
+    key: tuple[UUID, int],
+    state: PartitionState,
+    election: Election,
+) -> bool:
+    return build_into(operation, ctx.change(key, state, election=election)) is not None
+
+
+def _is_led(state: PartitionState, kind: ElectionType) -> bool:
+    if kind is ElectionType.PREFERRED:
+        return state.leader == next(iter(state.replicas), NO_LEADER)
+    return state.leader != NO_LEADER

@@ -1,0 +1,100 @@
+"""Pending partitions, and which of them a broker has to do with.
+
+Source: Kafka's BrokersToIsrs and BrokersToElrs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from node.controller.operations import PendingWrite
+from node.controller.overlay_map import Journal, OverlayMap
+from node.metadata.image import NO_LEADER, MetadataImage, PartitionState
+
+PartitionKey = tuple[UUID, int]
+Entry = tuple[PendingWrite, PartitionState | None]
+
+
+class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
+    """Partitions by (topic id, index); ``gone`` tells topics that count no more as committed.
+
+    The lists it returns are sorted, and stay as they are while partitions change.
+    """
+
+    def __init__(
+        self, journal: Journal, image: MetadataImage, gone: Callable[[UUID], bool]
+    ) -> None:
+        super().__init__(journal, self._committed_state)
+        self._image = image
+        self._gone = gone
+        self._isr: dict[int, set[PartitionKey]] = {}
+        self._elr: dict[int, set[PartitionKey]] = {}
+        self._led: dict[int, set[PartitionKey]] = {}
+
+    def with_isr(self, broker_id: int) -> list[PartitionKey]:
+        """Those that have the broker in sync."""
+        return self._merged(self._image.isr_partitions(broker_id), self._isr.get(broker_id))
+
+    def with_elr(self, broker_id: int) -> list[PartitionKey]:
+        """Those that have the broker as an eligible leader (KIP-966)."""
+        return self._merged(self._image.elr_partitions(broker_id), self._elr.get(broker_id))
+
+    def leaderless(self) -> list[PartitionKey]:
+        """Those that nobody leads."""
+        return self._merged(self._image.leaderless_partitions(), self._led.get(NO_LEADER))
+
+    def imbalanced(self) -> list[PartitionKey]:
+        """Those whose leader is not their first replica."""
+        pending = {
+            key
+            for key, state in self.items()
+            if state is not None and state.replicas and state.leader != state.replicas[0]
+        }
+        return self._merged(self._image.imbalanced_partitions(), pending)
+
+    def leads(self, broker_id: int) -> bool:
+        """Whether the broker leads any."""
+        if self._led.get(broker_id):
+            return True
+        return any(self._counts(key) for key in self._image.led_partitions(broker_id))
+
+    def clear(self) -> None:
+        """Forget all that is pending."""
+        super().clear()
+        for index in (self._isr, self._elr, self._led):
+            index.clear()
+
+    # ------------------------------------------------------------------ inside
+
+    def _committed_state(self, key: PartitionKey) -> PartitionState | None:
+        return None if self._gone(key[0]) else self._image.partition(*key)
+
+    def _counts(self, key: PartitionKey) -> bool:
+        """Whether the committed state of a partition is its state."""
+        return not self.pending(key) and not self._gone(key[0])
+
+    def _merged(
+        self, committed: Iterable[PartitionKey], pending: set[PartitionKey] | None
+    ) -> list[PartitionKey]:
+        if not self._entries and not pending:
+            return [key for key in committed if not self._gone(key[0])]
+        keys = [key for key in committed if self._counts(key)]
+        return sorted([*keys, *(pending or ())])
+
+    def _set(self, key: PartitionKey, entry: Entry | None) -> None:
+        old = self._entries.get(key)
+        if old is not None and old[1] is not None:
+            for index, broker_id in self._places(old[1]):
+                index[broker_id].discard(key)
+        super()._set(key, entry)
+        if entry is not None and entry[1] is not None:
+            for index, broker_id in self._places(entry[1]):
+                index.setdefault(broker_id, set()).add(key)
+
+    def _places(self, state: PartitionState) -> Iterable[tuple[dict[int, set[PartitionKey]], int]]:
+        yield self._led, state.leader
+        for broker_id in state.isr:
+            yield self._isr, broker_id
+        for broker_id in state.eligible_leaders:
+            yield self._elr, broker_id

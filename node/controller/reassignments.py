@@ -1,0 +1,204 @@
+"""Moving replicas: AlterPartitionReassignments, its list, and AssignReplicasToDirs.
+
+A reassignment adds the new replicas, waits until the ISR has all the target's, then drops the old
+ones: ``PartitionChange`` ends it. Source: Kafka's ReplicationControlManager; KIP-455, KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from node.controller import leader_updates
+from node.controller.context import Context, build_into
+from node.controller.errors import ApiError, OperationError
+from node.controller.operation import Operation
+from node.controller.overlay_partitions import PartitionKey
+from node.controller.partition_change import is_online
+from node.controller.partition_operations import (
+    AssignReplicasToDirsReply,
+    AssignReplicasToDirsRequest,
+    OngoingReassignment,
+    PartitionResult,
+    Reassignment,
+    ReassignmentsReply,
+)
+from node.controller.placement import check_assignment
+from node.metadata.features import directories_supported
+from node.metadata.image import BrokerState, MetadataImage, PartitionState
+
+
+def alter_reassignments(
+    ctx: Context,
+    operation: Operation,
+    topics: Mapping[str, Sequence[Reassignment]],
+    *,
+    allow_replication_factor_change: bool,
+) -> ReassignmentsReply:
+    """Begin, change or cancel the reassignment of each partition."""
+
+    def one(topic: str, target: Reassignment) -> PartitionResult:
+        try:
+            _alter(ctx, operation, topic, target, keep=not allow_replication_factor_change)
+        except OperationError as refusal:
+            if refusal.error is ApiError.POLICY_VIOLATION:
+                raise  # the batch is full: all or nothing
+            return PartitionResult(target.partition, refusal.error, refusal.message)
+        return PartitionResult(target.partition)
+
+    return ReassignmentsReply(
+        topics={topic: [one(topic, target) for target in rows] for topic, rows in topics.items()}
+    )
+
+
+def list_reassignments(
+    image: MetadataImage, topics: Mapping[str, Sequence[int]] | None
+) -> dict[str, list[OngoingReassignment]]:
+    """The reassignments under way as committed, by topic name."""
+    if topics is None:
+        keys = list(image.reassigning_partitions())
+    else:
+        keys = [
+            (image.topics[name].id, index)
+            for name, indexes in topics.items()
+            if name in image.topics
+            for index in indexes
+        ]
+    found: dict[str, list[OngoingReassignment]] = {}
+    for topic_id, index in keys:
+        topic, state = image.topic_by_id(topic_id), image.partition(topic_id, index)
+        if topic is not None and state is not None and (state.adding or state.removing):
+            found.setdefault(topic.name, []).append(
+                OngoingReassignment(index, state.replicas, state.adding, state.removing)
+            )
+    return found
+
+
+def _alter(
+    ctx: Context, operation: Operation, topic: str, target: Reassignment, *, keep: bool
+) -> None:
+    topic_id = ctx.overlay.topic_id(topic)
+    if topic_id is None:
+        raise OperationError(
+            ApiError.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}."
+        )
+    state = ctx.overlay.partition(topic_id, target.partition)
+    if state is None:
+        raise OperationError(
+            ApiError.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Unable to find partition {topic}:{target.partition}.",
+        )
+    key = (topic_id, target.partition)
+    if target.replicas is None:
+        _cancel(ctx, operation, topic, key, state)
+    else:
+        _begin(ctx, operation, key, state, target.replicas, keep=keep)
+
+
+def _begin(
+    ctx: Context,
+    operation: Operation,
+    key: PartitionKey,
+    state: PartitionState,
+    target: tuple[int, ...],
+    *,
+    keep: bool,
+) -> None:
+    original = [b for b in state.replicas if b not in state.removing]
+    if keep and len(target) != len(original):
+        raise OperationError(
+            ApiError.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {len(original)} to {len(target)}",
+        )
+    check_assignment(ctx, target, None)
+    change = ctx.change(key, state)
+    removing = tuple(sorted(set(state.replicas) - set(target)))
+    adding = tuple(sorted(set(target) - set(state.replicas)))
+    change.replicas = (*target, *removing)
+    change.removing = removing or change.removing
+    change.adding = adding or change.adding
+    build_into(operation, change)
+
+
+def _cancel(
+    ctx: Context, operation: Operation, topic: str, key: PartitionKey, state: PartitionState
+) -> None:
+    """Go back to the replicas from before."""
+    if not state.adding and not state.removing:
+        raise OperationError(
+            ApiError.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
+        )
+    replicas = tuple([b for b in state.replicas if b not in state.adding])
+    isr = tuple([b for b in state.isr if b not in state.adding])
+    if not replicas:
+        raise OperationError(
+            ApiError.INVALID_REPLICA_ASSIGNMENT,
+            "Invalid replica assignment: addingReplicas contains all replicas.",
+        )
+    if not isr:  # only new replicas have all the data
+        if not ctx.allows_unclean(topic):
+            raise OperationError(
+                ApiError.INVALID_REPLICA_ASSIGNMENT,
+                f"Unable to revert partition assignment for {topic}:{key[1]} because it would "
+                "require an unclean leader election.",
+            )
+        isr = replicas[:1]
+    change = ctx.change(key, state, election=ctx.election_for(topic))
+    change.isr, change.replicas = isr, replicas
+    change.removing = change.adding = ()
+    build_into(operation, change)
+
+
+# --------------------------------------------------------------------------- directories
+
+
+def assign_to_directories(
+    ctx: Context, operation: Operation, request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsReply:
+    """Note in which directories a broker's replicas are (KIP-858).
+
+    Raises:
+        OperationError: Not supported yet, or not the registered incarnation.
+    """
+    if not directories_supported(ctx.metadata_version):
+        raise OperationError(
+            ApiError.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
+        )
+    broker = ctx.broker_at(request.broker_id, request.broker_epoch)
+    offline: list[PartitionKey] = []
+    directories = {
+        directory: {
+            topic_id: [
+                _assign(ctx, operation, broker, directory, (topic_id, index), offline)
+                for index in indexes
+            ]
+            for topic_id, indexes in topics.items()
+        }
+        for directory, topics in request.directories.items()
+    }
+    leader_updates.update(ctx, operation, dict.fromkeys(offline), remove=broker.id)
+    return AssignReplicasToDirsReply(directories=directories)
+
+
+def _assign(
+    ctx: Context,
+    operation: Operation,
+    broker: BrokerState,
+    directory: UUID,
+    key: PartitionKey,
+    offline: list[PartitionKey],
+) -> PartitionResult:
+    index = key[1]
+    if ctx.overlay.topic_name(key[0]) is None:
+        return PartitionResult(index, ApiError.UNKNOWN_TOPIC_ID)
+    state = ctx.overlay.partitions.get(key)
+    if state is None:
+        return PartitionResult(index, ApiError.UNKNOWN_TOPIC_OR_PARTITION)
+    if broker.id not in state.replicas:
+        return PartitionResult(index, ApiError.NOT_LEADER_OR_FOLLOWER)
+    change = ctx.change(key, state)
+    change.assign_directory(broker.id, directory)
+    build_into(operation, change)
+    if not is_online(directory, broker.log_dirs):
+        offline.append(key)
+    return PartitionResult(index)
