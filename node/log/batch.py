@@ -115,16 +115,24 @@ def iter_batches(data: bytes, *, partial_tail: bool = False) -> Iterator[Batch]:
         position += size
 
 
-def verify_batches(data: bytes) -> None:
-    """Check length and CRC of whole batches without making objects; raises CorruptBatchError."""
+def verify_batches(data: bytes, base_offset: int) -> None:
+    """Check length, CRC and contiguous offsets of whole batches without making objects.
+
+    Raises:
+        CorruptBatchError: At the first that is not valid.
+    """
     view = memoryview(data)
     position = 0
     while position < len(data):
         end = position + batch_size(data, position)
         if end > len(data):
             raise CorruptBatchError(f"ends at {end}, there are {len(data)} bytes", position)
-        if crc32c(view[position + _CRC_START : end]) != _PREFIX.unpack_from(data, position)[4]:
+        base, _, _, _, crc, _, last_delta, *_ = _HEADER.unpack_from(data, position)
+        if crc32c(view[position + _CRC_START : end]) != crc:
             raise CorruptBatchError("CRC-32C does not match", position)
+        if base != base_offset:
+            raise CorruptBatchError(f"begins at offset {base}, want {base_offset}", position)
+        base_offset = base + last_delta + 1
         position = end
 
 

@@ -364,9 +364,7 @@ class FileLog:
             return b""
         if self.start_offset <= offset < self.end_offset and self._cache.covers(offset):
             return b"".join([b.data for b in self._cache.read(offset, max_bytes)])
-        data = self._read_file(offset, max_bytes)
-        verify_batches(data)
-        return data
+        return self._read_file(offset, max_bytes)
 
     def batches(self, from_offset: int, until: int | None = None) -> Iterator[Batch]:
         """Batches from the one holding ``from_offset``, each checked, up to ``until`` or the end.
@@ -439,8 +437,10 @@ class FileLog:
 
     def _read_file(self, offset: int, max_bytes: int) -> bytes:
         segment = self._segment_of(offset)
-        position, _ = segment.position_of(offset)
-        return segment.read(position, max_bytes)
+        position, base = segment.position_of(offset)
+        data = segment.read(position, max_bytes)
+        verify_batches(data, base)
+        return data
 
     def _segment_of(self, offset: int) -> Segment:
         if not self.start_offset <= offset < self.end_offset:
