@@ -91,7 +91,22 @@ def test_none_is_due_after_a_metadata_fault_and_the_first_reason_stays() -> None
     assert p.disabled == "record 7 does not fit"
 
 
-def test_a_loaded_snapshot_resets_the_counters() -> None:  # KAFKA-14300
+def test_nothing_but_a_snapshot_resets_the_counters() -> None:  # KAFKA-14300
+    resetting = set()
+    for name in ("committed", "due", "next_deadline_ms", "started", "finished", "failed", "loaded"):
+        p = policy()
+        p.committed(99, 0)
+        if name in ("finished", "failed"):
+            p.started()
+            p.committed(99, 0)
+        arguments: dict[str, tuple[int, ...]] = {"committed": (1, 0), "due": (0,)}
+        getattr(p, name)(*arguments.get(name, ()))
+        if p.bytes_since_snapshot < 99:
+            resetting.add(name)
+    assert resetting == {"started", "loaded"}
+
+
+def test_a_loaded_snapshot_resets_the_counters() -> None:
     p = policy()
     p.committed(99, 0, in_transaction=True)
     p.loaded()

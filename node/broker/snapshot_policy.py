@@ -2,8 +2,9 @@
 
 Every node makes its own, brokers too: after enough committed bytes, or after enough time if
 anything was committed in it. Pure: it is told what happened and asked whether a snapshot is due.
-Source: Kafka's SnapshotGenerator (KIP-630, KIP-876); KAFKA-14300 (what was counted before a
-snapshot came must not count for the next one).
+Nothing but a snapshot, made or loaded, resets what is counted: a change of leader must not, or a
+quorum that elects often enough never makes one (KAFKA-14300). Source: Kafka's SnapshotGenerator;
+KIP-630, KIP-876.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class SnapshotPolicy:
             self._since.at_ms = before.at_ms
 
     def loaded(self) -> None:
-        """A snapshot was loaded: the log before it is of no concern any more (KAFKA-14300).
+        """A snapshot was loaded: the log before it is of no concern any more.
 
         One in progress goes on, but if it fails it has nothing to give back.
         """
