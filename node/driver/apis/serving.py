@@ -1,0 +1,206 @@
+"""What a handler works with: its node, and the ways to hold an answer until it is true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, Final, TypeVar, cast
+
+from node.controller.broker_operations import ClusterBroker
+from node.controller.controller import QuorumController
+from node.controller.errors import ApiError
+from node.controller.interface import Controller
+from node.controller.operations import ControllerResult
+from node.core.types import Endpoint
+from node.driver.apis.call import Call
+from node.driver.held import HeldRead, HeldWrite
+from node.driver.node import Node
+from node.metadata.state import BrokerState, ControllerState, Listener
+from node.wire.api import ApiTable
+
+T = TypeVar("T")
+
+# A client may rely on these words: with them, NOT_CONTROLLER means that nothing was written.
+NOTHING_WRITTEN: Final = "not the active controller; nothing was written"
+OUTCOME_UNKNOWN: Final = (
+    "leadership was lost before the commit; the operation may still take effect"
+)
+
+NO_ID: Final = -1
+
+
+class Serving:
+    """One listener of a node, as its handlers see it.
+
+    Args:
+        node: Whose requests these are.
+        now_ms: The clock that the controller's sessions run on.
+        listener_name: The listener that asks, whose endpoints clients are told; None = any.
+        is_controller: Whether it is a listener of the controller role.
+        table: What the listener serves.
+        dispatch: Answers a call that came in another one.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        now_ms: Callable[[], int],
+        listener_name: str | None,
+        is_controller: bool,
+        table: ApiTable,
+        dispatch: Callable[[Call], None],
+    ) -> None:
+        self.node = node
+        self.now_ms = now_ms
+        self.listener_name = listener_name
+        self.is_controller = is_controller
+        self.table = table
+        self.dispatch = dispatch
+        self._refusal: tuple[ApiError, str] | None = None
+        # Reads of committed state need no leadership, so brokers use the same code.
+        own = node.controller or QuorumController(rng=node.rng, image=node.machine.image)
+        self.reader = cast("Controller", own)
+
+    def refusing(self, error: ApiError, message: str) -> Serving:
+        """The same, but every write and read is refused with that error."""
+        other = copy(self)
+        other._refusal = (error, message)  # noqa: SLF001 - of this class
+        return other
+
+    # ------------------------------------------------------------------ writes
+
+    def write(
+        self,
+        call: Call,
+        operate: Callable[[Controller], ControllerResult[T]],
+        refused: Callable[[ApiError, str], T],
+        encode: Callable[[T], Any],
+    ) -> None:
+        """Do an operation of the active controller and answer when it is committed.
+
+        Args:
+            call: What to answer.
+            operate: Works out the records, and the reply to be held back.
+            refused: The reply that refuses all of the request with that error.
+            encode: The response of a reply; called when it is true, not before.
+        """
+        if self._refusal is not None:
+            call.reply(encode(refused(*self._refusal)))
+            return
+
+        def refer() -> None:
+            call.refer(encode(refused(ApiError.NOT_CONTROLLER, NOTHING_WRITTEN)))
+
+        def abandoned() -> None:
+            call.reply(encode(refused(ApiError.NOT_CONTROLLER, OUTCOME_UNKNOWN)))
+
+        node = self.node
+        if node.controller is None or not node.controller.active:
+            node.later(refer)
+            return
+        result = operate(cast("Controller", node.controller))
+
+        def done() -> None:
+            call.reply(encode(result.reply))
+
+        if result.entries:
+            node.propose(result.entries, HeldWrite(call.name, done, refer, abandoned))
+            return
+
+        # With nothing to write the answer is a look at the state ("exists already"), which would
+        # be stale at a leader that was replaced unawares: it is held to what reads are held to.
+        def look() -> None:
+            node.read(HeldRead(call.name, done, refer))
+
+        settled = look if node.config.read_barrier else done
+        node.propose((), HeldWrite(call.name, settled, refer, refer))
+
+    # ------------------------------------------------------------------ reads
+
+    def read(
+        self,
+        call: Call,
+        look: Callable[[], T],
+        refused: Callable[[ApiError, str], T],
+        encode: Callable[[T], Any],
+    ) -> None:
+        """Look at committed state and answer; on a controller behind the read barrier, if on."""
+        if self._refusal is not None:
+            call.reply(encode(refused(*self._refusal)))
+            return
+        node = self.node
+
+        def done() -> None:
+            entity = encode(look())
+            node.later(lambda: call.reply(entity))
+
+        def refer() -> None:
+            call.refer(encode(refused(ApiError.NOT_CONTROLLER, NOTHING_WRITTEN)))
+
+        if self.is_controller and node.controller is not None and node.config.read_barrier:
+            node.read(HeldRead(api=call.name, done=done, refused=refer))
+            return
+        node.trace("read", api=call.name, off=node.machine.applied)
+        done()
+
+    def answer(self, call: Call, entity: Any) -> None:
+        """Answer with what needs no state."""
+        self.node.later(lambda: call.reply(entity))
+
+    # ------------------------------------------------------------------ who is where
+
+    @property
+    def controller_id(self) -> int:
+        """The leader of the quorum as far as this node knows, -1 if it does not."""
+        leader = self.node.replica.leader_id
+        return NO_ID if leader is None else leader
+
+    def some_broker(self, ids: Sequence[int]) -> int:
+        """Whom a broker names as the controller: any broker, for all forward. -1 of none.
+
+        Itself, if it can: Kafka draws one by lot.
+        """
+        own = self.node.config.node_id
+        return own if own in ids else next(iter(ids), NO_ID)
+
+    def brokers(self, *, include_fenced: bool = False) -> tuple[ClusterBroker, ...]:
+        """The registered brokers that have this listener, by id.
+
+        A broker that runs without any registration names itself, for it is there to be asked.
+        """
+        found = self._registered(self.node.machine.image.brokers, include_fenced=include_fenced)
+        if not found and not self.is_controller:
+            config = self.node.config
+            found = (ClusterBroker(config.node_id, *_address(config.advertised), config.rack),)
+        return found
+
+    def controllers(self) -> tuple[ClusterBroker, ...]:
+        """The registered controllers that have this listener, else the voters, by id."""
+        found = self._registered(self.node.machine.image.controllers)
+        if found:
+            return found
+        return tuple([ClusterBroker(v.key.id, *_address(v.endpoint)) for v in self.node.voters])
+
+    def _registered(
+        self, nodes: Mapping[int, BrokerState | ControllerState], *, include_fenced: bool = False
+    ) -> tuple[ClusterBroker, ...]:
+        found = []
+        for node in sorted(nodes.values(), key=lambda each: each.id):
+            fenced = isinstance(node, BrokerState) and node.fenced
+            listener = self.listener_of(node)
+            if listener is not None and (include_fenced or not fenced):
+                rack = node.rack if isinstance(node, BrokerState) else None
+                found.append(ClusterBroker(node.id, listener.host, listener.port, rack, fenced))
+        return tuple(found)
+
+    def listener_of(self, node: BrokerState | ControllerState) -> Listener | None:
+        """Where a node listens for those who ask here; None when it does not."""
+        for listener in node.listeners:
+            if self.listener_name is None or listener.name == self.listener_name:
+                return listener
+        return None
+
+
+def _address(endpoint: Endpoint) -> tuple[str, int]:
+    return endpoint.host, endpoint.port
