@@ -10,8 +10,9 @@ Source: Kafka's MetadataImage and MetadataDelta; KIP-631.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from typing import Protocol
 from uuid import UUID
 
 import msgspec
@@ -19,7 +20,13 @@ import msgspec
 from node.metadata.features import metadata_version
 from node.metadata.fold import HANDLERS
 from node.metadata.index import PartitionIndex
-from node.metadata.schemas import MetadataRecord
+from node.metadata.schemas import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    MetadataRecord,
+)
+from node.metadata.snapshot import image_records
 from node.metadata.state import (
     BROKER,
     NO_LEADER,
@@ -39,8 +46,27 @@ from node.metadata.state import (
 )
 
 _MODULUS = 1 << 64
+TRANSACTION_MARKS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
 _REASSIGNING, _IMBALANCED = 0, 1  # holders of the index of what a controller has to look after
 _pack = msgspec.msgpack.Encoder().encode
+
+
+class Recorder(Protocol):
+    """Is told of every change before it happens: see ``DeltaBuilder``."""
+
+    def topic_changes(self, topic_id: UUID, name: str, *, existed: bool) -> None:
+        """A topic comes or goes."""
+
+    def partition_changes(
+        self, topic: TopicState, index: int, before: PartitionState | None
+    ) -> None:
+        """A partition is set or goes."""
+
+    def entry_changes(self, table: str, key: object, before: object | None) -> None:
+        """An entry of a table of single values is set or goes."""
+
+    def setting_changes(self, table: str, owner: object, name: str, before: object | None) -> None:
+        """One of an owner's values is set or goes."""
 
 
 class MetadataImage:
@@ -69,6 +95,7 @@ class MetadataImage:
         self._attention = PartitionIndex()
         self._owned: set[object] = set()  # topics and resources whose dict no copy shares
         self._sum = 0
+        self._recorder: Recorder | None = None
 
     @property
     def digest(self) -> str:
@@ -159,6 +186,38 @@ class MetadataImage:
         self._owned.clear()
         return other
 
+    def to_records(self) -> Iterator[MetadataRecord]:
+        """The state as records, in the one order that equal images have, for a snapshot.
+
+        The image must not change while they are taken: ``image.copy().to_records()``.
+        """
+        return image_records(self)
+
+    @classmethod
+    def from_records(cls, records: Iterable[MetadataRecord], end_offset: int) -> MetadataImage:
+        """The image that a snapshot of the log below ``end_offset`` holds.
+
+        Raises:
+            ImageError: A record does not fit, or marks a transaction, which no snapshot may cut.
+        """
+        image = cls()
+        for place, record in enumerate(records):
+            if isinstance(record, TRANSACTION_MARKS):
+                raise ImageError(f"{type(record).__name__} in a snapshot, its record {place}")
+            image.apply(record, place)
+        image.end_offset = end_offset
+        return image
+
+    def record_to(self, recorder: Recorder | None) -> None:
+        """Tell ``recorder`` of all changes from now on; copies of the image do not."""
+        if recorder is not None and self._recorder is not None:
+            raise RuntimeError("the changes of this image are recorded already: stop that first")
+        self._recorder = recorder
+
+    def become(self, other: MetadataImage) -> None:
+        """Take over the state of ``other``, which nobody may use any more: a loaded snapshot."""
+        vars(self).update(vars(other))
+
     def __eq__(self, other: object) -> bool:
         """Equal states, wherever in the log."""
         if not isinstance(other, MetadataImage):
@@ -173,6 +232,8 @@ class MetadataImage:
 
     def put_topic(self, name: str, topic_id: UUID) -> TopicState:
         """Add a topic without partitions; neither its name nor its id may be taken."""
+        if self._recorder is not None:
+            self._recorder.topic_changes(topic_id, name, existed=False)
         topic = TopicState(topic_id, name)
         self.topics[name] = self._by_id[topic_id.int] = topic
         self._owned.add(topic_id.int)
@@ -181,8 +242,11 @@ class MetadataImage:
 
     def drop_topic(self, topic: TopicState) -> None:
         """Take a topic away, with its partitions; its settings stay."""
-        for index in list(topic.partitions):
-            topic = self.put_partition(topic, index, None)
+        if self._recorder is not None:
+            self._recorder.topic_changes(topic.id, topic.name, existed=True)
+        for index, state in topic.partitions.items():
+            self._forget(topic, index, state)
+            self._reindex(topic.id.int, index, state, _NOTHING)
         del self.topics[topic.name], self._by_id[topic.id.int]
         self._subtract("topic", topic.name, topic.id)
 
@@ -196,10 +260,9 @@ class MetadataImage:
             self.topics[topic.name] = self._by_id[topic_key] = topic
             self._owned.add(topic_key)
         old = topic.partitions.get(index)
-        if old is not None:
-            self._subtract("partition", topic.id, index, old)
+        self._forget(topic, index, old)
         if new is None:
-            del topic.partitions[index]
+            topic.partitions.pop(index, None)
         else:
             topic.partitions[index] = new
             self._add("partition", topic.id, index, new)
@@ -210,6 +273,8 @@ class MetadataImage:
         """Set an entry of a table of single values; None: take it away."""
         entries: dict[object, object] = getattr(self, table)
         old = entries.pop(key, None)
+        if self._recorder is not None:
+            self._recorder.entry_changes(table, key, old)
         if old is not None:
             self._subtract(table, key, old)
         if value is not None:
@@ -223,6 +288,8 @@ class MetadataImage:
         old = values.get(name)
         if old == value:
             return
+        if self._recorder is not None:
+            self._recorder.setting_changes(table, owner, name, old)
         if (table, owner) not in self._owned:
             values = dict(values)
             self._owned.add((table, owner))
@@ -246,16 +313,22 @@ class MetadataImage:
         if value:
             self._add("next_producer_id", value)
 
+    def _forget(self, topic: TopicState, index: int, old: PartitionState | None) -> None:
+        if self._recorder is not None:
+            self._recorder.partition_changes(topic, index, old)
+        if old is not None:
+            self._subtract("partition", topic.id, index, old)
+
     def _reindex(self, topic: int, index: int, old: PartitionState, new: PartitionState) -> None:
         if old.isr != new.isr:
-            _move(self._isr, topic, index, old.isr, new.isr)
+            self._isr.move(topic, index, old.isr, new.isr)
         if old.eligible_leaders != new.eligible_leaders:
-            _move(self._elr, topic, index, old.eligible_leaders, new.eligible_leaders)
+            self._elr.move(topic, index, old.eligible_leaders, new.eligible_leaders)
         if old.leader != new.leader or old is _NOTHING or new is _NOTHING:
-            _move(self._leaders, topic, index, _leader(old), _leader(new))
+            self._leaders.move(topic, index, _leader(old), _leader(new))
         before, after = _attention(old), _attention(new)
         if before != after:
-            _move(self._attention, topic, index, before, after)
+            self._attention.move(topic, index, before, after)
 
     def _add(self, *entry: object) -> None:
         self._sum = (self._sum + _hash(entry)) % _MODULUS
@@ -293,19 +366,6 @@ def _attention(state: PartitionState) -> tuple[int, ...]:
         return ()
     wanted = (_REASSIGNING,) if state.adding or state.removing else ()
     return wanted if balanced else (*wanted, _IMBALANCED)
-
-
-def _move(
-    index: PartitionIndex,
-    topic: int,
-    partition: int,
-    old: tuple[int, ...],
-    new: tuple[int, ...],
-) -> None:
-    for holder in old:
-        index.discard(holder, topic, partition)
-    for holder in new:
-        index.add(holder, topic, partition)
 
 
 __all__ = [

@@ -22,21 +22,21 @@ class PartitionIndex:
         self._bits: dict[int, dict[int, int]] = {}
         self._owned: set[int] = set()  # holders whose dict no copy shares
 
-    def add(self, holder: int, topic: int, partition: int) -> None:
-        """Put a partition into the holder's set."""
-        key, bit = _place(topic, partition)
-        chunks = self._writable(holder)
-        chunks[key] = chunks.get(key, 0) | bit
-
-    def discard(self, holder: int, topic: int, partition: int) -> None:
-        """Take a partition out of the holder's set."""
-        key, bit = _place(topic, partition)
-        chunks = self._writable(holder)
-        left = chunks.get(key, 0) & ~bit
-        if left:
-            chunks[key] = left
-        elif chunks.pop(key, 0) and not chunks:
-            del self._bits[holder]
+    def move(self, topic: int, partition: int, old: tuple[int, ...], new: tuple[int, ...]) -> None:
+        """Take a partition out of the sets of ``old`` holders and put it into those of ``new``."""
+        chunk = partition >> _CHUNK_BITS
+        key = topic | chunk << _TOPIC_BITS if chunk else topic
+        bit = 1 << (partition & _CHUNK)
+        for holder in old:
+            chunks = self._bits[holder] if holder in self._owned else self._own(holder)
+            left = chunks.get(key, 0) & ~bit
+            if left:
+                chunks[key] = left
+            else:
+                chunks.pop(key, None)
+        for holder in new:
+            chunks = self._bits[holder] if holder in self._owned else self._own(holder)
+            chunks[key] = chunks.get(key, 0) | bit
 
     def of(self, holder: int) -> Iterator[tuple[UUID, int]]:
         """(topic id, partition) of the holder's set, sorted; as it is when the first is taken."""
@@ -60,18 +60,10 @@ class PartitionIndex:
         self._owned.clear()
         return other
 
-    def _writable(self, holder: int) -> dict[int, int]:
-        chunks = self._bits.get(holder)
-        if chunks is None or holder not in self._owned:
-            chunks = self._bits[holder] = {} if chunks is None else dict(chunks)
-            self._owned.add(holder)
+    def _own(self, holder: int) -> dict[int, int]:
+        chunks = self._bits[holder] = dict(self._bits.get(holder, ()))
+        self._owned.add(holder)
         return chunks
-
-
-def _place(topic: int, partition: int) -> tuple[int, int]:
-    chunk = partition >> _CHUNK_BITS
-    key = topic | chunk << _TOPIC_BITS if chunk else topic
-    return key, 1 << (partition & _CHUNK)
 
 
 def _order(item: tuple[int, int]) -> tuple[int, int]:

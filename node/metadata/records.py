@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from node.metadata.codec import field_names, read_record, read_uvarint, uvarint, write_record
+from node.metadata.hot import read_usual
 from node.metadata.schemas import ALL_RECORDS, MetadataRecord, NoOpRecord
 
 _FRAME_VERSION = 1
@@ -40,6 +41,9 @@ def decode_record(data: bytes) -> MetadataRecord:
     A kind or a version that this node does not know is refused too: what it means for the state
     cannot be guessed.
     """
+    usual = read_usual(data)
+    if usual is not None:
+        return usual
     try:
         frame, position = read_uvarint(data, 0)
         api_key, position = read_uvarint(data, position)

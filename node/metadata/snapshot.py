@@ -1,0 +1,171 @@
+"""An image as records, for a snapshot: equal images give equal records in one order.
+
+Records are written in the version of the image's metadata.version; a higher one is taken only for
+state that this could not hold, so that nothing is lost. Source: Kafka's MetadataImage.write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from node.metadata import schemas as s
+from node.metadata.features import METADATA_VERSION, partition_version, register_broker_version
+from node.metadata.state import (
+    BrokerState,
+    ControllerState,
+    Listener,
+    PartitionState,
+    TopicState,
+)
+
+if TYPE_CHECKING:
+    from node.metadata.image import MetadataImage
+
+Records = Iterator[s.MetadataRecord]
+
+
+def image_records(image: MetadataImage) -> Records:
+    """All of an image's state; the image must not change meanwhile, so give it a copy."""
+    level = image.metadata_version
+    yield from _features(image)
+    for _, broker in sorted(image.brokers.items()):
+        yield broker_record(broker, register_broker_version(level))
+    for _, controller in sorted(image.controllers.items()):
+        yield controller_record(controller)
+    for _, topic in sorted(image.topics.items()):
+        yield from topic_records(topic, partition_version(level))
+    yield from _settings(image)
+    yield from _security(image)
+
+
+def partition_record(
+    topic_id: UUID, index: int, state: PartitionState, version: int
+) -> s.PartitionRecord:
+    """One partition in full, in that version or in the one that its state needs."""
+    needed = 2 if state.eligible_leaders or state.last_known_leaders else bool(state.directories)
+    return s.PartitionRecord(
+        version=max(version, needed),
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=state.replicas,
+        isr=state.isr,
+        removing_replicas=state.removing,
+        adding_replicas=state.adding,
+        leader=state.leader,
+        leader_recovery_state=state.recovery,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        directories=state.directories,
+        eligible_leader_replicas=state.eligible_leaders or None,
+        last_known_elr=state.last_known_leaders or None,
+    )
+
+
+def topic_records(topic: TopicState, version: int) -> Records:
+    """A topic and its partitions; ``version`` is that of PartitionRecord."""
+    yield s.TopicRecord(name=topic.name, topic_id=topic.id)
+    for index, state in sorted(topic.partitions.items()):
+        yield partition_record(topic.id, index, state, version)
+
+
+def broker_record(broker: BrokerState, version: int) -> s.RegisterBrokerRecord:
+    """A registration in full, in that version or in the one that its state needs."""
+    needs = (
+        (4, broker.cordoned_log_dirs is not None),
+        (3, bool(broker.log_dirs)),
+        (2, broker.is_migrating_zk_broker),
+        (1, broker.in_controlled_shutdown),
+    )
+    return s.RegisterBrokerRecord(
+        version=max([version, *[needed for needed, wanted in needs if wanted]]),
+        broker_id=broker.id,
+        is_migrating_zk_broker=broker.is_migrating_zk_broker,
+        incarnation_id=broker.incarnation,
+        broker_epoch=broker.epoch,
+        end_points=_end_points(broker.listeners),
+        features=_ranges(broker.features),
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+        cordoned_log_dirs=broker.cordoned_log_dirs,
+    )
+
+
+def controller_record(controller: ControllerState) -> s.RegisterControllerRecord:
+    """A controller's registration in full."""
+    return s.RegisterControllerRecord(
+        controller_id=controller.id,
+        incarnation_id=controller.incarnation,
+        zk_migration_ready=controller.zk_migration_ready,
+        end_points=_end_points(controller.listeners),
+        features=_ranges(controller.features),
+    )
+
+
+def _end_points(listeners: tuple[Listener, ...]) -> tuple[s.BrokerEndpoint, ...]:
+    return tuple([s.BrokerEndpoint(**each._asdict()) for each in listeners])
+
+
+def _ranges(features: Mapping[str, tuple[int, int]]) -> tuple[s.BrokerFeature, ...]:
+    return tuple(
+        [
+            s.BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in sorted(features.items())
+        ]
+    )
+
+
+def _features(image: MetadataImage) -> Records:
+    # metadata.version comes first: it says how to read what follows
+    for name, level in sorted(
+        image.features.items(), key=lambda item: (item[0] != METADATA_VERSION, item[0])
+    ):
+        yield s.FeatureLevelRecord(name=name, feature_level=level)
+
+
+def _settings(image: MetadataImage) -> Records:
+    for (kind, resource), values in sorted(image.configs.items()):
+        for name, value in sorted(values.items()):
+            yield s.ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
+    for entity, quotas in sorted(image.client_quotas.items(), key=lambda item: str(item[0])):
+        parts = tuple([s.EntityData(entity_type=kind, entity_name=name) for kind, name in entity])
+        for key, amount in sorted(quotas.items()):
+            yield s.ClientQuotaRecord(entity=parts, key=key, value=amount, remove=False)
+    if image.next_producer_id:
+        yield s.ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
+
+
+def _security(image: MetadataImage) -> Records:
+    for acl_id, acl in sorted(image.acls.items(), key=lambda item: item[0].int):
+        yield s.AccessControlEntryRecord(
+            id=acl_id,
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            pattern_type=acl.pattern_type,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission_type,
+        )
+    for (user, mechanism), scram in sorted(image.scram.items()):
+        yield s.UserScramCredentialRecord(
+            name=user,
+            mechanism=mechanism,
+            salt=scram.salt,
+            stored_key=scram.stored_key,
+            server_key=scram.server_key,
+            iterations=scram.iterations,
+        )
+    for token_id, token in sorted(image.delegation_tokens.items()):
+        yield s.DelegationTokenRecord(
+            owner=token.owner,
+            requester=token.requester,
+            renewers=token.renewers,
+            issue_timestamp=token.issue_timestamp,
+            max_timestamp=token.max_timestamp,
+            expiration_timestamp=token.expiration_timestamp,
+            token_id=token_id,
+        )
