@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
+from uuid import UUID
 
+from node.controller.broker_operations import (
+    BrokerHeartbeatReply,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+)
 from node.controller.controller import QuorumController
+from node.controller.errors import ApiError
+from node.controller.feature_operations import BootstrapMetadata
 from node.controller.operations import (
     AlterResource,
     ConfigChange,
     ControllerResult,
+    NewTopic,
     payload_values,
 )
-from node.metadata.image import TOPIC
-from node.metadata.records import MetadataRecord, decode_record
+from node.controller.partition_operations import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    IsrMember,
+)
+from node.metadata.features import ELR_VERSION, FEATURES, default_features
+from node.metadata.image import TOPIC, BrokerState, PartitionState
+from node.metadata.records import decode_record
+from node.metadata.schemas import BrokerEndpoint, BrokerFeature, MetadataRecord
 
 T = TypeVar("T")
 
@@ -22,20 +38,29 @@ T = TypeVar("T")
 class Quorum:
     """Appends what an active controller proposes, and commits it when told to."""
 
-    def __init__(self, *, broker_ids: Sequence[int] = (), seed: int = 1) -> None:
-        self.controller = QuorumController(rng=Random(seed), broker_ids=broker_ids)
+    def __init__(
+        self,
+        *,
+        broker_ids: Sequence[int] | None = (),
+        seed: int = 1,
+        cluster_id: str | None = None,
+    ) -> None:
+        self.controller = QuorumController(
+            rng=Random(seed), broker_ids=broker_ids, cluster_id=cluster_id
+        )
         self.controller.claim(1, 0)
         self.log: list[MetadataRecord] = []
         self.committed = 0
 
     def append(self, result: ControllerResult[T]) -> T:
         """Put the records of a result into the log; its reply."""
+        first = len(self.log)
         for entry in result.entries:
             assert entry.count == len(entry.payload)
-            base = len(self.log)
-            values = payload_values(entry.payload, base)
+            values = payload_values(entry.payload, len(self.log))
             self.log += [decode_record(value) for value in values]
-            self.controller.appended(base, len(self.log) - 1)
+        if result.entries:
+            self.controller.appended(first, len(self.log) - 1)
         return result.reply
 
     def commit(self, upto: int | None = None) -> None:
@@ -50,6 +75,104 @@ class Quorum:
         reply = self.append(result)
         self.commit()
         return reply
+
+
+class Cluster(Quorum):
+    """A quorum with a feature level as Kafka 4.1 formats it, and brokers that register."""
+
+    def __init__(self, brokers: int = 0, *, elr: bool = True, seed: int = 1) -> None:
+        super().__init__(broker_ids=None, seed=seed, cluster_id="c")
+        self.now_ms = 0
+        levels = default_features()
+        if not elr:
+            del levels[ELR_VERSION]
+        self.do(self.controller.activate(BootstrapMetadata(levels)))
+        for broker_id in range(1, brokers + 1):
+            self.start(broker_id)
+
+    def start(self, broker_id: int, **fields: Any) -> int:
+        """Register a new incarnation of a broker and unfence it; its epoch."""
+        epoch = self.register(broker_id, **fields)
+        reply = self.beat(broker_id)
+        assert (reply.error, reply.is_fenced) == (ApiError.NONE, False), reply
+        return epoch
+
+    def register(self, broker_id: int, **fields: Any) -> int:
+        """Register a new incarnation of a broker; its epoch."""
+        request = registration(broker_id, incarnation=len(self.log) + 1, **fields)
+        reply = self.do(self.controller.register_broker(request, self.now_ms))
+        assert reply.error == ApiError.NONE, reply
+        return reply.broker_epoch
+
+    def beat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatReply:
+        """A heartbeat of the registered incarnation, from one that knows all that is committed."""
+        request = self.heartbeat(broker_id, **fields)
+        self.controller.contact(broker_id, request.broker_epoch, self.now_ms)
+        return self.do(self.controller.heartbeat(request))
+
+    def heartbeat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatRequest:
+        """The request of such a heartbeat."""
+        epoch = self.broker(broker_id).epoch
+        values = {"broker_epoch": epoch, "current_metadata_offset": self.committed - 1} | fields
+        return BrokerHeartbeatRequest(broker_id=broker_id, **values)
+
+    def broker(self, broker_id: int) -> BrokerState:
+        """A broker as committed."""
+        return self.controller.image.brokers[broker_id]
+
+    def topic(self, name: str = "t", *assignment: tuple[int, ...], **configs: str) -> UUID:
+        """Create a topic with these replicas (a "_" in a setting's name is a "."); its id."""
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        new = NewTopic(name, assignments=dict(enumerate(assignment)), configs=settings)
+        (reply,) = self.do(self.controller.create_topics([new]))
+        assert reply.error == ApiError.NONE, reply
+        assert reply.topic_id is not None
+        return reply.topic_id
+
+    def partition(self, name: str = "t", index: int = 0) -> PartitionState:
+        """A partition as committed."""
+        return self.controller.image.topics[name].partitions[index]
+
+    def wants_isr(
+        self, isr: Sequence[int], name: str = "t", index: int = 0, **fields: Any
+    ) -> AlterPartitionRequest:
+        """What the leader of a partition sends when it wants that ISR."""
+        state = self.partition(name, index)
+        sender = fields.pop("sender", state.leader)
+        values = {
+            "leader_epoch": state.leader_epoch,
+            "partition_epoch": state.partition_epoch,
+            "new_isr": tuple(IsrMember(b, self.broker(b).epoch) for b in isr),
+            "leader_recovery_state": 0,
+        } | fields
+        epoch = self.broker(sender).epoch
+        topic_id = self.controller.image.topics[name].id
+        return AlterPartitionRequest(
+            sender, epoch, {topic_id: [AlterPartitionData(index, **values)]}
+        )
+
+    def set_isr(self, isr: Sequence[int], name: str = "t", index: int = 0) -> ApiError:
+        """The leader of a partition gets that ISR, or an error."""
+        reply = self.do(self.controller.alter_partition(self.wants_isr(isr, name, index)))
+        ((result,),) = reply.topics.values()
+        return result.error
+
+
+def registration(broker_id: int, *, incarnation: int = 1, **fields: Any) -> Any:
+    """A registration of a broker that supports what Kafka 4.1 supports."""
+    values = {
+        "cluster_id": "c",
+        "incarnation_id": UUID(int=broker_id << 32 | incarnation),
+        "listeners": (BrokerEndpoint(name="PLAINTEXT", host="h", port=9092, security_protocol=0),),
+        "features": tuple(
+            BrokerFeature(
+                name=f.name, min_supported_version=f.lowest, max_supported_version=f.highest
+            )
+            for f in FEATURES.values()
+        ),
+        "log_dirs": (UUID(int=1000 + broker_id),),
+    }
+    return BrokerRegistrationRequest(broker_id=broker_id, **(values | fields))
 
 
 def alter(
