@@ -271,7 +271,8 @@ def test_a_candidate_needs_a_majority() -> None:
     assert one.replica.role == "candidate"
     one.grant(3, pre_vote=False)
     assert one.replica.role == "leader"
-    assert one.traces("elected") == [{"grants": [1, 2, 3], "voters": [1, 2, 3, 4, 5], "es": 0}]
+    keys = [(i, None) for i in range(1, 6)]
+    assert one.traces("elected") == [{"grants": [1, 2, 3], "voters": keys, "es": 0}]
 
 
 def test_the_same_vote_does_not_count_twice() -> None:

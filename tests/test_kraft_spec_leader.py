@@ -329,7 +329,12 @@ def test_a_commit_is_traced_before_it_is_exposed() -> None:
     one.lead()
     one.fetch(2, 1)
     assert one.traces("hwm") == [
-        {"v": 1, "as": "leader", "acks": {"1": 1, "2": 1, "3": None}, "voters": [1, 2, 3]}
+        {
+            "v": 1,
+            "as": "leader",
+            "acks": [(1, None, 1), (2, None, 1), (3, None, None)],
+            "voters": [1, 2, 3],
+        }
     ]
     assert one.index(fx.Trace) < one.index(fx.HighWatermarkAdvanced)
 

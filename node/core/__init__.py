@@ -16,10 +16,16 @@ randomness, touches no file and no socket, and logs nothing. The duties of whoev
 6. Call ``step(Tick(), now_ms)`` no later than ``next_deadline_ms()``; ``now_ms`` may stand still
    but the core also survives it going backward.
 7. Trace what the core cannot know: each batch appended as leader (its checksum comes into being
-   when it is encoded), and the start. All other traces of the quorum are effects.
-8. On ``Fatal`` stop at once: the log or the quorum is not what it must be.
+   when it is encoded), the start, and the making and deleting of snapshots. All other traces of
+   the quorum are effects.
+8. After ``InstallSnapshot`` step ``SnapshotInstalled`` or ``SnapshotRejected`` before any other
+   input; after making a snapshot or cleaning the log step ``SnapshotsChanged`` likewise. Never
+   clean beyond the high watermark or the newest snapshot.
+9. On ``Fatal`` stop at once: the log or the quorum is not what it must be.
 
-The layers, each a class built on the one before: ``state`` (epoch, vote, log ends, the one place
-where the role changes), ``elections``, ``leading``, ``following``, ``replica`` (dispatch, timers,
-what all responses have in common). Decisions are small methods, so that a mutant overrides one.
+The layers, each a class built on the one before: ``own_log`` (log ends, snapshots, voters),
+``state`` (epoch, vote, the one place where the role changes), ``elections``, ``leading``,
+``barriers``, ``serving``, ``reconfiguring`` (what a leader does), ``following``, ``downloading``,
+``updating`` (what a follower does), ``replica`` (dispatch, timers, what all responses have in
+common). Decisions are small methods, so that a mutant overrides one.
 """

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from node.core.types import Endpoint, Listener, ReplicaKey, SnapshotInfo, VoterSet
+from node.core.types import (
+    KRAFT_VERSIONS,
+    Endpoint,
+    Listener,
+    ReplicaKey,
+    SnapshotInfo,
+    Voter,
+    VoterSet,
+)
 
 MIB = 1024 * 1024
 
@@ -58,14 +66,11 @@ class ReplicaConfig:
             raise ValueError(f"node id {self.key.id!r} is negative: use 0 or more")
 
     @property
-    def is_voter(self) -> bool:
-        """Whether this replica is a member of the voter set."""
-        return self.voters.contains(self.key)
-
-    @property
-    def advertised(self) -> Endpoint | None:
-        """Where others reach this replica: its own word first, then the voter set's."""
-        return self.endpoint or self.voters.endpoint(self.key.id)
+    def as_voter(self) -> Voter | None:
+        """Its own entry of a voter set, None when it has no listener to put into one."""
+        if not self.listeners:
+            return None
+        return Voter(self.key, self.listeners[0].endpoint, self.listeners, KRAFT_VERSIONS)
 
 
 @dataclass(frozen=True, slots=True)

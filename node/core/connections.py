@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from node.core.messages import FetchRequest, Request
+from node.core.messages import FetchRequest, FetchSnapshotRequest, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,14 @@ class Connections:
 
     @property
     def fetching(self) -> bool:
-        """Whether a Fetch is in flight, to whomever: two would append the same offsets twice."""
-        return any(isinstance(f.request, FetchRequest) for f in self._in_flight.values())
+        """Whether a Fetch or FetchSnapshot is in flight, to whomever.
+
+        Two would append the same offsets twice.
+        """
+        return any(
+            isinstance(f.request, FetchRequest | FetchSnapshotRequest)
+            for f in self._in_flight.values()
+        )
 
     def reset(self) -> bool:
         """Forget everything; says whether there was anything in flight."""

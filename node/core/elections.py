@@ -15,6 +15,7 @@ from node.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from node.core.own_log import directory
 from node.core.roles import (
     Candidate,
     Follower,
@@ -52,15 +53,9 @@ class Elections(ReplicaState):
             self._enter(
                 Candidate(state.epoch, key, deadline_ms, self._new_tally()), None, "had voted self"
             )
-        elif state.leader_id is not None and (
-            endpoint := self.config.voters.endpoint(state.leader_id)
-        ):
-            deadline_ms = self._now_ms + self.config.fetch_timeout_ms
-            self._enter(
-                Follower(state.epoch, state.leader_id, endpoint, state.voted, deadline_ms),
-                None,
-                "knew the leader",
-            )
+        elif state.leader_id is not None and (endpoint := self._voters.endpoint(state.leader_id)):
+            follower = self._follower(state.epoch, state.leader_id, endpoint, state.voted)
+            self._enter(follower, None, "knew the leader")
         else:
             self._start_unattached(state.epoch, state.leader_id, state.voted, "start")
 
@@ -82,7 +77,7 @@ class Elections(ReplicaState):
                 state.epoch,
                 state.voted,
                 self.config.key.id,
-                self.config.advertised,
+                self.advertised,
                 self._random_election_deadline(),
                 self._other_voter_ids(),
                 (),
@@ -92,11 +87,11 @@ class Elections(ReplicaState):
         )
 
     def _other_voter_ids(self) -> set[int]:
-        return set(self.config.voters.ids) - {self.config.key.id}
+        return set(self._voters.ids) - {self.config.key.id}
 
     @property
     def _is_lone_voter(self) -> bool:
-        return self.is_voter and len(self.config.voters) == 1
+        return self.is_voter and len(self._voters) == 1
 
     # ------------------------------------------------------------------ what time brings
 
@@ -130,7 +125,7 @@ class Elections(ReplicaState):
 
     def _has_majority(self, granted: set[int]) -> bool:
         """Whether these voters suffice to elect: more than half of the voter set."""
-        return len(granted) >= self.config.voters.majority
+        return len(granted) >= self._voters.majority
 
     def _give_up_pre_vote(self, role: Prospective, why: str) -> None:
         """Back to the last leader if there is one to go to: being stuck here helps nobody."""
@@ -172,7 +167,7 @@ class Elections(ReplicaState):
             return []
         return [
             voter
-            for voter in self.config.voters
+            for voter in self._voters
             if voter.key.id in ids and self._connections.is_ready(voter.key.id, self._now_ms)
         ]
 
@@ -212,13 +207,12 @@ class Elections(ReplicaState):
 
     def _on_vote_request(self, token: int, request: VoteRequest) -> None:
         error, granted = self._answer_vote(request)
-        directory_id = request.candidate.directory_id
         self._trace(
             "vote",
             pre=request.pre_vote,
             ok=granted,
             cand=request.candidate.id,
-            cand_dir=None if directory_id is None else directory_id.hex,
+            cand_dir=directory(request.candidate),
             cl_ep=request.last.epoch,
             cl_leo=request.last.offset,
             my_ep=self.last.epoch,
@@ -323,7 +317,7 @@ class Elections(ReplicaState):
             self._pre_vote_unsupported()
         elif response.error is not Error.NONE:
             self._back_off(peer)
-        elif peer in self.config.voters.voters:
+        elif peer in self._voters.voters:
             role.tally.record(peer, granted=response.granted)
 
     def _pre_vote_unsupported(self) -> None:

@@ -5,7 +5,7 @@ Source: KIP-101 (leader epoch checkpoint), KIP-595 "Fetch" (diverging epoch).
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from node.core.types import OffsetAndEpoch
@@ -17,8 +17,12 @@ class EpochCache:
     Two neighbours may share a start offset: a leader that was elected and wrote nothing.
     """
 
-    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
-        """Take over ``entries``; raises ValueError when they are not in order."""
+    def __init__(self, entries: Iterable[tuple[int, int]] = (), before: int = 0) -> None:
+        """Take over ``entries``; raises ValueError when they are not in order.
+
+        ``before`` is the epoch of the last record ahead of the log, which a snapshot covers.
+        """
+        self.before = before
         self._epochs: list[int] = []
         self._starts: list[int] = []
         for epoch, start in entries:
@@ -42,8 +46,11 @@ class EpochCache:
 
     @property
     def latest_epoch(self) -> int:
-        """The last epoch that began in this log; 0 for an empty log, as epoch 0 has no records."""
-        return self._epochs[-1] if self._epochs else 0
+        """The last epoch that began in this log, in an empty one that of the snapshot before it.
+
+        0 without either, as epoch 0 has no records.
+        """
+        return self._epochs[-1] if self._epochs else self.before
 
     def assign(self, epoch: int, start: int) -> None:
         """Record that ``epoch`` begins at ``start``; entries that contradict it are dropped.
@@ -67,6 +74,21 @@ class EpochCache:
         while self._starts and self._starts[-1] >= offset:
             self._epochs.pop()
             self._starts.pop()
+
+    def truncate_from_start(self, offset: int) -> None:
+        """Forget what ends before ``offset``, the new log start.
+
+        One entry is kept, moved up to it: a record there may be of an epoch that began earlier.
+        """
+        first = bisect_right(self._starts, offset) - 1
+        if first >= 0:
+            del self._epochs[:first], self._starts[:first]
+            self._starts[0] = offset
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the record just below ``offset``, which lies within the log."""
+        found = bisect_left(self._starts, offset) - 1
+        return self._epochs[found] if found >= 0 else self.before
 
     def end_offset_for(self, epoch: int, log_end: int) -> OffsetAndEpoch:
         """Where ``epoch`` ends in this log, with the epoch that was really found.

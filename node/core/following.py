@@ -7,8 +7,8 @@ of a newer epoch are dropped).
 from __future__ import annotations
 
 from node.core import effects as fx
-from node.core.leading import Leading
 from node.core.messages import Batch, Error, FetchRequest, FetchResponse
+from node.core.reconfiguring import Reconfiguring
 from node.core.roles import Follower, Unattached
 from node.core.state import known_id
 from node.core.types import Endpoint, OffsetAndEpoch
@@ -19,7 +19,7 @@ BOOTSTRAP_PEER = -2  # the first bootstrap server; the next are -3, -4...
 LEADER_FAILURES_MAX = 2
 
 
-class Following(Leading):
+class Following(Reconfiguring):
     """What a replica does that does not lead."""
 
     # ------------------------------------------------------------------ what time brings
@@ -38,10 +38,14 @@ class Following(Leading):
         elif not self._may_fetch():
             return
         elif not expired and self._connections.is_ready(role.leader_id, self._now_ms):
-            self._send_fetch(role.leader_id, role.leader_endpoint)
+            self._ask_leader(role)
         elif expired or role.failures >= LEADER_FAILURES_MAX:
             # The leader does not answer: perhaps it is another by now.
             self._discover()
+
+    def _ask_leader(self, role: Follower) -> None:
+        """Send the idle leader what there is to ask; extended where more than records is."""
+        self._send_fetch(role.leader_id, role.leader_endpoint)
 
     def _may_fetch(self) -> bool:
         """One Fetch at a time, and none before what we have is on disk: it is a promise."""
@@ -67,10 +71,8 @@ class Following(Leading):
         bootstrap = self.config.bootstrap
         if bootstrap:
             numbered = [(BOOTSTRAP_PEER - i, endpoint) for i, endpoint in enumerate(bootstrap)]
-            return [(i, e) for i, e in numbered if e != self.config.advertised]
-        return [
-            (v.key.id, v.endpoint) for v in self.config.voters if v.key.id != self.config.key.id
-        ]
+            return [(i, e) for i, e in numbered if e != self.advertised]
+        return [(v.key.id, v.endpoint) for v in self._voters if v.key.id != self.config.key.id]
 
     def _next_fetch_ms(self) -> int | None:
         """When a fetch may leave that could not yet, None when no timer decides that."""
@@ -115,7 +117,7 @@ class Following(Leading):
             return
         role.deadline_ms = self._now_ms + self.config.fetch_timeout_ms
         role.has_fetched = True
-        if request.offset != self._log_end:
+        if request.offset != self._log_end or self._needs_snapshot(peer, role, response):
             return
         if response.diverging is not None:
             self._cut_divergence(peer, response.diverging)
@@ -123,6 +125,10 @@ class Following(Leading):
         if not self._append_fetched(response.batches) and response.batches:
             self._back_off(peer)  # nothing usable: do not ask for the same again at once
         self._follow_high_watermark(response.high_watermark)
+
+    def _needs_snapshot(self, peer: int, role: Follower, response: FetchResponse) -> bool:
+        """Whether the leader sent us to a snapshot first; defined where snapshots are fetched."""
+        raise NotImplementedError
 
     def _cut_divergence(self, peer: int, diverging: OffsetAndEpoch) -> None:
         """Go back to the last point that both logs can share; it may take several rounds."""
@@ -136,7 +142,7 @@ class Following(Leading):
         end = self._log_end
         if diverging.epoch == 0:
             return min(diverging.offset, end)
-        local = self._epochs.end_offset_for(diverging.epoch, end)
+        local = self._end_offset_for(diverging.epoch)
         if local.epoch == diverging.epoch:
             return min(local.offset, diverging.offset, end)
         return min(local.offset, end)
@@ -174,6 +180,8 @@ class Following(Leading):
             if batch.base_offset != offset or batch.last_offset < offset:
                 break
             if not epoch <= batch.epoch <= self.epoch:
+                break
+            if len(batch.controls) > batch.last_offset - batch.base_offset + 1:
                 break
             usable.append(batch)
             offset, epoch = batch.last_offset + 1, batch.epoch

@@ -11,6 +11,7 @@ from node.core.messages import ReplicaStatus
 from node.core.types import ReplicaKey, VoterSet
 
 OBSERVER_SESSION_MS = 300_000
+CAUGHT_UP_WITHIN_MS = 3_600_000
 OBSERVERS_MAX = 1_000  # anybody may claim to be an observer: bound what they cost
 
 
@@ -38,6 +39,12 @@ class ReplicaProgress:
         self.last_fetch_ms = now_ms
         self.last_fetch_log_end = log_end
 
+    @property
+    def ack(self) -> tuple[int, str | None, int | None]:
+        """Node id, directory and end offset, for the trace."""
+        directory_id = self.key.directory_id
+        return self.key.id, None if directory_id is None else directory_id.hex, self.end_offset
+
     def status(self) -> ReplicaStatus:
         """As DescribeQuorum shows it."""
         return ReplicaStatus(self.key, self.end_offset, self.last_fetch_ms, self.last_caught_up_ms)
@@ -46,11 +53,32 @@ class ReplicaProgress:
 class LeaderProgress:
     """Progress of all voters, and of the observers that fetched lately."""
 
-    def __init__(self, voters: VoterSet, local_id: int) -> None:
-        self.voters = {voter.key.id: ReplicaProgress(voter.key) for voter in voters}
+    def __init__(self, voters: VoterSet, local: ReplicaKey) -> None:
+        self.voters: dict[int, ReplicaProgress] = {}
         self.observers: dict[ReplicaKey, ReplicaProgress] = {}
+        self._local = ReplicaProgress(local)
+        self._local_key = local
+        self._local_id = local.id
         self._set = voters
-        self._local_id = local_id
+        self.follow(voters)
+
+    def follow(self, voters: VoterSet) -> None:
+        """Take over another voter set; progress moves with the exact key.
+
+        A new voter brings what it had fetched as an observer; one that is removed goes on as an
+        observer. The leader's own entry counts only while it is in the set (KAFKA-16530).
+        """
+        old = {p.key: p for p in self.voters.values() if p is not self._local}
+        self.voters = {}
+        for voter in voters:
+            key = voter.key
+            if key.id == self._local_id and voters.contains(self._local_key):
+                self.voters[key.id] = self._local
+            else:
+                known = old.pop(key, None) or self.observers.pop(key, None)
+                self.voters[key.id] = known or ReplicaProgress(key)
+        self.observers |= old
+        self._set = voters
 
     def voter(self, key: ReplicaKey) -> ReplicaProgress | None:
         """The voter that ``key`` speaks for; never the leader itself, whose disk it knows."""
@@ -77,8 +105,21 @@ class LeaderProgress:
         )
 
     def local(self) -> ReplicaProgress:
-        """The leader's own entry; ``end_offset`` there is what it has flushed."""
-        return self.voters[self._local_id]
+        """The leader's own entry, voter or not; its ``end_offset`` is what it has flushed."""
+        return self._local
+
+    def caught_up_lately(self, key: ReplicaKey, now_ms: int) -> bool:
+        """Whether the observer ``key`` was level with the leader once and still fetches.
+
+        Source: Kafka 4.1 ``LeaderState.isReplicaCaughtUp``: a fetch within the last hour.
+        """
+        observer = self.observers.get(key)
+        if observer is None or observer.last_fetch_ms is None:
+            return False
+        return (
+            observer.last_caught_up_ms is not None
+            and observer.last_fetch_ms > now_ms - CAUGHT_UP_WITHIN_MS
+        )
 
     def end_offsets_descending(self) -> list[int]:
         """End offsets of the voters, highest first; -1 for one that has not fetched."""
@@ -87,7 +128,7 @@ class LeaderProgress:
 
     def others_by_progress(self) -> tuple[ReplicaKey, ...]:
         """The other voters, the most advanced first; ids decide between equals."""
-        others = [p for id_, p in self.voters.items() if id_ != self._local_id]
+        others = [p for p in self.voters.values() if p is not self._local]
         others.sort(key=lambda p: (-(-1 if p.end_offset is None else p.end_offset), p.key.id))
         return tuple(p.key for p in others)
 

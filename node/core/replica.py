@@ -1,10 +1,9 @@
 """One KRaft replica: inputs in, effects out.
 
-Built in layers, each overridable method by method: ``state`` (epoch, vote, log ends, change of
-role), ``elections``, ``leading``, ``following``, and here the dispatch of inputs, the rules common
-to all responses, and the timers.
+Built in layers, each overridable method by method (``node.core`` lists them), and here the
+dispatch of inputs, the rules common to all responses, and the timers.
 
-Source: Kafka 4.1 ``KafkaRaftClient``; KIP-595, KIP-853 (static voters), KIP-996, KIP-1166.
+Source: Kafka 4.1 ``KafkaRaftClient``; KIP-595, KIP-630, KIP-853, KIP-996, KIP-1166.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from __future__ import annotations
 from node.core import effects as fx
 from node.core import inputs
 from node.core.config import LogState, ReplicaConfig, Rng
-from node.core.following import Following
 from node.core.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -21,22 +20,35 @@ from node.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ProbeVersionsRequest,
+    ProbeVersionsResponse,
     QuorumEpochResponse,
+    RemoveVoterRequest,
     Request,
     Response,
+    UpdateVoterRequest,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
+from node.core.own_log import IllegalStateError
 from node.core.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from node.core.state import EPOCH_MAX, IllegalStateError
-from node.core.types import ElectionState
+from node.core.state import EPOCH_MAX
+from node.core.types import KRAFT_VERSIONS, ElectionState
+from node.core.updating import Updating
 
 __all__ = ["LogState", "Replica", "ReplicaConfig", "Rng"]
 
+# The answers that tell epoch and leader.
+QuorumResponse = (
+    VoteResponse | QuorumEpochResponse | FetchResponse | FetchSnapshotResponse | VoterChangeResponse
+)
 ROLE_CHANGES_MAX = 8  # in one step; a lone voter needs four from start to leader
 
 
-class Replica(Following):
+class Replica(Updating):
     """A voter or observer of one quorum; see ``node.core`` for the duties of its driver."""
 
     def __init__(
@@ -112,15 +124,27 @@ class Replica(Following):
                 self._on_propose(input_)
             case inputs.LogFlushed(upto):
                 self._on_log_flushed(upto)
+            case inputs.SnapshotsChanged(snapshots, log_start):
+                self._on_snapshots_changed(snapshots, log_start)
+            case inputs.SnapshotInstalled():
+                self._on_snapshot_installed(input_)
+            case inputs.SnapshotRejected():
+                self._on_snapshot_rejected(input_)
             case inputs.ReadBarrier():
                 self._on_read_barrier(input_)
             case inputs.Resign(epoch):
-                if isinstance(self._role, Leader) and self._role.epoch == epoch:
-                    self._become_resigned(self._role, "the controller resigned")
+                self._on_resign(epoch)
             case inputs.Shutdown():
-                self._stopping = True
-                if isinstance(self._role, Leader):
-                    self._become_resigned(self._role, "shutdown")
+                self._on_shutdown()
+
+    def _on_resign(self, epoch: int) -> None:
+        if isinstance(self._role, Leader) and self._role.epoch == epoch:
+            self._become_resigned(self._role, "the controller resigned")
+
+    def _on_shutdown(self) -> None:
+        self._stopping = True
+        if isinstance(self._role, Leader):
+            self._become_resigned(self._role, "shutdown")
 
     def _poll(self) -> None:
         for _ in range(ROLE_CHANGES_MAX):
@@ -159,6 +183,7 @@ class Replica(Following):
                 return [
                     role.check_quorum_deadline_ms,
                     role.begin_deadline_ms,
+                    None if self._change is None else self._change.deadline_ms,
                     self._next_send_ms(role.begin_pending),
                     self._purgatory.deadline_ms,
                 ]
@@ -184,6 +209,17 @@ class Replica(Following):
                 self._on_end_request(token, request)
             case FetchRequest():
                 self._on_fetch_request(token, connection, request)
+            case FetchSnapshotRequest():
+                self._on_fetch_snapshot_request(token, request)
+            case AddVoterRequest():
+                self._on_add_voter(token, request)
+            case RemoveVoterRequest():
+                self._on_remove_voter(token, request)
+            case UpdateVoterRequest():
+                self._on_update_voter(token, request)
+            case ProbeVersionsRequest():
+                response = ProbeVersionsResponse(Error.NONE, KRAFT_VERSIONS)
+                self._emit(fx.Reply(token, response))
             case DescribeQuorumRequest():
                 self._on_describe_request(token)
 
@@ -193,6 +229,9 @@ class Replica(Following):
         flight = self._connections.close(peer, correlation)
         if flight is None or isinstance(response, DescribeQuorumResponse):
             return  # an answer to an earlier role
+        if isinstance(response, ProbeVersionsResponse):
+            self._on_probe_response(peer, response)
+            return
         role = self._role
         if isinstance(role, Follower) and peer == role.leader_id:
             role.failures = 0
@@ -205,14 +244,16 @@ class Replica(Following):
                 self._on_vote_response(peer, flight.request, response)
             case FetchRequest(), FetchResponse():
                 self._on_fetch_response(peer, flight.request, response)
+            case FetchSnapshotRequest(), FetchSnapshotResponse():
+                self._on_fetch_snapshot_response(peer, flight.request, response)
+            case UpdateVoterRequest(), VoterChangeResponse():
+                self._on_update_response(peer, response)
             case ((BeginQuorumEpochRequest() | EndQuorumEpochRequest()), QuorumEpochResponse()):
                 self._on_quorum_epoch_response(peer, response)
             case _:
                 self._back_off(peer)
 
-    def _is_settled_by_epoch(
-        self, peer: int, response: VoteResponse | QuorumEpochResponse | FetchResponse
-    ) -> bool:
+    def _is_settled_by_epoch(self, peer: int, response: QuorumResponse) -> bool:
         """What epoch and leader of any response mean; True when nothing else in it counts.
 
         The order is Kafka's: stale first, then newer, then a leader that we did not know.
@@ -238,6 +279,9 @@ class Replica(Following):
     def _on_send_failed(self, failed: inputs.SendFailed) -> None:
         flight = self._connections.close(failed.peer, failed.correlation)
         if flight is None:
+            return
+        if isinstance(flight.request, ProbeVersionsRequest):
+            self._on_probe_failed(failed.peer, failed.reason)
             return
         self._back_off(failed.peer)
         if isinstance(self._role, Follower) and failed.peer == self._role.leader_id:

@@ -12,7 +12,8 @@ follower            knows the leader and where it is; fetches from it
 resigned            was leader of this very epoch and will not vote or lead in it again
 ==================  ===========================================================================
 
-An observer is only ever unattached or follower.
+An observer is only ever unattached or follower; a leader that was removed from the voters resigns
+as an observer.
 
 Source: KIP-595 "Leader Election and the Vote Request", KIP-996 (prospective), KIP-853 section
 "KIP-996: Pre-vote"; Kafka 4.1 ``QuorumState``.
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from node.core.progress import LeaderProgress
-from node.core.types import ElectionState, Endpoint, ReplicaKey
+from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, ReplicaKey
 
 
 class RoleName(StrEnum):
@@ -204,16 +205,38 @@ class Leader:
 
 
 @dataclass(slots=True)
+class Download:
+    """A snapshot on its way here: ``position`` bytes of ``size`` have been written.
+
+    ``size`` is None before the first chunk; ``is_whole`` once it waits to be installed.
+    """
+
+    id: OffsetAndEpoch
+    position: int = 0
+    size: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every byte is here."""
+        return self.position == self.size
+
+
+@dataclass(slots=True)
 class Follower:
-    """Fetches from the leader of ``epoch``; ``failures`` in a row got no answer from it."""
+    """Fetches from the leader of ``epoch``; ``failures`` in a row got no answer from it.
+
+    ``update_voter_ms`` is when it next compares its entry in the voter set with the truth.
+    """
 
     epoch: int
     leader_id: int
     leader_endpoint: Endpoint
     voted: ReplicaKey | None
     deadline_ms: int
+    update_voter_ms: int
     has_fetched: bool = False
     failures: int = 0
+    download: Download | None = None
     name = RoleName.FOLLOWER
 
     @property

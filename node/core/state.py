@@ -13,8 +13,8 @@ from typing import Any
 from node.core import effects as fx
 from node.core.config import LogState, ReplicaConfig, Rng
 from node.core.connections import Connections
-from node.core.epoch_cache import EpochCache
-from node.core.messages import Batch, Error, Request
+from node.core.messages import Error, Request
+from node.core.own_log import IllegalStateError, OwnLog, directory
 from node.core.roles import (
     TRANSITIONS,
     Follower,
@@ -26,32 +26,28 @@ from node.core.roles import (
     Unattached,
     VoteTally,
 )
-from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, ReplicaKey
+from node.core.types import (
+    ElectionState,
+    Endpoint,
+    ReplicaKey,
+)
 
 EPOCH_MAX = 2**31 - 2  # the wire has 31 bits, and an election must still be able to follow
+UPDATE_VOTER_FETCH_TIMEOUTS = 3  # Kafka 4.1 FollowerState: a few rounds of fetching first
+_MAY_BE_OBSERVER = (RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.RESIGNED)
 
 
-class IllegalStateError(Exception):
-    """Raised inside a step when this replica's own state is not what it must be."""
-
-
-class ReplicaState:
+class ReplicaState(OwnLog):
     """State of one replica; the protocol is in the classes built on it."""
 
     def __init__(
         self, config: ReplicaConfig, election: ElectionState, log: LogState, rng: Rng
     ) -> None:
-        self.config = config
+        super().__init__(config, log)
         self._rng = rng
         self._election = election
         self._role: Role = Unattached(election.epoch, election.leader_id, election.voted, None)
-        self._epochs = EpochCache(log.epochs)
-        self._log_start = log.start_offset
-        self._log_end = log.end_offset
-        self._flushed = log.flushed_offset
-        self._committed: int | None = None  # the highest high watermark of this incarnation
         self._connections = Connections()
-        self._out: list[fx.Effect] = []
         self._now_ms = 0
         self._clock_ms = 0  # what the caller last said
         self._stopping = False
@@ -85,21 +81,6 @@ class ReplicaState:
         return role.high_watermark if isinstance(role, Leader) else self._committed
 
     @property
-    def log_end_offset(self) -> int:
-        """Offset of the next record (exclusive end)."""
-        return self._log_end
-
-    @property
-    def flushed_offset(self) -> int:
-        """Everything below is known to be on disk."""
-        return self._flushed
-
-    @property
-    def is_voter(self) -> bool:
-        """Whether this replica is in the voter set."""
-        return self.config.is_voter
-
-    @property
     def is_leader(self) -> bool:
         """Whether this replica leads (a resigned one does not)."""
         return isinstance(self._role, Leader)
@@ -120,9 +101,9 @@ class ReplicaState:
         return self._election.voted
 
     @property
-    def last(self) -> OffsetAndEpoch:
-        """Log end offset and the epoch of the last record, by which logs are compared."""
-        return OffsetAndEpoch(self._log_end, self._epochs.latest_epoch)
+    def advertised(self) -> Endpoint | None:
+        """Where others reach this replica: its own word first, then the voter set's."""
+        return self.config.endpoint or self._voters.endpoint(self.config.key.id)
 
     # ------------------------------------------------------------------ clock and chance
 
@@ -137,12 +118,6 @@ class ReplicaState:
         return self._now_ms + timeout_ms + int(self._rng.random() * timeout_ms)
 
     # ------------------------------------------------------------------ effects
-
-    def _emit(self, *effects: fx.Effect) -> None:
-        self._out.extend(effects)
-
-    def _trace(self, type_: str, **fields: Any) -> None:
-        self._out.append(fx.Trace(type_, self.epoch, fields))
 
     def _send(self, peer: int, endpoint: Endpoint, request: Request) -> None:
         """Send to an idle peer."""
@@ -176,20 +151,22 @@ class ReplicaState:
                 f"{old.name} of epoch {old.epoch} must not become {role.name} of epoch "
                 f"{role.epoch} ({why})"
             )
-        if not self.is_voter and role.name not in (RoleName.UNATTACHED, RoleName.FOLLOWER):
+        if not self.is_voter and role.name not in _MAY_BE_OBSERVER:
             raise IllegalStateError(f"observer {self.config.key} must not become {role.name}")
         if not isinstance(role, Prospective | Resigned):
             self._persist(role.durable)
         self._enter(role, old.name, why)
         if isinstance(old, Leader):
             self._left_leadership(old)
+        elif isinstance(old, Follower) and old.download is not None:
+            self._emit(fx.DiscardSnapshot(old.download.id))
 
     def _enter(self, role: Role, old: RoleName | None, why: str) -> None:
         """Make ``role`` the present one; nothing in flight belongs to it."""
         self._role = role
         if self._connections.reset():
             self._emit(fx.ResetConnections())
-        voted = None if role.voted is None else role.voted.id
+        voted = role.voted
         self._out.append(
             fx.Trace(
                 "role",
@@ -198,7 +175,8 @@ class ReplicaState:
                     "from": None if old is None else str(old),
                     "to": str(role.name),
                     "leader": role.leader_id,
-                    "voted": voted,
+                    "voted": None if voted is None else voted.id,
+                    "voted_dir": None if voted is None else directory(voted),
                     "why": why,
                 },
             )
@@ -218,8 +196,15 @@ class ReplicaState:
         """Follow ``leader_id``. A vote survives within an epoch."""
         assert leader_id != self.config.key.id, "a replica cannot follow itself"
         voted = self._role.voted if epoch == self.epoch else None
-        deadline_ms = self._now_ms + self.config.fetch_timeout_ms
-        self._become(Follower(epoch, leader_id, endpoint, voted, deadline_ms), why)
+        self._become(self._follower(epoch, leader_id, endpoint, voted), why)
+
+    def _follower(
+        self, epoch: int, leader_id: int, endpoint: Endpoint, voted: ReplicaKey | None
+    ) -> Follower:
+        timeout_ms = self.config.fetch_timeout_ms
+        update_voter_ms = self._now_ms + UPDATE_VOTER_FETCH_TIMEOUTS * timeout_ms
+        deadline_ms = self._now_ms + timeout_ms
+        return Follower(epoch, leader_id, endpoint, voted, deadline_ms, update_voter_ms)
 
     def _become_prospective(self, why: str) -> None:
         """Ask whether an election could be won, before disturbing anybody with a new epoch."""
@@ -238,7 +223,7 @@ class ReplicaState:
         )
 
     def _new_tally(self) -> VoteTally:
-        return VoteTally(len(self.config.voters), granted={self.config.key.id})
+        return VoteTally(len(self._voters), granted={self.config.key.id})
 
     def _learn(
         self, epoch: int, leader_id: int | None, endpoint: Endpoint | None, why: str
@@ -257,7 +242,7 @@ class ReplicaState:
                 self._become_unattached(epoch, why, leader_id)
             return isinstance(role, Leader | Resigned) and epoch == role.epoch
         if leader_id is not None and endpoint is None:
-            endpoint = self.config.voters.endpoint(leader_id)
+            endpoint = self._voters.endpoint(leader_id)
         if epoch > role.epoch:
             if leader_id is None or endpoint is None:
                 self._become_unattached(epoch, why, leader_id)
@@ -274,41 +259,6 @@ class ReplicaState:
             self._become_follower(epoch, leader_id, endpoint, why)
         return True
 
-    # ------------------------------------------------------------------ the log
-
-    def _appended(self, batch: Batch) -> None:
-        """Account for a batch of the leader that is now in the log."""
-        self._epochs.assign(batch.epoch, batch.base_offset)
-        self._log_end = batch.last_offset + 1
-
-    def _truncate(self, to: int, why: str) -> None:
-        """Cut the log back to ``to``; committed records must never go."""
-        self._check_truncation(to)
-        was = self._log_end
-        self._trace("trunc", to=to, was=was, why=why)
-        self._emit(fx.TruncateLog(to))
-        # Even when no record goes, the epoch of a leader that wrote nothing must.
-        self._epochs.truncate_from_end(to)
-        self._log_end = to
-        self._flushed = min(self._flushed, to)
-
-    def _check_truncation(self, to: int) -> None:
-        if self._committed is not None and to < self._committed:
-            raise IllegalStateError(
-                f"asked to truncate to {to}, below the high watermark {self._committed}"
-            )
-
-    @property
-    def _must_flush(self) -> bool:
-        """Whether what is appended must be on disk before it is told to a leader."""
-        return self.config.flush_before_fetch or self.is_voter
-
-    def _commit(self, high_watermark: int, **trace: Any) -> None:
-        """Expose a high watermark that has grown."""
-        self._committed = high_watermark
-        self._trace("hwm", v=high_watermark, **trace)
-        self._emit(fx.HighWatermarkAdvanced(high_watermark))
-
 
 def known_id(node_id: int) -> int | None:
     """A node id for the trace: None for an anonymous reader or an unknown bootstrap server."""
@@ -317,9 +267,8 @@ def known_id(node_id: int) -> int | None:
 
 def _election_fields(state: ElectionState) -> dict[str, Any]:
     voted = state.voted
-    directory_id = None if voted is None else voted.directory_id
     return {
         "leader": state.leader_id,
         "voted": None if voted is None else voted.id,
-        "voted_dir": None if directory_id is None else directory_id.hex,
+        "voted_dir": None if voted is None else directory(voted),
     }

@@ -126,9 +126,12 @@ class VoterSet:
         return len(self.voters) // 2 + 1
 
     def contains(self, key: ReplicaKey) -> bool:
-        """Whether ``key`` is a member: id in the set and no conflicting directory id."""
+        """Whether ``key`` is a member: its id is, and on that very disk if the set names one.
+
+        A set of ``kraft.version`` 0 names no disks. Source: Kafka 4.1 ``VoterSet.isVoter``.
+        """
         voter = self.voters.get(key.id)
-        return voter is not None and voter.key.matches(key)
+        return voter is not None and voter.key.directory_id in (None, key.directory_id)
 
     def with_voter(self, voter: Voter) -> VoterSet:
         """This set with ``voter`` added, or in the place of the one with its id."""
