@@ -9,8 +9,8 @@ from node.controller.errors import ApiError
 from node.driver.apis import registry
 from node.driver.apis.call import Call, Inbound
 from node.driver.apis.forwarding import Forwarder, Forwarding
+from node.driver.apis.home import Home
 from node.driver.apis.serving import Serving
-from node.driver.node import Node
 from node.wire.api import ApiTable
 
 
@@ -30,7 +30,7 @@ class Apis:
 
     def __init__(
         self,
-        node: Node,
+        node: Home,
         *,
         roles: Iterable[str] | None = None,
         listener_name: str | None = None,

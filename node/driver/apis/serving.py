@@ -13,8 +13,8 @@ from node.controller.interface import Controller
 from node.controller.operations import ControllerResult
 from node.core.types import Endpoint
 from node.driver.apis.call import Call
+from node.driver.apis.home import Home
 from node.driver.held import HeldRead, HeldWrite
-from node.driver.node import Node
 from node.metadata.state import BrokerState, ControllerState, Listener
 from node.wire.api import ApiTable
 
@@ -43,7 +43,7 @@ class Serving:
 
     def __init__(
         self,
-        node: Node,
+        node: Home,
         *,
         now_ms: Callable[[], int],
         listener_name: str | None,

@@ -1,0 +1,101 @@
+"""What the handlers need of a node: a few of ``node.driver.node.Node``'s members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Protocol
+
+from node.config import NodeConfig
+from node.controller.controller import QuorumController
+from node.core.messages import Records
+from node.core.types import Voter
+from node.driver.held import HeldRead, HeldWrite
+from node.metadata.image import MetadataImage
+
+
+class Applied(Protocol):
+    """The state machine: the image of what is committed, up to the offset ``applied``."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed state."""
+        ...
+
+    @property
+    def applied(self) -> int:
+        """How far it has come, exclusive."""
+        ...
+
+
+class Member(Protocol):
+    """The consensus core."""
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads the quorum, as far as the core knows."""
+        ...
+
+
+class Disk(Protocol):
+    """What is formatted."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster."""
+        ...
+
+
+class Home(Protocol):
+    """A node, as far as its handlers are concerned."""
+
+    @property
+    def config(self) -> NodeConfig:
+        """Its settings."""
+        ...
+
+    @property
+    def storage(self) -> Disk:
+        """Its disk."""
+        ...
+
+    @property
+    def machine(self) -> Applied:
+        """Its state machine."""
+        ...
+
+    @property
+    def replica(self) -> Member:
+        """Its core."""
+        ...
+
+    @property
+    def voters(self) -> Iterable[Voter]:
+        """The voters in force."""
+        ...
+
+    @property
+    def controller(self) -> QuorumController | None:
+        """Its controller; None on a node that is only a broker."""
+        ...
+
+    @property
+    def rng(self) -> Random:
+        """Where its randomness comes from."""
+        ...
+
+    def later(self, send: Callable[[], None]) -> None:
+        """Do ``send`` once the trace of everything before it is written."""
+        ...
+
+    def propose(self, entries: Sequence[Records], write: HeldWrite) -> None:
+        """Append entries, and settle ``write`` when they are committed."""
+        ...
+
+    def read(self, pending: HeldRead) -> None:
+        """Confirm leadership, then answer."""
+        ...
+
+    def trace(self, type_: str, **fields: object) -> None:
+        """Trace an event."""
+        ...
