@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.core.types import ElectionState, ReplicaKey
-from node.log.disk import FileDisk, replace_file
+from node.log.disk import FileDisk, read_file, replace_file
 from node.log.layout import uuid_from_text, uuid_to_text
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import (
@@ -75,6 +75,20 @@ def test_a_version_0_file_of_a_static_quorum_is_read() -> None:
     )
     replace_file(disk, store.path, content.encode())
     assert store.load() == ElectionState(2, 1, ReplicaKey(3))
+
+
+def test_while_the_quorum_is_static_the_file_is_of_version_0() -> None:
+    disk = MemoryDisk()
+    store = ElectionStateStore(disk, DIR)
+    state = ElectionState(7, None, ReplicaKey(2, DIRECTORY_ID))
+    store.save(state, kraft_version=0, voter_ids=(1, 2))
+    assert read_file(disk, store.path) == (
+        b'{"clusterId":"","leaderId":-1,"leaderEpoch":7,"votedId":2,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
+    )
+    assert store.load() == ElectionState(7, None, ReplicaKey(2)), "it has no directory ids"
+    store.save(state, kraft_version=1)
+    assert store.load() == state
 
 
 @pytest.mark.parametrize(
