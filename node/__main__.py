@@ -2,7 +2,7 @@
 
 ::
 
-    krucible-node format --config n1.properties --cluster-id krucible
+    krucible-node format --config n1.properties --cluster-id krucible [--standalone]
     krucible-node run --config n1.properties
 """
 
@@ -14,13 +14,14 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import NoReturn
+from uuid import UUID
 
 from node.config import ConfigError, NodeConfig, load
+from node.driver.clock import SystemClock
 from node.log.disk import FileDisk
 from node.log.layout import uuid_from_text, uuid_to_text
-from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
+from node.log.meta_properties import MetaPropertiesError
 
 EXIT_USAGE = 254
 
@@ -28,6 +29,9 @@ EXIT_USAGE = 254
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code; a mistake in the input is one line."""
     arguments = _parser().parse_args(argv)
+    # kio looks for hypothesis and, where that is installed, has it draw up tables of all Unicode
+    # in the working folder: seconds of every start, for nothing.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     try:
         config = load(arguments.config)
         if arguments.command == "format":
@@ -52,27 +56,60 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--config", type=Path, required=True, help="properties file")
     format_.add_argument("--cluster-id", required=True, help="same for all nodes of a cluster")
     format_.add_argument("--directory-id", help="base64url; drawn at random when not given")
+    quorum = format_.add_mutually_exclusive_group()
+    quorum.add_argument(
+        "--initial-controllers",
+        metavar="ID@HOST:PORT:DIRECTORY,...",
+        help="the first voters of a dynamic quorum, the same for all of them",
+    )
+    quorum.add_argument(
+        "--standalone", action="store_true", help="the only voter of a dynamic quorum, so far"
+    )
+    quorum.add_argument(
+        "--no-initial-controllers",
+        action="store_true",
+        help="an observer of a dynamic quorum, until it is added as a voter",
+    )
+    format_.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="a feature level of the new cluster that is not the default",
+    )
     return parser
 
 
 def _format(config: NodeConfig, arguments: argparse.Namespace) -> None:
-    try:
-        directory_id = (
-            random_id(Random(config.seed))
-            if arguments.directory_id is None
-            else uuid_from_text(arguments.directory_id)
-        )
-    except ValueError as error:
-        raise ConfigError(f"--directory-id: {error}") from error
-    meta = format_directory(
+    from node.formatting import Quorum, format_node  # noqa: PLC0415 - run needs none of it
+
+    meta = format_node(
         FileDisk(),
-        config.log_dir,
+        config,
         cluster_id=arguments.cluster_id,
-        node_id=config.node_id,
-        directory_id=directory_id,
+        directory_id=_directory_id(arguments.directory_id),
+        quorum=Quorum(
+            arguments.initial_controllers, arguments.standalone, arguments.no_initial_controllers
+        ),
+        features=dict(_feature(text) for text in arguments.feature),
+        timestamp_ms=SystemClock().wall_ms(),
     )
     directory = uuid_to_text(meta.directory_id)
     print(f"formatted {config.log_dir} for node {config.node_id}, directory {directory}")  # noqa: T201
+
+
+def _directory_id(text: str | None) -> UUID | None:
+    try:
+        return None if text is None else uuid_from_text(text)
+    except ValueError as error:
+        raise ConfigError(f"--directory-id: {error}") from error
+
+
+def _feature(text: str) -> tuple[str, int]:
+    name, separator, level = text.partition("=")
+    if not separator or not level.isdecimal():
+        raise ConfigError(f"--feature {text!r}: want NAME=LEVEL")
+    return name, int(level)
 
 
 def _serve(config: NodeConfig) -> int:
@@ -81,9 +118,6 @@ def _serve(config: NodeConfig) -> int:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    # kio looks for hypothesis and, where that is installed, has it draw up tables of all Unicode
-    # in the working folder: seconds of every start, for nothing.
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from node.driver.process import StartError, serve  # noqa: PLC0415 - format needs none of it
 
     try:

@@ -24,7 +24,8 @@ from driver_nodes import (
 )
 
 from node.core.inputs import Tick
-from node.driver.admin import MESSAGE_CHARS_MAX, NOTHING_WRITTEN
+from node.driver.apis.fields import MESSAGE_CHARS_MAX
+from node.driver.apis.serving import NOTHING_WRITTEN
 from node.wire.api import BROKER_APIS, CONTROLLER_APIS, ApiKey
 from node.wire.errors import Disconnected
 

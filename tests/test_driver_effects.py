@@ -25,7 +25,7 @@ class Diary:
         for name, owner, method in (
             ("save", node.storage.elections, "save"),
             ("fsync", node.storage.log, "flush"),
-            ("trace out", node._trace, "flush"),
+            ("trace out", node.tracer, "flush"),
             ("append", node.storage.log, "append_as_leader"),
         ):
             self._wrap(monkeypatch, name, owner, method)
@@ -200,11 +200,11 @@ async def test_a_fatal_effect_stops_the_node_and_nothing_after_it_happens(
 @in_loop
 async def test_a_lost_trace_stops_the_node(tmp_path: Path) -> None:
     async with lone_voter(tmp_path) as running:
-        good, running.node._trace._fd = running.node._trace._fd, -1  # type: ignore[attr-defined]
+        good, running.node.tracer._fd = running.node.tracer._fd, -1  # type: ignore[attr-defined]
         outcome = running.write("t")
         await until(lambda: running.errors, "the error was reported")
         assert outcome.said == []
-        running.node._trace._fd = good  # type: ignore[attr-defined]
+        running.node.tracer._fd = good  # type: ignore[attr-defined]
 
 
 @in_loop

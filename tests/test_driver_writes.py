@@ -19,7 +19,7 @@ from driver_nodes import (
 )
 
 from node.core import effects as fx
-from node.driver.admin import NOTHING_WRITTEN, OUTCOME_UNKNOWN
+from node.driver.apis.serving import NOTHING_WRITTEN, OUTCOME_UNKNOWN
 from node.driver.held import HeldRead
 from node.wire.api import ApiKey
 

@@ -35,7 +35,7 @@ from wire_server import until
 from harness.protocols import Outcome, TopicView
 from harness.systems import kafka_client, kafka_errors, kafka_route
 from harness.systems.kafka_client import KafkaClient
-from node.driver.admin import NOTHING_WRITTEN, OUTCOME_UNKNOWN
+from node.driver.apis.serving import NOTHING_WRITTEN, OUTCOME_UNKNOWN
 from node.wire.api import ApiKey
 
 NOT_CONTROLLER = kafka_errors.NOT_CONTROLLER

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 from node.core.types import ReplicaKey
+from node.driver.clock import Clock
 from node.log.file_log import FileLog
 from node.log.quorum_state import ElectionStateStore
+from node.trace import Tracer
 
 
 @dataclass(slots=True)
@@ -18,6 +21,16 @@ class Storage:
     elections: ElectionStateStore
     key: ReplicaKey
     cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A node's ways to the world beside disk and network; all of them are seams."""
+
+    trace: Tracer
+    clock: Clock
+    rng: Random
+    on_fatal: Callable[[BaseException], None]
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ everything in flight.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,17 +39,29 @@ class _Channel:
 
 
 class Peers:
-    """Sends the core's requests and hands the answers to ``submit``."""
+    """Sends the core's requests and hands the answers to ``submit``.
+
+    Args:
+        submit: Takes the answers.
+        source_host: The local address to speak from, None = any.
+        ssl_context: Speak TLS with it, None = plaintext.
+        listener_name: What endpoints are called that a request tells of.
+        on_error: Told when a worker died; the node must not go on.
+    """
 
     def __init__(
         self,
         submit: Submit,
         *,
         source_host: str | None,
+        ssl_context: ssl.SSLContext | None,
+        listener_name: str,
         on_error: Callable[[BaseException], None],
     ) -> None:
         self._submit = submit
         self._source_host = source_host
+        self._ssl_context = ssl_context
+        self._listener_name = listener_name
         self._on_error = on_error
         self._channels: dict[tuple[int, Endpoint], _Channel] = {}
 
@@ -113,11 +126,13 @@ class Peers:
                 channel.endpoint,
                 source_host=self._source_host,
                 connect_timeout_s=min(timeout_s, CONNECT_TIMEOUT_S),
+                ssl_context=self._ssl_context,
             )
         connection = channel.connection
         negotiated = connection.negotiated or await connection.negotiate(timeout_s)
         version = codec.version_for(send.request, negotiated)
-        entity = await connection.request(codec.encode_request(send.request, version), timeout_s)
+        encoded = codec.encode_request(send.request, version, listener_name=self._listener_name)
+        entity = await connection.request(encoded, timeout_s)
         response = codec.response_from_wire(entity, send.request, _parse_records)
         return ResponseReceived(send.peer, send.correlation, response)
 

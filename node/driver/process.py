@@ -1,4 +1,4 @@
-"""One node process: storage, server, peers, core and controller put together and kept running."""
+"""One node process: storage, listeners, peers, core, controller and broker, kept running."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from random import Random
 from typing import Any
 
 from node import mutants
+from node.broker.controller_channel import ControllerChannel
 from node.config import ConfigError, NodeConfig
-from node.core import inputs
-from node.core.messages import Response
-from node.core.types import ReplicaKey
-from node.driver.admin import Admin
+from node.core.types import Endpoint, ReplicaKey
+from node.driver.bootstrap import load_bootstrap
 from node.driver.clock import SystemClock
-from node.driver.held import Storage
+from node.driver.held import Outside, Storage
+from node.driver.listening import Listeners, client_tls
+from node.driver.membership import Broker, ControllerRegistration
 from node.driver.node import Node
 from node.driver.parts import NodeParts
+from node.driver.peers import Peers
 from node.log.disk import DirectoryLockedError, FileDisk
 from node.log.file_log import FileLog
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
 from node.log.quorum_state import QuorumStateError
 from node.log.recovery import RecoveryError
+from node.log.snapshots import SnapshotError
 from node.trace import NoTrace, Tracer, TraceWriter
-from node.wire import codec
-from node.wire.api import BROKER_APIS, ApiKey, ApiTable, apis_of
-from node.wire.errors import LocalProtocolError, ValidationFailure
-from node.wire.server import InboundRequest, Server
+from node.wire.connection import Connection
+from node.wire.tls import TlsConfigError
 
 log = logging.getLogger("krucible.node")
 
 SHUTDOWN_GRACE_S = 1.0  # for EndQuorumEpoch to reach the others
+HAND_OVER_S = 30.0  # for a broker's controlled shutdown
 EXIT_FATAL = 70  # EX_SOFTWARE: the node stopped because its own state was wrong
 
 UNSTARTABLE = (
@@ -43,6 +45,8 @@ UNSTARTABLE = (
     MetaPropertiesError,
     QuorumStateError,
     RecoveryError,
+    SnapshotError,
+    TlsConfigError,
     OSError,
 )
 # What accept() says when the process or the host is short of something for the moment; asyncio
@@ -100,36 +104,97 @@ async def serve(config: NodeConfig) -> int:
     """
     lifetime = Lifetime(asyncio.get_running_loop())
     try:
-        node = build(config, lifetime.fatal)
+        running = Running(config, lifetime.fatal)
     except UNSTARTABLE as error:
         raise StartError(str(error)) from error
+    node = running.node
     lifetime.watch(node)
     try:
-        server = await listen(config, node)
+        await running.start()
     except (OSError, ValueError, OverflowError) as error:  # ValueError: a host that is no name
         node.close()
         raise StartError(f"cannot listen on {config.listener}: {error}") from error
     log.info(
         "node %d serves on %s as %s, log end %d, epoch %d",
         config.node_id,
-        config.listener,
+        ", ".join(f"{x.name}://{x.bind}" for x in config.listeners),
         ",".join(sorted(config.roles)),
         node.storage.log.end_offset,
         node.replica.epoch,
     )
-    node.start()
     await lifetime.wait()
     try:
-        if lifetime.code == 0:
-            await node.shutdown(SHUTDOWN_GRACE_S)
-        await server.close()
-        node.close("signal" if lifetime.code == 0 else None)
+        await running.stop(orderly=lifetime.code == 0)
     except Exception as error:
         log.critical("fatal: while stopping: %s", error, exc_info=error)
         return EXIT_FATAL
     if lifetime.code == 0:
         log.info("node %d stopped in good order", config.node_id)
     return lifetime.code
+
+
+class Running:
+    """A node with its listeners and its place in the cluster."""
+
+    def __init__(self, config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> None:
+        """Put everything together; raises one of ``UNSTARTABLE``."""
+        self.node = node = build(config, on_fatal)
+        try:
+            self.listeners = Listeners(config, node)
+            self._tls = client_tls(
+                config, config.controller_listener_names[0], tls=config.controller_tls
+            )
+        except BaseException:
+            node.close()
+            raise
+        self._config = config
+        rng = Random(node.rng.getrandbits(64))
+        self.registration: ControllerRegistration | None = None
+        if config.is_controller:
+            self.registration = ControllerRegistration(
+                config, node, channel=self._channel(), rng=rng
+            )
+        self.broker: Broker | None = None
+        if config.is_broker:
+            self.broker = Broker(
+                config,
+                node,
+                disk=FileDisk(fsync=config.fsync),
+                channel=self._channel(),
+                trace=node.tracer,
+                rng=rng,
+                on_fatal=on_fatal,
+            )
+
+    def _channel(self) -> ControllerChannel:
+        async def connect(endpoint: Endpoint) -> Connection:
+            return await Connection.open(
+                endpoint, source_host=self._config.source_host, ssl_context=self._tls
+            )
+
+        return ControllerChannel(lambda: self.node.replica.leader_endpoint, connect)
+
+    async def start(self) -> None:
+        """Listen, join the quorum, join the cluster; raises OSError, ValueError, OverflowError."""
+        await self.listeners.start()
+        self.node.start()
+        if self.registration is not None:
+            self.registration.start()
+        if self.broker is not None:
+            self.broker.start()
+
+    async def stop(self, *, orderly: bool) -> None:
+        """Leave the cluster, then the quorum, then stop serving."""
+        if self.broker is not None:
+            if orderly:
+                await self.broker.stop(HAND_OVER_S)
+            self.broker.runner.halt()
+        if self.registration is not None:
+            self.registration.close()
+        if orderly:
+            await self.node.shutdown(SHUTDOWN_GRACE_S)
+        await self.listeners.close()
+        self.node.close("signal" if orderly else None)
 
 
 def build(config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> Node:
@@ -150,6 +215,7 @@ def build(config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> Node
             f"node.id={config.node_id} but {config.log_dir} belongs to node {meta.node_id}"
         )
     incarnation = time.time_ns()
+    bootstrap = load_bootstrap(disk, config.log_dir)
     file_log = FileLog(disk, config.log_dir, segment_bytes=config.segment_bytes)
     if file_log.cut is not None:
         log.warning("recovery cut the log: %s", file_log.cut)
@@ -163,15 +229,35 @@ def build(config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> Node
                 meta.cluster_id,
             ),
             parts=parts,
-            trace=_tracer(config, meta.directory_id.hex, incarnation, clock),
-            clock=clock,
-            # A seed alone would make every incarnation draw the same timeouts and topic ids.
-            rng=Random(None if config.seed is None else config.seed * 1_000_003 + incarnation),
-            on_fatal=on_fatal,
+            peers=_peers(config),
+            bootstrap=bootstrap,
+            outside=Outside(
+                _tracer(config, meta.directory_id.hex, incarnation, clock),
+                clock,
+                # A seed alone would make every incarnation draw the same timeouts and topic ids.
+                Random(None if config.seed is None else config.seed * 1_000_003 + incarnation),
+                on_fatal,
+            ),
         )
     except BaseException:
         file_log.close()
         raise
+
+
+def _peers(config: NodeConfig) -> Callable[[Node], Peers]:
+    name = config.controller_listener_names[0]
+    tls = client_tls(config, name, tls=config.controller_tls)
+
+    def make(node: Node) -> Peers:
+        return Peers(
+            node.submit,
+            source_host=config.source_host,
+            ssl_context=tls,
+            listener_name=name,
+            on_error=node.fail,
+        )
+
+    return make
 
 
 def _tracer(config: NodeConfig, directory_id: str, incarnation: int, clock: SystemClock) -> Tracer:
@@ -184,61 +270,3 @@ def _tracer(config: NodeConfig, directory_id: str, incarnation: int, clock: Syst
         incarnation=incarnation,
         clock_ns=clock.trace_ns,
     )
-
-
-async def listen(config: NodeConfig, node: Node) -> Server:
-    """Serve a node's requests on its listener; raises OSError, ValueError, OverflowError."""
-    admin = Admin(node)
-
-    def handle(request: InboundRequest) -> None:
-        if admin.handles(request.api_key):
-            admin.handle(request)
-        else:
-            _quorum(node, request)
-
-    def rejected(peer: tuple[str, int], reason: str) -> None:
-        node.counters.rejected_connections += 1
-        log.warning("closed the connection of %s:%s: %s", *peer[:2], reason)
-
-    server = Server(
-        config.listener.host,
-        config.listener.port,
-        handle,
-        apis=_apis(config),
-        on_reject=rejected,
-    )
-    await server.start()
-    return server
-
-
-def _apis(config: NodeConfig) -> ApiTable:
-    """What the listener serves: Kafka's split by role, and Metadata behind the read barrier.
-
-    The latter is an extension of ours: a linearizable look at a topic's id and partitions.
-    """
-    apis = apis_of(config.roles)
-    if not config.read_barrier:
-        return apis
-    return dict(sorted({**apis, int(ApiKey.METADATA): BROKER_APIS[ApiKey.METADATA]}.items()))
-
-
-def _quorum(node: Node, request: InboundRequest) -> None:
-    """Hand a quorum request to the core; one that is about another partition is refused here."""
-    try:
-        message = codec.request_from_wire(
-            request.api_key, request.version, request.body, endpoint_of=node.config.voters.endpoint
-        )
-    except ValidationFailure as refusal:
-        request.reply(codec.error_to_wire(request.api_key, request.version, refusal.error_code))
-        return
-    voters = node.config.voters
-
-    def reply(response: Response, records: bytes) -> None:
-        try:
-            request.reply(
-                codec.encode_response(response, request.version, records, message, voters=voters)
-            )
-        except LocalProtocolError as error:
-            request.reject(f"its answer cannot be encoded: {error}")
-
-    node.request(lambda token: inputs.RequestReceived(token, request.connection, message), reply)

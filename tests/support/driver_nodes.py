@@ -33,8 +33,9 @@ from node.core.messages import (
 )
 from node.core.types import Endpoint, ReplicaKey
 from node.driver.held import HeldWrite
+from node.driver.listening import Listeners
 from node.driver.node import Node
-from node.driver.process import build, listen
+from node.driver.process import build
 from node.log.disk import FileDisk
 from node.log.meta_properties import format_directory, random_id
 from node.wire import codec
@@ -142,15 +143,14 @@ class Running:
         self.config = config
         self.errors: list[BaseException] = []
         self.node: Node = build(config, self.errors.append)
-        self.server: Server | None = None
+        self.listeners = Listeners(config, self.node)
 
     async def start(self) -> None:
-        self.server = await listen(self.config, self.node)
+        await self.listeners.start()
         self.node.start()
 
     async def stop(self) -> None:
-        if self.server is not None:
-            await self.server.close()
+        await self.listeners.close()
         self.node.close("test over")
 
     @property

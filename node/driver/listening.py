@@ -1,0 +1,171 @@
+"""The listeners of a node: one server for each, with the APIs of its role, in plaintext or TLS."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable
+
+from node.broker.controller_channel import ControllerChannel
+from node.config import ListenerConfig, NodeConfig
+from node.core import inputs
+from node.core.messages import Response
+from node.driver.apis.call import Inbound
+from node.driver.apis.dispatch import Apis
+from node.driver.apis.forwarding import EnvelopeForwarder
+from node.driver.node import Node
+from node.metadata.features import FEATURES, KRAFT_VERSION
+from node.wire import codec
+from node.wire.api_versions import Features
+from node.wire.connection import Connection
+from node.wire.errors import LocalProtocolError, ValidationFailure
+from node.wire.server import Server
+from node.wire.tls import TlsConfig
+
+log = logging.getLogger("krucible.node")
+
+SUPPORTED = {feature.name: (feature.lowest, feature.highest) for feature in FEATURES.values()}
+
+
+def client_tls(config: NodeConfig, listener_name: str, *, tls: bool) -> ssl.SSLContext | None:
+    """How to speak to listeners of that name; None in plaintext. Raises TlsConfigError."""
+    if not tls:
+        return None
+    where = f"the ssl settings of listener {listener_name}"
+    return TlsConfig.of(config.ssl_of(listener_name), where).client_context()
+
+
+class Listeners:
+    """All servers of a node. ``start`` binds them, ``close`` ends them."""
+
+    def __init__(self, config: NodeConfig, node: Node) -> None:
+        """Raises TlsConfigError."""
+        self._config = config
+        self._node = node
+        name = config.controller_listener_names[0]
+        self._controller_tls = client_tls(config, name, tls=config.controller_tls)
+        self._apis: list[Apis] = []
+        self.servers: dict[str, Server] = {}
+        for listener in config.controller_listeners:
+            self._add(listener, "controller")
+        for listener in config.broker_listeners:
+            self._add(listener, "broker")
+
+    async def start(self) -> None:
+        """Bind and serve; raises OSError, ValueError, OverflowError."""
+        for server in self.servers.values():
+            await server.start()
+
+    async def close(self) -> None:
+        """Serve nobody any more."""
+        for apis in self._apis:
+            apis.close()
+        for server in self.servers.values():
+            await server.close()
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener."""
+        return next(iter(self.servers.values())).port
+
+    # ------------------------------------------------------------------ one listener
+
+    def _add(self, listener: ListenerConfig, role: str) -> None:
+        node = self._node
+        quorum = self._quorum(listener.name)
+        apis = Apis(
+            node,
+            roles={role},
+            listener_name=listener.name,
+            forwarder=self._channel() if role == "broker" else None,
+            quorum=quorum,
+            now_ms=node.now_ms,
+        )
+        self._apis.append(apis)
+
+        def handle(request: Inbound) -> None:
+            if apis.handles(request.api_key):
+                apis.handle(request)
+            else:
+                quorum(request)
+
+        self.servers[listener.name] = Server(
+            listener.bind.host,
+            listener.bind.port,
+            handle,
+            apis=apis.table,
+            on_reject=self._rejected,
+            ssl_context=self._server_tls(listener),
+            features=self._features,
+        )
+
+    def _server_tls(self, listener: ListenerConfig) -> ssl.SSLContext | None:
+        if not listener.tls:
+            return None
+        where = f"the ssl settings of listener {listener.name}"
+        return TlsConfig.of(self._config.ssl_of(listener.name), where).server_context()
+
+    def _channel(self) -> EnvelopeForwarder:
+        config, node = self._config, self._node
+
+        async def connect(endpoint: object) -> Connection:
+            return await Connection.open(
+                endpoint,  # type: ignore[arg-type]
+                source_host=config.source_host,
+                ssl_context=self._controller_tls,
+            )
+
+        return EnvelopeForwarder(
+            lambda: ControllerChannel(lambda: node.replica.leader_endpoint, connect)
+        )
+
+    def _rejected(self, peer: tuple[str, int], reason: str) -> None:
+        self._node.counters.rejected_connections += 1
+        log.warning("closed the connection of %s:%s: %s", *peer[:2], reason)
+
+    def _features(self) -> Features:
+        image, replica = self._node.machine.image, self._node.replica
+        finalized = dict(image.features)
+        if replica.kraft_version:
+            finalized[KRAFT_VERSION] = replica.kraft_version
+        return Features(SUPPORTED, finalized, image.end_offset - 1 if finalized else -1)
+
+    def _quorum(self, listener_name: str) -> Callable[[Inbound], None]:
+        """Hands requests of the quorum to the core; what is about another partition is refused."""
+        node = self._node
+
+        def take(request: Inbound) -> None:
+            try:
+                message = codec.request_from_wire(
+                    request.api_key,
+                    request.version,
+                    request.body,
+                    endpoint_of=node.voters.endpoint,
+                    listener_name=listener_name,
+                )
+            except ValidationFailure as refusal:
+                request.reply(
+                    codec.error_to_wire(request.api_key, request.version, refusal.error_code)
+                )
+                return
+
+            def reply(response: Response, records: bytes) -> None:
+                try:
+                    request.reply(
+                        codec.encode_response(
+                            response,
+                            request.version,
+                            records,
+                            message,
+                            voters=node.voters,
+                            listener_name=listener_name,
+                        )
+                    )
+                except LocalProtocolError as error:
+                    request.reject(f"its answer cannot be encoded: {error}")
+
+            node.request(
+                lambda token: inputs.RequestReceived(token, request.connection, message), reply
+            )
+
+        return take

@@ -1,0 +1,259 @@
+"""A node's place in its cluster: the broker's life, and the controller's registration.
+
+Both speak to the active controller over sockets of their own, and hear from the state machine how
+far the image has come. Source: Kafka's BrokerServer, ControllerRegistrationManager; KIP-631,
+KIP-919.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+from node.broker.controller_channel import ControllerChannel
+from node.broker.lifecycle import BrokerLifecycle, LifecycleConfig
+from node.broker.runner import BrokerRunner
+from node.config import ListenerConfig, NodeConfig
+from node.driver.node import Node
+from node.log.disk import Disk, read_file, replace_file
+from node.log.meta_properties import random_id
+from node.metadata.features import FEATURES, IBP_3_7_IV0
+from node.metadata.schemas import BrokerEndpoint, BrokerFeature
+from node.trace import Tracer
+from node.wire.api import ApiKey
+from node.wire.errors import WireError
+from node.wire.payloads import ApiSchema
+from node.wire.structs import build
+
+log = logging.getLogger("krucible.node")
+
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+_CLEAN_SHUTDOWN_VERSION: Final = 0
+_NO_EPOCH: Final = -1
+_PLAINTEXT, _SSL = 0, 1  # Kafka's SecurityProtocol
+_FIRST_RETRY_S: Final = 0.1
+_RETRY_MAX_S: Final = 60.0
+_REQUEST_TIMEOUT_S: Final = 5.0
+_OPTIONAL_FEATURES_SINCE: Final = 1  # of ControllerRegistration: levels from 0 on can be told
+
+MakeChannel = Callable[[], ControllerChannel]
+
+
+def endpoints_of(listeners: tuple[ListenerConfig, ...]) -> tuple[BrokerEndpoint, ...]:
+    """Listeners as a registration tells them."""
+    return tuple(
+        BrokerEndpoint(
+            name=listener.name,
+            host=listener.advertised.host,
+            port=listener.advertised.port,
+            security_protocol=_SSL if listener.tls else _PLAINTEXT,
+        )
+        for listener in listeners
+    )
+
+
+def supported_features() -> tuple[BrokerFeature, ...]:
+    """What this node supports, as a registration tells it."""
+    return tuple(
+        BrokerFeature(
+            name=feature.name,
+            min_supported_version=feature.lowest,
+            max_supported_version=feature.highest,
+        )
+        for feature in FEATURES.values()
+    )
+
+
+class Broker:
+    """The broker role of a node."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        node: Node,
+        *,
+        disk: Disk,
+        channel: ControllerChannel,
+        trace: Tracer,
+        rng: Random,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._disk = disk
+        self._log_dir = config.log_dir
+        directory_id = node.storage.key.directory_id
+        lifecycle = BrokerLifecycle(
+            LifecycleConfig(
+                broker_id=config.node_id,
+                cluster_id=node.storage.cluster_id,
+                incarnation_id=random_id(rng),
+                listeners=endpoints_of(config.broker_listeners),
+                features=supported_features(),
+                rack=config.rack,
+                log_dirs=() if directory_id is None else (directory_id,),
+                previous_broker_epoch=take_clean_shutdown(disk, config.log_dir),
+                heartbeat_interval_ms=config.timers.broker_heartbeat_interval_ms,
+                session_timeout_ms=config.timers.broker_session_timeout_ms,
+                registration_timeout_ms=config.timers.broker_registration_timeout_ms,
+            ),
+            rng,
+        )
+        self.runner = BrokerRunner(
+            lifecycle,
+            channel,
+            clock=node.clock,
+            trace=trace,
+            epoch=lambda: node.replica.epoch,
+            on_fatal=on_fatal,
+        )
+        self._node = node
+
+    def start(self) -> None:
+        """Register, and tell the controller from now on how far the metadata has come."""
+        self._node.on_applied.append(self._applied)
+        self.runner.start()
+
+    async def stop(self, timeout_s: float) -> None:
+        """Hand over what the broker leads, if the controller agrees in time."""
+        if await self.runner.stop(timeout_s):
+            write_clean_shutdown(self._disk, self._log_dir, self.runner.broker_epoch)
+
+    def _applied(self) -> None:
+        if self._node.published is not None:
+            self.runner.on_published(self._node.published - 1)
+
+
+def take_clean_shutdown(disk: Disk, log_dir: Path) -> int:
+    """The broker epoch that a clean stop has left, -1 without; it counts only once (KIP-966)."""
+    content = read_file(disk, log_dir / CLEAN_SHUTDOWN_FILE)
+    if content is None:
+        return _NO_EPOCH
+    disk.unlink(log_dir / CLEAN_SHUTDOWN_FILE)
+    disk.fsync_dir(log_dir)
+    try:
+        epoch = json.loads(content)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError) as error:
+        log.warning("ignored %s, which is damaged: %s", log_dir / CLEAN_SHUTDOWN_FILE, error)
+        return _NO_EPOCH
+    return epoch if isinstance(epoch, int) else _NO_EPOCH
+
+
+def write_clean_shutdown(disk: Disk, log_dir: Path, broker_epoch: int) -> None:
+    """Write down, durably, that the broker of that epoch has stopped cleanly."""
+    content = {"version": _CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
+    replace_file(disk, log_dir / CLEAN_SHUTDOWN_FILE, json.dumps(content).encode())
+
+
+class ControllerRegistration:
+    """Registers a controller process, as often as the cluster does not know it yet.
+
+    Which is after a start, when somebody else has registered under its id, and when the
+    metadata.version has come to know registrations.
+    """
+
+    def __init__(
+        self, config: NodeConfig, node: Node, *, channel: ControllerChannel, rng: Random
+    ) -> None:
+        self._node = node
+        self._id = config.node_id
+        self._incarnation: UUID = random_id(rng)
+        self._endpoints = endpoints_of(config.controller_listeners)
+        self._channel = channel
+        self._task: asyncio.Task[None] | None = None
+        self._retry_s = _FIRST_RETRY_S
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Look after each change of the image whether there is something to tell."""
+        self._node.on_applied.append(self._look)
+
+    def close(self) -> None:
+        """Tell nothing any more. Idempotent."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        self._channel.close()
+
+    @property
+    def _known(self) -> bool:
+        image = self._node.machine.image
+        known = image.controllers.get(self._id)
+        return known is not None and known.incarnation == self._incarnation
+
+    def _look(self) -> None:
+        wanted = self._node.machine.image.metadata_version >= IBP_3_7_IV0 and not self._known
+        if wanted and self._task is None and self._timer is None and not self._closed:
+            self._task = asyncio.create_task(self._register())
+            self._task.add_done_callback(self._told)
+
+    def _told(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if task.cancelled() or self._closed:
+            return
+        error = task.exception()
+        if error is not None:
+            self._node.fail(error)
+            return
+        # Known as soon as the image has it; until then, or if it was refused, again later.
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._retry_s, self._again)
+        self._retry_s = min(2 * self._retry_s, _RETRY_MAX_S)
+
+    def _again(self) -> None:
+        self._timer = None
+        self._look()
+
+    async def _register(self) -> None:
+        try:
+            answer = await self._channel.request(
+                ApiKey.CONTROLLER_REGISTRATION, self._entity, _REQUEST_TIMEOUT_S
+            )
+        except WireError as error:
+            log.info("controller %d is not registered yet: %s", self._id, error)
+            return
+        if answer.error_code:
+            log.warning(
+                "the registration of controller %d was refused: %s %s",
+                self._id,
+                answer.error_code,
+                answer.error_message,
+            )
+
+    def _entity(self, schema: ApiSchema) -> Any:
+        request = schema.request
+        return build(
+            request,
+            controller_id=self._id,
+            incarnation_id=self._incarnation,
+            zk_migration_ready=False,
+            listeners=tuple(
+                build(
+                    request,
+                    "Listener",
+                    name=each.name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=each.security_protocol,
+                )
+                for each in self._endpoints
+            ),
+            features=tuple(
+                build(
+                    request,
+                    "Feature",
+                    name=each.name,
+                    min_supported_version=each.min_supported_version,
+                    max_supported_version=each.max_supported_version,
+                )
+                for each in supported_features()
+                if each.min_supported_version > 0 or schema.version >= _OPTIONAL_FEATURES_SINCE
+            ),
+        )

@@ -1,0 +1,188 @@
+"""The pump of a node: work queues up, the core is stepped through it, then everybody is told.
+
+Everything happens on one event loop thread. Inputs queue up while a batch of socket reads is
+handled, then ``_pump`` steps the core through all of them; whatever they want told to others
+waits in an outbox until the trace is written, and the log is fsynced once for all of them
+(group commit). The outbox leaves *before* that fsync, so that followers copy while the leader
+flushes; the core counts the leader only up to what it flushed, so nothing commits early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from node.config import NodeConfig
+from node.core import effects as fx
+from node.core import inputs
+from node.core.replica import Replica
+from node.driver.held import Counters, Outside, Storage
+
+log = logging.getLogger("krucible.node")
+
+INPUTS_PER_FLUSH_MAX = 10_000  # what is stepped before one fsync
+
+Work = inputs.Input | Callable[[], None]
+
+
+class NodeFatalError(Exception):
+    """Raised when the node must not go on: its own state contradicts the protocol."""
+
+
+class Pump:
+    """Queue, outbox and timers of a node; see the module's text for the order of things."""
+
+    replica: Replica
+
+    def __init__(self, config: NodeConfig, storage: Storage, outside: Outside) -> None:
+        self.config = config
+        self.storage = storage
+        self.counters = Counters()
+        self.clock = outside.clock
+        self.tracer = outside.trace
+        self.rng = outside.rng
+        self._on_fatal = outside.on_fatal
+        self._inputs: deque[Work] = deque()
+        self._outbox: list[Callable[[], None]] = []
+        self._pump_handle: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0  # on the clock of the core
+        self._periodic: dict[str, asyncio.TimerHandle] = {}
+        self._flush_wanted = False
+        self._started = False
+        self._stopped = False
+        self._loop = asyncio.get_running_loop()
+
+    # ------------------------------------------------------------------ what others may ask
+
+    def submit(self, input_: inputs.Input) -> None:
+        """Queue an input; it is stepped when the present batch of events has been read."""
+        self.enqueue(input_)
+
+    def enqueue(self, work: Work) -> None:
+        """Queue an input or a call, behind all that is queued already."""
+        self._inputs.append(work)
+        self._schedule_pump()
+
+    def step_next(self, input_: inputs.Input) -> None:
+        """Step this input before all others: it says what has become true on the disk."""
+        self._inputs.appendleft(input_)
+        self._schedule_pump()
+
+    def later(self, send: Callable[[], None]) -> None:
+        """Do ``send`` once the trace of everything before it is written."""
+        self._outbox.append(send)
+        self._schedule_pump()
+
+    def trace(self, type_: str, **fields: object) -> None:
+        """Trace an event of the present epoch."""
+        self.tracer.emit(type_, self.replica.epoch, fields)
+
+    def every(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
+        """Queue ``work`` every so often until the node halts."""
+
+        def fire() -> None:
+            self.enqueue(work)
+            self.every(name, interval_ms, work)
+
+        if not self._stopped:
+            self._periodic[name] = self._loop.call_later(interval_ms / 1000, fire)
+
+    def now_ms(self) -> int:
+        """The node's steady clock."""
+        return self.clock.now_ms()
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self.clock.wall_ms()
+
+    # ------------------------------------------------------------------ lifecycle
+
+    def halt(self) -> None:
+        """Do nothing any more. Idempotent."""
+        self._stopped = True
+        for handle in (self._pump_handle, self._timer, *self._periodic.values()):
+            if handle is not None:
+                handle.cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """Stop for good: whatever it is, this node must not go on."""
+        if self._stopped:
+            return
+        self.halt()
+        log.critical("fatal: %s: %s", type(error).__name__, error, exc_info=error)
+        try:
+            self.tracer.flush()
+        except OSError as lost:
+            log.critical("the end of the trace is lost: %s", lost)
+        self._on_fatal(error)
+
+    # ------------------------------------------------------------------ the pump
+
+    def _schedule_pump(self) -> None:
+        if self._pump_handle is None and self._started and not self._stopped:
+            self._pump_handle = self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        if self._stopped:
+            return
+        try:
+            while self._inputs:
+                now_ms = self.clock.now_ms()
+                for _ in range(min(len(self._inputs), INPUTS_PER_FLUSH_MAX)):
+                    self._do(self._inputs.popleft(), now_ms)
+                self._flush_if_wanted()
+            self._release()
+            self._pump_handle = None
+            if self._inputs or self._outbox:  # the peers that were answered had more to ask
+                self._schedule_pump()
+            self._arm_timer()
+        except Exception as error:  # whatever it is, this node must not go on
+            self.fail(error)
+
+    def _do(self, work: Work, now_ms: int) -> None:
+        if callable(work):
+            work()
+            return
+        self.counters.steps += 1
+        self._run(self.replica.step(work, now_ms))
+
+    def _run(self, effects: Sequence[fx.Effect]) -> None:
+        """Run what the core wants done, in order; defined where the means are."""
+        raise NotImplementedError
+
+    def _flush_if_wanted(self) -> None:
+        if not self._flush_wanted:
+            return
+        self._flush_wanted = False
+        self._release()
+        upto = self.storage.log.flush()
+        self.counters.flushes += 1
+        # Before all that queued up meanwhile: an input in between might truncate the log.
+        self._inputs.appendleft(inputs.LogFlushed(upto))
+
+    def _release(self) -> None:
+        """Trace first, then everything that others may see."""
+        self.tracer.flush()
+        outbox, self._outbox = self._outbox, []
+        for send in outbox:
+            send()
+
+    # ------------------------------------------------------------------ the core's timer
+
+    def _arm_timer(self) -> None:
+        """Wake no later than the core wants; too early does no harm and saves re-arming."""
+        deadline_ms = self.replica.next_deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_ms = max(0, deadline_ms - self.clock.now_ms())
+        self._timer_ms = deadline_ms
+        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.submit(inputs.Tick())

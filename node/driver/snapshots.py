@@ -1,0 +1,218 @@
+"""The snapshots of a node: its own when due, the leader's when it is behind, old ones away.
+
+Everything goes through the pump, so the core hears of a change on the disk before anything else.
+A snapshot of the node's own is written in slices from a copy of the image, which shares all that
+does not change meanwhile.
+
+Source: Kafka's SnapshotGenerator and KafkaRaftClient.maybeClean; KIP-630.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from node.broker.snapshot_policy import SnapshotPolicy
+from node.core import inputs
+from node.core.types import OffsetAndEpoch, VoterSet
+from node.driver.pump import NodeFatalError, Pump
+from node.driver.state_machine import StateMachine
+from node.log.cleaning import Retention
+from node.log.snapshots import (
+    PartialSnapshot,
+    SnapshotError,
+    SnapshotReader,
+    SnapshotWriter,
+)
+from node.metadata.records import MetadataRecord, decode_record, encode_record
+
+log = logging.getLogger("krucible.node")
+
+RECORDS_PER_SLICE = 2_000
+
+
+@dataclass(slots=True)
+class _Generation:
+    """A snapshot of this node's own that is being written."""
+
+    id: OffsetAndEpoch
+    writer: SnapshotWriter
+    records: Iterator[MetadataRecord]
+
+
+class Snapshots:
+    """What a node does with snapshots; see the module's text."""
+
+    def __init__(self, pump: Pump, machine: StateMachine) -> None:
+        retention = pump.config.retention
+        self.policy = SnapshotPolicy(
+            max_bytes=retention.snapshot_bytes, max_interval_ms=retention.snapshot_interval_ms
+        )
+        self._pump = pump
+        self._machine = machine
+        self._log = pump.storage.log
+        self._store = self._log.snapshots
+        self._retention = Retention(retention.retention_bytes, retention.retention_ms)
+        self._partial: PartialSnapshot | None = None
+        self._generation: _Generation | None = None
+        self._due_timer: asyncio.TimerHandle | None = None
+        self._counted = 0
+
+    # ------------------------------------------------------------------ life
+
+    def schedule(self) -> None:
+        """Look now and then for what need not be kept; call once."""
+        timers = self._pump.config.timers
+        self._pump.every("CleanLog", timers.log_clean_interval_ms, self.clean)
+
+    def restore(self) -> None:
+        """Begin with the newest snapshot, the image that an earlier process has left."""
+        latest = self._store.latest
+        if latest is not None:
+            self._load(latest)
+
+    def close(self) -> None:
+        """Leave no half-written files. Idempotent."""
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+        if self._generation is not None:
+            self._generation.writer.abort()
+            self._generation = None
+        if self._partial is not None:
+            self._partial.discard()
+            self._partial = None
+
+    def _load(self, snapshot: OffsetAndEpoch) -> tuple[VoterSet | None, int]:
+        """Fold a snapshot into the image; returns its voters and kraft.version."""
+        with self._store.open(snapshot) as reader:
+            self._machine.restore(_records(reader), snapshot)
+            self.policy.loaded()
+            return reader.voters, reader.kraft_version
+
+    # ------------------------------------------------------------------ the leader's
+
+    def open(self, snapshot: OffsetAndEpoch) -> None:
+        """Begin to receive a snapshot."""
+        if self._partial is not None:
+            self._partial.discard()
+        self._partial = self._store.open_partial(snapshot)
+
+    def write(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
+        """Add received bytes."""
+        self._receiving(snapshot).write(position, data)
+
+    def discard(self, snapshot: OffsetAndEpoch) -> None:
+        """Give up what was received."""
+        if self._partial is not None and self._partial.id == snapshot:
+            self._partial.discard()
+            self._partial = None
+
+    def install(
+        self, snapshot: OffsetAndEpoch
+    ) -> inputs.SnapshotInstalled | inputs.SnapshotRejected:
+        """Put a received snapshot in place, and begin log and image anew after it."""
+        partial = self._receiving(snapshot)
+        self._partial = None
+        try:
+            info = partial.install()
+        except SnapshotError as error:
+            partial.discard()
+            return inputs.SnapshotRejected(snapshot, str(error))
+        self._log.truncate_fully_to(snapshot)
+        voters, kraft_version = self._load(snapshot)
+        log.info("installed the snapshot %d-%d, %d bytes", *snapshot, info.size)
+        return inputs.SnapshotInstalled(info, voters, kraft_version)
+
+    def _receiving(self, snapshot: OffsetAndEpoch) -> PartialSnapshot:
+        if self._partial is None or self._partial.id != snapshot:
+            raise NodeFatalError(f"snapshot {snapshot} is not being received")
+        return self._partial
+
+    # ------------------------------------------------------------------ its own
+
+    def applied(self) -> None:
+        """Some of the log was applied: perhaps a snapshot is due."""
+        size = self._machine.bytes_applied - self._counted
+        if size:
+            self._counted = self._machine.bytes_applied
+            self.policy.committed(
+                size, self._pump.now_ms(), in_transaction=self._machine.in_transaction
+            )
+        self._begin_if_due()
+
+    def _begin_if_due(self) -> None:
+        if self._machine.is_behind:
+            return
+        why = self.policy.due(self._pump.now_ms())
+        if why is not None:
+            self._begin(why)
+        elif self._due_timer is None:
+            self._arm()
+
+    def _arm(self) -> None:
+        """Wake up when a snapshot becomes due by time alone."""
+        deadline_ms = self.policy.next_deadline_ms()
+        if deadline_ms is not None:
+            wait_s = max(1, deadline_ms - self._pump.now_ms()) / 1000
+            loop = asyncio.get_running_loop()
+            self._due_timer = loop.call_later(wait_s, self._pump.enqueue, self._on_due)
+
+    def _on_due(self) -> None:
+        self._due_timer = None
+        self._begin_if_due()
+
+    def _begin(self, why: str) -> None:
+        machine = self._machine
+        snapshot = OffsetAndEpoch(machine.applied, machine.epoch)
+        writer = self._log.create_snapshot(snapshot, high_watermark=machine.committed)
+        if writer is None:
+            self.policy.loaded()  # there is one that holds as much
+            return
+        self.policy.started()
+        log.info("writing the snapshot %d-%d: %s", *snapshot, why)
+        self._generation = _Generation(snapshot, writer, machine.image.copy().to_records())
+        self._write_slice()
+
+    def _write_slice(self) -> None:
+        generation = self._generation
+        if generation is None:
+            return
+        values = [encode_record(r) for r in islice(generation.records, RECORDS_PER_SLICE)]
+        generation.writer.append(values)
+        if len(values) == RECORDS_PER_SLICE:
+            asyncio.get_running_loop().call_soon(self._pump.enqueue, self._write_slice)
+            return
+        self._generation = None
+        info = generation.writer.freeze()
+        self.policy.finished()
+        self._pump.trace("snap", op="freeze", id=list(info.id), size=info.size)
+        log.info("wrote the snapshot %d-%d, %d bytes", *info.id, info.size)
+        self._tell()
+
+    # ------------------------------------------------------------------ old ones
+
+    def clean(self) -> None:
+        """Delete snapshots, and the log that newer ones cover, beyond what is to be kept."""
+        before = self._store.infos
+        cleaning = self._log.clean(now_ms=self._pump.wall_ms(), retention=self._retention)
+        if cleaning is None:
+            return
+        left = self._store.infos
+        for info in before:
+            if info not in left:
+                self._pump.trace("snap", op="delete", id=list(info.id), size=info.size)
+        self._pump.trace("lstart", v=self._log.start_offset)
+        log.info("the log begins at %d now: %s", cleaning.start.offset, cleaning.reasons[-1])
+        self._tell()
+
+    def _tell(self) -> None:
+        self._pump.step_next(inputs.SnapshotsChanged(self._store.infos, self._log.start_offset))
+
+
+def _records(reader: SnapshotReader) -> Iterator[MetadataRecord]:
+    for values in reader.values():
+        for value in values:
+            yield decode_record(value)

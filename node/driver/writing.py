@@ -1,0 +1,271 @@
+"""A node as the home of the quorum controller: writes, reads, claims, and applying what commits.
+
+Writes are proposed in the order in which the controller worked them out, and answered when the
+high watermark has passed the last record that the answer may have seen. Committed records are
+applied in slices, so that a node with much to catch up on goes on talking to its quorum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from node.config import NodeConfig
+from node.controller.controller import QuorumController
+from node.controller.feature_operations import BootstrapMetadata
+from node.controller.operations import ControllerResult
+from node.core import effects as fx
+from node.core import inputs
+from node.core.messages import Records
+from node.driver.held import HeldRead, HeldWrite, Outside, Storage
+from node.driver.pump import NodeFatalError, Pump, Work
+from node.driver.state_machine import StateMachine
+
+log = logging.getLogger("krucible.node")
+
+LEADER_BALANCE_INTERVAL_MS = 300_000  # Kafka's leader.imbalance.check.interval.seconds
+
+
+class Writing(Pump):
+    """What a node does around its controller and its state machine."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        storage: Storage,
+        outside: Outside,
+        *,
+        machine: StateMachine,
+        controller: QuorumController | None,
+        bootstrap: BootstrapMetadata,
+    ) -> None:
+        super().__init__(config, storage, outside)
+        self.machine = machine
+        self.controller = controller
+        self.on_applied: list[Callable[[], None]] = []  # called after each slice
+        self._bootstrap = bootstrap
+        self._lingering: list[Work] = []
+        self._linger: asyncio.TimerHandle | None = None
+        self._proposals: dict[int, HeldWrite] = {}
+        self._writes: deque[HeldWrite] = deque()
+        self._reads: dict[int, HeldRead] = {}
+        self._confirmed: deque[tuple[int, HeldRead]] = deque()  # (offset to be applied first, read)
+        self._tokens = 0
+        self._claim_at: tuple[int, int] | None = None  # (epoch, epoch start) not yet claimed
+        self._applying = False
+        self._publish_from: int | None = None
+
+    @property
+    def published(self) -> int | None:
+        """End of the published metadata, None before the node has caught up after its start.
+
+        What was committed when the node heard of it for the first time must be in the image
+        before anybody acts on it (KAFKA-14857).
+        """
+        gate = self._publish_from
+        return None if gate is None or self.machine.applied < gate else self.machine.applied
+
+    def halt(self) -> None:
+        """Do nothing any more. Idempotent."""
+        super().halt()
+        if self._linger is not None:
+            self._linger.cancel()
+
+    # ------------------------------------------------------------------ requests of others
+
+    def propose(self, entries: Sequence[Records], write: HeldWrite) -> None:
+        """Append entries (each one atomic batch), and settle ``write`` when they are committed.
+
+        With no entries the write waits for what it may have seen: the last record proposed
+        before it. Must be called while the controller is active.
+        """
+        epoch = self.replica.epoch
+        if not entries:
+            self._after_linger(lambda: self._await_accepted(write, epoch))
+            return
+        token = self._token()
+        self._proposals[token] = write
+        self._after_linger(inputs.Propose(token, epoch, tuple(entries)))
+
+    def read(self, pending: HeldRead) -> None:
+        """Confirm leadership by fetches begun after now, then answer at a safe offset."""
+        token = self._token()
+        self._reads[token] = pending
+        self.submit(inputs.ReadBarrier(token))
+
+    def _after_linger(self, work: Work) -> None:
+        """Queue a write, after those before it and with those that come while it lingers."""
+        linger_ms = self.config.timers.append_linger_ms
+        if linger_ms == 0:
+            self.enqueue(work)
+            return
+        self._lingering.append(work)
+        if self._linger is None:
+            self._linger = self._loop.call_later(linger_ms / 1000, self._linger_over)
+
+    def _linger_over(self) -> None:
+        self._linger = None
+        self._inputs.extend(self._lingering)
+        self._lingering.clear()
+        self._schedule_pump()
+
+    def _token(self) -> int:
+        self._tokens += 1
+        return self._tokens
+
+    # ------------------------------------------------------------------ the controller's own work
+
+    def _schedule_controller(self) -> None:
+        """What an active controller does unasked, each time if it is active then."""
+        controller = self.controller
+        if controller is None:
+            return
+        # NoOp records are the liveness probe of the quorum.
+        if self.config.timers.idle_interval_ms > 0:
+            self._schedule("NoOp", self.config.timers.idle_interval_ms, controller.no_op)
+        self._schedule(
+            "ExpireSessions",
+            controller.session_check_interval_ms,
+            lambda: controller.expire_sessions(self.now_ms()),
+        )
+        self._schedule("BalanceLeaders", LEADER_BALANCE_INTERVAL_MS, controller.balance_leaders)
+        self._schedule("ElectUnclean", LEADER_BALANCE_INTERVAL_MS, controller.elect_unclean)
+
+    def _schedule(
+        self, name: str, interval_ms: int, operate: Callable[[], ControllerResult[Any]]
+    ) -> None:
+        self.every(name, interval_ms, lambda: self._operate(name, operate))
+
+    def _operate(self, name: str, operate: Callable[[], ControllerResult[Any]]) -> None:
+        if self.controller is None or not self.controller.active:
+            return
+        result = operate()
+        if result.entries:
+            self.propose(result.entries, HeldWrite(name, _nothing, _nothing, _nothing))
+
+    # ------------------------------------------------------------------ commit and apply
+
+    def _committed(self, high_watermark: int) -> None:
+        if self._publish_from is None:
+            self._publish_from = high_watermark
+        self.machine.commit(high_watermark)
+        if not self._applying:
+            self._apply()
+        writes = self._writes
+        while writes and writes[0].wait_for < high_watermark:
+            self._acknowledge(writes.popleft())
+
+    def _apply(self) -> None:
+        """Apply a slice of what is committed, and the next one after a look at the sockets."""
+        for offset, record in self.machine.advance(self.replica.epoch):
+            if self.controller is not None:
+                self.controller.committed(record, offset)
+        self._applying = self.machine.is_behind
+        if self._applying:
+            self._loop.call_soon(self.enqueue, self._apply)
+        self._maybe_claim()
+        while self._confirmed and self._confirmed[0][0] <= self.machine.applied:
+            self._answer_read(self._confirmed.popleft()[1])
+        for tell in self.on_applied:
+            tell()
+
+    def _acknowledge(self, write: HeldWrite) -> None:
+        self.trace("ack", api=write.api, off=write.wait_for, hwm=self.replica.high_watermark)
+        self._outbox.append(write.done)
+
+    # ------------------------------------------------------------------ claim, renounce
+
+    def _lead(self, epoch: int, epoch_start: int) -> None:
+        self._claim_at = (epoch, epoch_start)
+        self._maybe_claim()
+
+    def _maybe_claim(self) -> None:
+        if self._claim_at is None or self.controller is None:
+            return
+        epoch, epoch_start = self._claim_at
+        if self.machine.applied > epoch_start:
+            self._claim_at = None
+            self.controller.claim(epoch, self.now_ms())
+            self.trace("claim", applied=self.machine.applied)
+            self._operate("Activate", self._activate)
+
+    def _activate(self) -> ControllerResult[str | None]:
+        assert self.controller is not None  # noqa: S101 - it has just claimed
+        result = self.controller.activate(self._bootstrap)
+        if result.reply is not None:
+            log.info("active controller: %s", result.reply)
+        return result
+
+    def _renounce(self) -> None:
+        self._claim_at = None
+        if self.controller is None:
+            return
+        if self.controller.active:
+            self.controller.renounce()
+            self.trace("renounce", applied=self.machine.applied)
+        self._outbox += [write.abandoned for write in self._writes]
+        # Not stepped yet, and refused by the core when they are: they speak of an epoch gone by.
+        self._outbox += [write.refused for write in self._proposals.values()]
+        self._writes.clear()
+        self._proposals.clear()
+
+    # ------------------------------------------------------------------ what the core answers
+
+    def _await_commit(self, write: HeldWrite) -> None:
+        high_watermark = self.replica.high_watermark
+        if high_watermark is not None and write.wait_for < high_watermark:
+            self._acknowledge(write)
+        else:
+            self._writes.append(write)  # sorted by wait_for: offsets are given in order
+
+    def _await_accepted(self, write: HeldWrite, epoch: int) -> None:
+        """Wait for every record accepted up to now; proposals before this one have been stepped."""
+        if self.controller is None or self.controller.epoch != epoch:
+            self._outbox.append(write.refused)  # it may have seen what is lost now
+            return
+        write.wait_for = self._writes[-1].wait_for if self._writes else -1
+        self._await_commit(write)
+
+    def _proposal_accepted(self, effect: fx.ProposalAccepted) -> None:
+        write = self._proposals.pop(effect.token)
+        write.wait_for = effect.last_offset
+        if self.controller is not None:
+            self.controller.appended(effect.base_offset, effect.last_offset)
+        self._await_commit(write)
+
+    def _proposal_rejected(self, effect: fx.ProposalRejected) -> None:
+        write = self._proposals.pop(effect.token, None)
+        if write is None or self.controller is None:
+            return  # of a leadership that is over, refused with it
+        self._outbox.append(write.refused)
+        # What was worked out on top of the refused records is void too, and a leader without an
+        # active controller must not stay leader (KAFKA-13104).
+        epoch = self.controller.epoch
+        self._renounce()
+        if epoch is not None:
+            self._inputs.append(inputs.Resign(epoch))
+
+    def _barrier_confirmed(self, effect: fx.BarrierConfirmed) -> None:
+        pending = self._reads.pop(effect.token)
+        if self.machine.applied >= effect.read_offset and not self._confirmed:
+            self._answer_read(pending)
+        elif self._applying:
+            self._confirmed.append((effect.read_offset, pending))
+        else:
+            raise NodeFatalError(
+                f"a read at {effect.read_offset} was confirmed, applied is {self.machine.applied}"
+            )
+
+    def _answer_read(self, pending: HeldRead) -> None:
+        self.trace("read", api=pending.api, off=self.machine.applied)
+        pending.done()
+
+    def _barrier_failed(self, effect: fx.BarrierFailed) -> None:
+        self._outbox.append(self._reads.pop(effect.token).refused)
+
+
+def _nothing() -> None:
+    """Nobody waits for this answer."""
