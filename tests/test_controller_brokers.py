@@ -9,15 +9,13 @@ from controllers import Cluster, registration
 
 from node.controller.broker_operations import BrokerHeartbeatRequest
 from node.controller.errors import ApiError
+from node.controller.partition_operations import AssignReplicasToDirsRequest
 from node.metadata.features import METADATA_VERSION
 from node.metadata.schemas import (
     BrokerFeature,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
-
-ZERO = UUID(int=0)
-
 
 # --------------------------------------------------------------------------- registration
 
@@ -296,8 +294,6 @@ def test_a_failed_directory_takes_its_replicas_out_of_the_isr() -> None:
     cluster.start(2, log_dirs=(lost, kept))
     topic_id = cluster.topic("t", (2, 1), (2, 1))
     assign = {lost: {topic_id: [0]}, kept: {topic_id: [1]}}
-    from node.controller.partition_operations import AssignReplicasToDirsRequest
-
     request = AssignReplicasToDirsRequest(2, cluster.broker(2).epoch, assign)
     cluster.do(cluster.controller.assign_replicas_to_dirs(request))
     cluster.beat(2, offline_log_dirs=(lost, UUID(int=9)))

@@ -142,7 +142,8 @@ def _cancel(
                 f"Unable to revert partition assignment for {topic}:{key[1]} because it would "
                 "require an unclean leader election.",
             )
-        isr = replicas[:1]
+        alive = [b for b in replicas if ctx.overlay.is_active(b)]
+        isr = (alive[0] if alive else replicas[0],)
     change = ctx.change(key, state, election=ctx.election_for(topic))
     change.isr, change.replicas = isr, replicas
     change.removing = change.adding = ()
