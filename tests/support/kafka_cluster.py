@@ -179,6 +179,23 @@ _KAFKA_ONLY = {
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
 }
 _OURS_ONLY = {"krucible.brokers": "7,8"}
+_FINDS_QUORUM = frozenset({"controller.quorum.voters", "controller.quorum.bootstrap.servers"})
+_REPLICATED_ONCE = (
+    "offsets.topic.replication.factor",
+    "offsets.topic.num.partitions",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.num.partitions",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+)
+_SMALL_BROKER = {
+    "log.cleaner.dedupe.buffer.size": str(4 << 20),
+    "num.io.threads": "2",
+    "num.network.threads": "1",
+    "background.threads": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}
 
 
 @dataclass(frozen=True)
@@ -213,14 +230,17 @@ class Quorum:
     def __getitem__(self, node_id: int) -> Member:
         return self.members[node_id]
 
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.members.values())
+
     @property
     def live(self) -> list[Member]:
-        return [member for member in self.members.values() if member.alive]
+        return [member for member in self if member.alive]
 
     @property
     def addresses(self) -> str:
         """All controllers, for ``--bootstrap-controller``."""
-        return ",".join(f"{m.endpoint.host}:{m.endpoint.port}" for m in self.members.values())
+        return ",".join(f"{m.endpoint.host}:{m.endpoint.port}" for m in self)
 
     def of_kind(self, kind: str) -> list[int]:
         """Ids of the members of one kind."""
@@ -232,7 +252,7 @@ class Quorum:
         """The first result that is true; fails with the ends of all logs when there is none."""
 
         def alive() -> None:
-            died = [m.node_id for m in self.members.values() if m.died]
+            died = [m.node_id for m in self if m.died]
             assert not died, f"nodes {died} died while waiting for {what}\n{self._tails()}"
 
         return wait_for(condition, what, self._tails, timeout_s, alive)
@@ -304,14 +324,14 @@ class Quorum:
 
     def start_all(self) -> None:
         """Start every node that does not run."""
-        for member in self.members.values():
+        for member in self:
             if not member.alive:
                 member.start()
 
     def _tails(self) -> str:
         return "\n".join(
             f"--- node {m.node_id} ({type(m).__name__}, alive: {m.alive})\n{m.said[-_TAIL_CHARS:]}"
-            for m in self.members.values()
+            for m in self
         )
 
 
@@ -358,8 +378,8 @@ def static_quorum(
         }
         endpoint = Endpoint(HOST, ports[node_id])
         quorum.members[node_id] = KINDS[kind](node_id, endpoint, folder / f"n{node_id}", own, dist)
-    with running(quorum.members.values()):
-        for member in quorum.members.values():
+    with running(quorum):
+        for member in quorum:
             member.format()
         yield quorum
 
@@ -372,3 +392,25 @@ def running(members: Iterable[Member]) -> Iterator[None]:
     finally:
         for member in members:
             member.kill()
+
+
+def kafka_broker(
+    dist: KafkaDist, folder: Path, node_id: int, quorum: Quorum, **settings: str
+) -> Member:
+    """A broker of Kafka, not formatted yet, for the controllers of a quorum of either kind."""
+    (port,) = free_ports(1)
+    listener = f"PLAINTEXT://{HOST}:{port}"
+    own = {
+        "node.id": str(node_id),
+        "process.roles": "broker",
+        "listeners": listener,
+        "advertised.listeners": listener,
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": str(folder / f"b{node_id}" / "data"),
+        **_KAFKA_ONLY,
+        **{k: v for k, v in next(iter(quorum)).properties.items() if k in _FINDS_QUORUM},
+        **dict.fromkeys(_REPLICATED_ONCE, "1"),
+        **_SMALL_BROKER,
+        **{key.replace("_", "."): value for key, value in settings.items()},
+    }
+    return KafkaMember(node_id, Endpoint(HOST, port), folder / f"b{node_id}", own, dist)

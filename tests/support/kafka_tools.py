@@ -17,6 +17,7 @@ DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
 METADATA_SHELL = "org.apache.kafka.shell.MetadataShell"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
+CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 _TIMEOUT_S = 60
