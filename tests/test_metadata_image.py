@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,26 +14,40 @@ from node.metadata.image import (
     BROKER,
     TOPIC,
     ImageError,
+    Listener,
     MetadataImage,
     PartitionState,
 )
 from node.metadata.records import MetadataRecord
 from node.metadata.schemas import (
+    AccessControlEntryRecord,
     BrokerEndpoint,
+    BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
+    EntityData,
     FeatureLevelRecord,
     FenceBrokerRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
+from node.metadata.state import UNASSIGNED_DIR
 
 EMPTY = "0" * 16
 A, B = UUID(int=0xA << 64), UUID(int=0xB << 64)
@@ -184,6 +199,148 @@ def test_features_and_records_without_state() -> None:
     assert image.digest == EMPTY
 
 
+def test_a_registration_tells_all_of_a_broker() -> None:
+    record = RegisterBrokerRecord(
+        version=4,
+        broker_id=1,
+        incarnation_id=A,
+        broker_epoch=7,
+        end_points=(
+            BrokerEndpoint(name="PLAINTEXT", host="h", port=9092, security_protocol=0),
+            BrokerEndpoint(name="SSL", host="h", port=9093, security_protocol=1),
+        ),
+        features=(
+            BrokerFeature(name="z", min_supported_version=0, max_supported_version=1),
+            BrokerFeature(name="a", min_supported_version=7, max_supported_version=27),
+        ),
+        rack="r",
+        is_migrating_zk_broker=True,
+        log_dirs=(B, A),
+    )
+    state = folded([record]).brokers[1]
+    assert state.listeners[1] == Listener("SSL", "h", 9093, 1) == state.listener("SSL")
+    assert state.listener("none") is None
+    assert state.endpoints == (("PLAINTEXT", "h", 9092), ("SSL", "h", 9093))
+    assert list(state.features.items()) == [("a", (7, 27)), ("z", (0, 1))]
+    assert (state.log_dirs, state.cordoned_log_dirs) == ((A, B), None)
+    assert (state.rack, state.fenced, state.is_migrating_zk_broker) == ("r", True, True)
+
+
+def test_a_registration_change_keeps_what_it_does_not_name() -> None:
+    image = folded([broker(1, 0)])
+    image.apply(
+        BrokerRegistrationChangeRecord(
+            version=3, broker_id=1, broker_epoch=0, log_dirs=(B, A), cordoned_log_dirs=(B,)
+        ),
+        1,
+    )
+    state = image.brokers[1]
+    assert (state.fenced, state.log_dirs, state.cordoned_log_dirs) == (True, (A, B), (B,))
+    image.apply(
+        BrokerRegistrationChangeRecord(version=3, broker_id=1, broker_epoch=0, fenced=-1), 2
+    )
+    state = image.brokers[1]
+    assert (state.fenced, state.log_dirs, state.cordoned_log_dirs) == (False, (A, B), (B,))
+
+
+def test_controllers_register() -> None:
+    record = RegisterControllerRecord(
+        controller_id=3,
+        incarnation_id=A,
+        zk_migration_ready=False,
+        end_points=(BrokerEndpoint(name="C", host="h", port=1, security_protocol=0),),
+        features=(BrokerFeature(name="f", min_supported_version=0, max_supported_version=1),),
+    )
+    image = folded([record])
+    state = image.controllers[3]
+    assert (state.incarnation, state.listeners, dict(state.features)) == (
+        A,
+        (Listener("C", "h", 1, 0),),
+        {"f": (0, 1)},
+    )
+    again = msgspec.structs.replace(record, incarnation_id=B)
+    image.apply(again, 1)
+    assert (image, image.digest) == ((other := folded([again])), other.digest)
+
+
+def test_new_replicas_have_no_directory_yet_and_those_that_stay_keep_theirs() -> None:
+    record = PartitionRecord(
+        version=1, partition_id=0, topic_id=A, replicas=(1, 2), isr=(1,), directories=(A, B)
+    )
+    image = folded([topic("a", A), record])
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(3, 2)), 2)
+    assert image.topics["a"].partitions[0].directories == (UNASSIGNED_DIR, B)
+    image = folded([topic("a", A), partition(A, 0, 1, 2)])
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 1)), 2)
+    assert not image.topics["a"].partitions[0].directories
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 3)), 3)
+    assert image.topics["a"].partitions[0].directories == (None, UNASSIGNED_DIR)
+
+
+def test_clearing_eligible_leaders_of_one_topic_or_of_all() -> None:
+    def eligible(topic_id: UUID) -> PartitionRecord:
+        return msgspec.structs.replace(
+            partition(topic_id, 0, 1, 2), version=2, eligible_leader_replicas=(2,)
+        )
+
+    image = folded([topic("a", A), eligible(A), topic("b", B), eligible(B), partition(B, 1, 1)])
+    image.apply(ClearElrRecord(topic_name="a"), 5)
+    a, b = image.topics["a"].partitions[0], image.topics["b"].partitions[0]
+    assert (a.eligible_leaders, a.partition_epoch, b.eligible_leaders) == ((), 1, (2,))
+    image.apply(ClearElrRecord(topic_name=""), 6)
+    states = [*image.topics["a"].partitions.values(), *image.topics["b"].partitions.values()]
+    assert [(s.eligible_leaders, s.partition_epoch) for s in states] == [((), 1), ((), 1), ((), 0)]
+    assert not list(image.elr_partitions(2))
+
+
+def test_quotas_are_of_entities_whatever_the_order_of_their_parts() -> None:
+    parts = (
+        EntityData(entity_type="user", entity_name=None),
+        EntityData(entity_type="client-id", entity_name="c"),
+    )
+    quota = ClientQuotaRecord(entity=parts, key="k", value=1.5, remove=False)
+    turned = msgspec.structs.replace(quota, entity=parts[::-1], value=2.0)
+    image = folded([quota, turned])
+    assert image.client_quotas == {(("client-id", "c"), ("user", None)): {"k": 2.0}}
+    image.apply(msgspec.structs.replace(quota, remove=True), 2)
+    assert (image.client_quotas, image.digest) == ({}, EMPTY)
+
+
+def test_producer_ids_acls_credentials_and_tokens() -> None:
+    acl = AccessControlEntryRecord(
+        id=A, resource_type=2, resource_name="t", pattern_type=3, principal="User:a", host="*",
+        operation=4, permission_type=3,
+    )  # fmt: skip
+    scram = UserScramCredentialRecord(
+        name="u", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
+    )
+    token = DelegationTokenRecord(
+        owner="User:a", requester="User:b", renewers=(), issue_timestamp=1, max_timestamp=2,
+        expiration_timestamp=3, token_id="t",
+    )  # fmt: skip
+    ids = ProducerIdsRecord(broker_id=1, next_producer_id=1000)
+    image = folded([acl, scram, token, ids])
+    assert image.acls[A].principal == "User:a"
+    assert image.scram["u", 1].iterations == 4096
+    assert image.delegation_tokens["t"].expiration_timestamp == 3
+    assert image.next_producer_id == 1000
+    gone = (
+        RemoveAccessControlEntryRecord(id=A),
+        RemoveUserScramCredentialRecord(name="u", mechanism=1),
+        RemoveDelegationTokenRecord(token_id="t"),
+    )
+    for offset, record in enumerate(gone, start=4):
+        image.apply(record, offset)
+    assert image.digest == folded([ids]).digest != EMPTY
+
+
+def test_a_partition_is_found_by_topic_id_and_index() -> None:
+    image = folded([topic("a", A), partition(A, 0, 1)])
+    assert image.partition(A, 0) is image.topics["a"].partitions[0]
+    assert image.partition(A, 1) is None
+    assert image.partition(B, 0) is None
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
@@ -197,6 +354,20 @@ def test_features_and_records_without_state() -> None:
         (FenceBrokerRecord(id=1, epoch=77), "epoch 77"),
         (UnfenceBrokerRecord(id=2, epoch=0), "broker 2"),
         (MetadataRecord(), "no rule"),
+        (partition(A, -1, 1), "names a--1"),
+        (ClearElrRecord(topic_name="z"), "names topic 'z'"),
+        (RemoveAccessControlEntryRecord(id=A), "not there"),
+        (RemoveUserScramCredentialRecord(name="u", mechanism=1), "not there"),
+        (
+            BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=2),
+            "a change that Kafka does not have",
+        ),
+        (
+            PartitionRecord(
+                version=1, partition_id=1, topic_id=A, replicas=(1, 2), isr=(), directories=(B,)
+            ),
+            "for the replicas",
+        ),
     ],
 )
 def test_a_record_that_does_not_fit_changes_nothing(record: MetadataRecord, message: str) -> None:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.metadata.codec import read_record
+from node.metadata.hot import read_usual
 from node.metadata.records import (
     NO_OP,
     MetadataRecord,
@@ -25,6 +27,7 @@ from node.metadata.schemas import (
     ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
+    PartitionChangeRecord,
     PartitionRecord,
     Since,
     TopicRecord,
@@ -98,6 +101,64 @@ def test_records_round_trip_as_bytes_and_as_json(record: MetadataRecord) -> None
     assert from_json(data) == record
 
 
+HOT = st.sampled_from(
+    [kind for kind in KINDS if kind[0] in (PartitionRecord, PartitionChangeRecord, ConfigRecord)]
+).flatmap(lambda kind: records(*kind))
+
+
+@given(HOT)
+def test_what_is_read_by_hand_is_what_the_plans_read(record: MetadataRecord) -> None:
+    data = encode_record(record)
+    by_hand = read_usual(data)
+    assert by_hand is None or by_hand == record
+    assert read_record(type(record), record.version, data, 3) == (record, len(data))
+
+
+@given(HOT, st.data())
+def test_bytes_are_refused_by_hand_that_the_plans_refuse(
+    record: MetadataRecord, data: st.DataObject
+) -> None:
+    value = bytearray(encode_record(record))
+    for _ in range(data.draw(st.integers(1, 3))):
+        value[data.draw(st.integers(3, len(value) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(value[: data.draw(st.integers(3, len(value)))])
+    by_hand = read_usual(cut)
+    if by_hand is not None:
+        assert read_record(type(record), record.version, cut, 3) == (by_hand, len(cut))
+
+
+def test_the_usual_records_are_read_by_hand() -> None:
+    ids = (TOPIC_ID, None, TOPIC_ID)
+    usual = [
+        PartitionRecord(
+            version=2, topic_id=TOPIC_ID, replicas=(1, 2, 3), isr=(1,), leader=1, directories=ids
+        ),
+        PartitionChangeRecord(version=2, topic_id=TOPIC_ID, isr=(2,), leader=2, last_known_elr=()),
+        ConfigRecord(resource_type=-1, resource_name="", name="é", value="1"),
+        ConfigRecord(resource_type=2, resource_name="t", name="k", value=None),
+    ]
+    assert [read_usual(encode_record(record)) for record in usual] == usual
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        NoOpRecord(version=1),
+        FeatureLevelRecord(name="f", feature_level=1 << 15),
+        FeatureLevelRecord(name="\ud800", feature_level=1),
+        PartitionRecord(topic_id=None, replicas=(1 << 31,), isr=()),
+    ],
+    ids=["no such version", "number too large", "no text", "id too large"],
+)
+def test_what_cannot_be_written_is_refused(record: MetadataRecord) -> None:
+    with pytest.raises(RecordError, match="cannot be written"):
+        encode_record(record)
+
+
+def test_tagged_fields_of_a_newer_node_are_passed_over() -> None:
+    assert decode_record(bytes.fromhex("011400 01 07 02 ffff")) == NoOpRecord()
+
+
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
@@ -148,6 +209,11 @@ def test_several_records_are_encoded_in_order() -> None:
         ("01 04 09 00", "key 4 version 9 is not known"),
         ("01 04 00 02 02", "malformed metadata record of key 4"),
         ("01 14 00 00 ff", "1 bytes after"),
+        ("01 14 01 00", "key 20 version 1 is not known"),
+        ("01 14 00 01 07 03 ffff", "3 bytes wanted"),
+        ("01 19 00 01 00 03 02 61 61", "tagged field reason has 1 bytes too many"),
+        ("01 0c 00 00 0001 00", "null where a value is required"),
+        ("01 0a 00 01 01 00", "null where"),
         ("ff ff ff ff ff ff", "varint too long"),
         ("01 02 00 ff ff ff ff 7f 00", "malformed"),
     ],

@@ -44,7 +44,7 @@ def read_usual(data: bytes) -> MetadataRecord | None:
         return None
     try:
         return reader(data)
-    except (IndexError, UnicodeDecodeError, struct.error):
+    except (IndexError, ValueError, struct.error):
         return None
 
 
