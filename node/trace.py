@@ -26,7 +26,15 @@ claim    applied                         the controller became active
 renounce applied                         the controller stopped being active
 ack      api, off, hwm                   a client's write whose last record is ``off`` is answered
 read     api, off                        a client's read at applied offset ``off`` is answered
-image    off, digest                     a broker published the image at ``off``
+image    off, digest, kind, n            a broker published the image at ``off``; kind = full |
+         delta, n = records loaded for it
+catchup  off, from_snapshot, from_log    a broker caught up for the first time, having read so many
+         records
+reg      b_ep, inc_id, prev, err         a registration was answered; err null, why: it was not
+hb       b_ep, off, want_fence, want_shut_down, err, caught_up, fenced, shut_down   a heartbeat was
+         answered; off inclusive; err null, why: it was not
+fence    b_ep, fenced, why               a broker learned that, why = controller | session
+bstate   from, to, name                  a broker's state (NOT_RUNNING...) and KIP-500's name of it
 rpc_err  api, peer, req_ep, code         a quorum request was refused
 stop     why                             orderly end of the process
 ======== =====================================================================================

@@ -1,4 +1,4 @@
-"""The ``.kafka_cleanshutdown`` file: the broker epoch under which the process last stopped in order.
+"""The ``.kafka_cleanshutdown`` file: the broker epoch of a process that last stopped in order.
 
 A broker that can show its former epoch lost nothing of what it acknowledged, and stays an eligible
 leader. The file is used up by reading: it must not speak for a start that crashes. Source: Kafka's
