@@ -302,6 +302,8 @@ def test_quotas_are_of_entities_whatever_the_order_of_their_parts() -> None:
     turned = msgspec.structs.replace(quota, entity=parts[::-1], value=2.0)
     image = folded([quota, turned])
     assert image.client_quotas == {(("client-id", "c"), ("user", None)): {"k": 2.0}}
+    negative, zero = (msgspec.structs.replace(quota, value=value) for value in (-0.0, 0.0))
+    assert folded([negative]).digest == folded([zero]).digest
     image.apply(msgspec.structs.replace(quota, remove=True), 2)
     assert (image.client_quotas, image.digest) == ({}, EMPTY)
 

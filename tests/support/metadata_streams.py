@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from hypothesis import strategies as st
 
 from node.metadata import schemas as s
@@ -172,15 +173,21 @@ RECORD: st.SearchStrategy[s.MetadataRecord] = st.one_of(
     st.builds(s.RemoveDelegationTokenRecord, token_id=_TEXT),
     st.just(s.NoOpRecord()),
 )
-# Many records of a few topics, then whatever: mostly what would not fit is left out by ``fold``.
-STREAM = st.lists(
-    st.one_of(
-        st.builds(s.TopicRecord, name=NAMES, topic_id=TOPICS),
-        _partitions(),
-        _partition_changes(),
-        RECORD,
-    ),
-    max_size=40,
+_FIRST: list[s.MetadataRecord] = [
+    s.TopicRecord(name="a", topic_id=TOPIC_IDS[0]),
+    s.TopicRecord(name="b", topic_id=TOPIC_IDS[1]),
+]
+_LIVE = st.sampled_from(TOPIC_IDS[:2])
+_ALIVE = st.one_of(_partitions(), _partition_changes()).flatmap(
+    lambda record: _LIVE.map(lambda topic_id: msgspec.structs.replace(record, topic_id=topic_id))
+)
+# Two topics that live and have partitions, most of the time; then whatever comes. What does not
+# fit is left out by ``fold``.
+STREAM: st.SearchStrategy[list[s.MetadataRecord]] = st.builds(
+    lambda first, alive, others: [*first, *alive, *others],
+    st.sampled_from([_FIRST, _FIRST, []]),
+    st.lists(_ALIVE, min_size=2, max_size=12),
+    st.lists(st.one_of(_ALIVE, RECORD), max_size=12),
 )
 
 
