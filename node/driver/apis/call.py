@@ -45,8 +45,11 @@ class Inbound(Protocol):
         """The decoded request."""
         ...
 
-    def reply(self, answer: Answer) -> None:
-        """Answer, once; raises LocalProtocolError and stays unanswered when it cannot."""
+    def reply(self, answer: Answer, *, then_close: str | None = None) -> None:
+        """Answer, once; raises LocalProtocolError and stays unanswered when it cannot.
+
+        With a reason ``then_close`` the connection ends when the response is written.
+        """
         ...
 
     def reject(self, reason: str) -> None:
@@ -118,10 +121,10 @@ class Call:
 
     # ------------------------------------------------------------------ answering
 
-    def reply(self, answer: Answer) -> None:
+    def reply(self, answer: Answer, *, then_close: str | None = None) -> None:
         """Answer; one that does not fit the protocol ends the connection of who asked for it."""
         try:
-            self._inbound.reply(answer)
+            self._inbound.reply(answer, then_close=then_close)
         except LocalProtocolError as error:
             self._inbound.reject(f"its answer cannot be encoded: {error}")
 

@@ -94,11 +94,12 @@ class Enveloped:
         self._flexible = schema.flexible_response_header
         self._outer = outer
 
-    def reply(self, answer: Answer) -> None:
+    def reply(self, answer: Answer, *, then_close: str | None = None) -> None:
         """Answer the envelope; raises LocalProtocolError when that cannot be encoded."""
         body = answer if isinstance(answer, bytes) else encode(answer)
         frame = response_frame(self._correlation, body, flexible=self._flexible)
-        self._outer.reply(_envelope(self._outer, ApiError.NONE, frame[_LENGTH_BYTES:]))
+        answer = _envelope(self._outer, ApiError.NONE, frame[_LENGTH_BYTES:])
+        self._outer.reply(answer, then_close=then_close)
 
     def reject(self, reason: str) -> None:
         """Refuse the envelope: the connection is the broker's, and others use it."""

@@ -45,7 +45,7 @@ class Listener(Enum):
 class Handler:
     """An API on one kind of listener."""
 
-    key: ApiKey
+    key: int
     listener: Listener
     handle: Handle
     forwarded: bool = False  # to the active controller, if there is a way to it
@@ -56,7 +56,7 @@ _handlers: dict[tuple[Listener, int], Handler] = {}
 
 
 def serves(
-    key: ApiKey,
+    key: int,
     *listeners: Listener,
     forwarded: bool = False,
     only_if: Callable[[NodeConfig], bool] | None = None,
@@ -73,17 +73,17 @@ def serves(
 
     def register(handle: Handle) -> Handle:
         for listener in listeners:
-            _add(Handler(key, listener, handle, only_if=only_if))
+            _add(Handler(int(key), listener, handle, only_if=only_if))
         if forwarded:
-            _add(Handler(key, Listener.BROKER, handle, forwarded=True))
+            _add(Handler(int(key), Listener.BROKER, handle, forwarded=True))
         return handle
 
     return register
 
 
 def _add(handler: Handler) -> None:
-    place = (handler.listener, int(handler.key))
-    assert place not in _handlers, f"{handler.key.name} has two handlers"  # noqa: S101
+    place = (handler.listener, handler.key)
+    assert place not in _handlers, f"API {handler.key} has two handlers"  # noqa: S101
     _handlers[place] = handler
 
 

@@ -144,9 +144,9 @@ class Serving:
         node.trace("read", api=call.name, off=node.machine.applied)
         done()
 
-    def answer(self, call: Call, entity: Any) -> None:
+    def answer(self, call: Call, entity: Any, *, then_close: str | None = None) -> None:
         """Answer with what needs no state."""
-        self.node.later(lambda: call.reply(entity))
+        self.node.later(lambda: call.reply(entity, then_close=then_close))
 
     # ------------------------------------------------------------------ who is where
 
