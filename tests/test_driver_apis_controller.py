@@ -277,7 +277,7 @@ async def test_partitions_are_added() -> None:
                 assert found == {name: NONE, "none": 3}
                 there = cluster.controller.image.topics[name].partitions
                 assert len(there) == (1 if validate_only else 2)
-            assert there[1].replicas == (2, 3)
+            assert cluster.partition(name, 1).replicas == (2, 3)
 
 
 @in_loop

@@ -18,7 +18,7 @@ from kio.static.primitive import i8
 from harness.protocols import Address, Outcome
 from harness.systems import kafka_errors
 from node.core.types import Endpoint
-from node.driver.admin import NOTHING_WRITTEN
+from node.driver.apis.serving import NOTHING_WRITTEN
 from node.wire.connection import Connection
 from node.wire.errors import (
     ConnectFailed,

@@ -104,11 +104,12 @@ class FakeNode:
 def settings(role: str, node_id: int = 1, **more: str) -> NodeConfig:
     """A node's configuration; only what handlers look at matters."""
     listener = "CONTROLLER" if role == "controller" else "PLAINTEXT"
+    voter = 1 if role == "controller" else 3000  # no broker is a voter
     return parse(
         {
             "node.id": str(node_id),
             "process.roles": role,
-            "controller.quorum.voters": f"1@{HOST}:19093,2@{HOST}:19094",
+            "controller.quorum.voters": f"{voter}@{HOST}:19093,{voter + 1}@{HOST}:19094",
             "listeners": f"{listener}://{HOST}:19095",
             "log.dirs": "unused",
         }
@@ -154,7 +155,8 @@ def controller_site(cluster: Cluster, *, active: bool = True, **more: str) -> Si
     """The listener of an active controller, or of one that is none."""
     if not active:
         cluster.controller.renounce()
-    return Site(FakeNode(settings("controller", **more), cluster), listener_name="CONTROLLER")
+    config = settings("controller", 1, **more)
+    return Site(FakeNode(config, cluster), listener_name="CONTROLLER")
 
 
 @contextlib.asynccontextmanager

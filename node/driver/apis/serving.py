@@ -172,15 +172,19 @@ class Serving:
         found = self._registered(self.node.machine.image.brokers, include_fenced=include_fenced)
         if not found and not self.is_controller:
             config = self.node.config
-            found = (ClusterBroker(config.node_id, *_address(config.advertised), config.rack),)
+            named = [x.advertised for x in config.listeners if x.name == self.listener_name]
+            own = named[0] if named else config.advertised
+            found = (ClusterBroker(config.node_id, *_address(own), config.rack),)
         return found
 
     def controllers(self) -> tuple[ClusterBroker, ...]:
-        """The registered controllers that have this listener, else the voters, by id."""
-        found = self._registered(self.node.machine.image.controllers)
-        if found:
-            return found
-        return tuple([ClusterBroker(v.key.id, *_address(v.endpoint)) for v in self.node.voters])
+        """The voters, and the registered controllers that have this listener, by id.
+
+        Kafka names registered ones only, so that right after a start it knows none.
+        """
+        found = {v.key.id: ClusterBroker(v.key.id, *_address(v.endpoint)) for v in self.node.voters}
+        found |= {each.id: each for each in self._registered(self.node.machine.image.controllers)}
+        return tuple([found[id_] for id_ in sorted(found)])
 
     def _registered(
         self, nodes: Mapping[int, BrokerState | ControllerState], *, include_fenced: bool = False
