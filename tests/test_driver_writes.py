@@ -48,7 +48,7 @@ async def test_a_write_is_done_only_when_a_majority_has_it(tmp_path: Path) -> No
         running.fetch(end)
         await until(lambda: outcome.said, "the write was settled")
         assert outcome.said == ["done"]
-        ack = next(e for e in running.events if e["t"] == "ack")
+        ack = next(e for e in running.events if e["t"] == "ack" and e["api"] == "Test")
         assert ack["off"] == end - 1
         assert ack["hwm"] == end
 

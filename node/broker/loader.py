@@ -167,11 +167,11 @@ class MetadataLoader:
         except ImageError as error:
             raise self._fault(f"snapshot of {provenance.offset}: {error}") from error
         if self._replaced is None:
-            self._replaced = self.image
+            self._replaced = self.image.copy()
         if self._builder is not None:
             self.image.record_to(None)
             self._builder = None
-        self.image = image
+        self.image.become(image)  # whoever looks at it goes on looking
         self.provenance = provenance
         self._next_offset = provenance.offset + 1
         self._transactions = Transactions()

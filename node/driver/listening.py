@@ -72,7 +72,7 @@ class Listeners:
 
     def _add(self, listener: ListenerConfig, role: str) -> None:
         node = self._node
-        quorum = self._quorum(listener.name)
+        quorum = self._quorum()
         apis = Apis(
             node,
             roles={role},
@@ -130,9 +130,10 @@ class Listeners:
             finalized[KRAFT_VERSION] = replica.kraft_version
         return Features(SUPPORTED, finalized, image.end_offset - 1 if finalized else -1)
 
-    def _quorum(self, listener_name: str) -> Callable[[Inbound], None]:
+    def _quorum(self) -> Callable[[Inbound], None]:
         """Hands requests of the quorum to the core; what is about another partition is refused."""
         node = self._node
+        listener_name = self._config.controller_listener_names[0]
 
         def take(request: Inbound) -> None:
             try:
@@ -145,7 +146,9 @@ class Listeners:
                 )
             except ValidationFailure as refusal:
                 request.reply(
-                    codec.error_to_wire(request.api_key, request.version, refusal.error_code)
+                    codec.error_to_wire(
+                        request.api_key, request.version, refusal.error_code, str(refusal)
+                    )
                 )
                 return
 

@@ -8,20 +8,19 @@ KIP-919.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 from uuid import UUID
 
+from node.broker.clean_shutdown import take_previous_epoch, write_clean_shutdown
 from node.broker.controller_channel import ControllerChannel
 from node.broker.lifecycle import BrokerLifecycle, LifecycleConfig
 from node.broker.runner import BrokerRunner
 from node.config import ListenerConfig, NodeConfig
 from node.driver.node import Node
-from node.log.disk import Disk, read_file, replace_file
+from node.log.disk import Disk
 from node.log.meta_properties import random_id
 from node.metadata.features import FEATURES, IBP_3_7_IV0
 from node.metadata.schemas import BrokerEndpoint, BrokerFeature
@@ -33,9 +32,6 @@ from node.wire.structs import build
 
 log = logging.getLogger("krucible.node")
 
-CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
-_CLEAN_SHUTDOWN_VERSION: Final = 0
-_NO_EPOCH: Final = -1
 _PLAINTEXT, _SSL = 0, 1  # Kafka's SecurityProtocol
 _FIRST_RETRY_S: Final = 0.1
 _RETRY_MAX_S: Final = 60.0
@@ -96,7 +92,7 @@ class Broker:
                 features=supported_features(),
                 rack=config.rack,
                 log_dirs=() if directory_id is None else (directory_id,),
-                previous_broker_epoch=take_clean_shutdown(disk, config.log_dir),
+                previous_broker_epoch=take_previous_epoch(disk, config.log_dir),
                 heartbeat_interval_ms=config.timers.broker_heartbeat_interval_ms,
                 session_timeout_ms=config.timers.broker_session_timeout_ms,
                 registration_timeout_ms=config.timers.broker_registration_timeout_ms,
@@ -126,27 +122,6 @@ class Broker:
     def _applied(self) -> None:
         if self._node.published is not None:
             self.runner.on_published(self._node.published - 1)
-
-
-def take_clean_shutdown(disk: Disk, log_dir: Path) -> int:
-    """The broker epoch that a clean stop has left, -1 without; it counts only once (KIP-966)."""
-    content = read_file(disk, log_dir / CLEAN_SHUTDOWN_FILE)
-    if content is None:
-        return _NO_EPOCH
-    disk.unlink(log_dir / CLEAN_SHUTDOWN_FILE)
-    disk.fsync_dir(log_dir)
-    try:
-        epoch = json.loads(content)["brokerEpoch"]
-    except (ValueError, KeyError, TypeError) as error:
-        log.warning("ignored %s, which is damaged: %s", log_dir / CLEAN_SHUTDOWN_FILE, error)
-        return _NO_EPOCH
-    return epoch if isinstance(epoch, int) else _NO_EPOCH
-
-
-def write_clean_shutdown(disk: Disk, log_dir: Path, broker_epoch: int) -> None:
-    """Write down, durably, that the broker of that epoch has stopped cleanly."""
-    content = {"version": _CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
-    replace_file(disk, log_dir / CLEAN_SHUTDOWN_FILE, json.dumps(content).encode())
 
 
 class ControllerRegistration:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
+from node.broker.snapshot_policy import SnapshotPolicy
 from node.config import NodeConfig
 from node.controller.controller import QuorumController
 from node.controller.feature_operations import BootstrapMetadata
@@ -61,7 +62,16 @@ class Node(Writing):
         bootstrap: BootstrapMetadata,
         outside: Outside,
     ) -> None:
-        machine = StateMachine(storage.log, outside.trace, broker=config.is_broker)
+        policy = SnapshotPolicy(
+            max_bytes=config.retention.snapshot_bytes,
+            max_interval_ms=config.retention.snapshot_interval_ms,
+        )
+        machine = StateMachine(
+            storage.log,
+            policy,
+            trace=self._trace_fields,
+            publish=self._trace_fields if config.is_broker else _untold,
+        )
         controller = None
         if config.is_controller:
             controller = parts.controller(
@@ -79,7 +89,7 @@ class Node(Writing):
             controller=controller,
             bootstrap=bootstrap,
         )
-        self.snapshots = Snapshots(self, machine)
+        self.snapshots = Snapshots(self, machine, policy)
         self.on_applied.append(self.snapshots.applied)
         self._peers = peers(self)
         self._replies: dict[int, Callable[[Response, bytes], None]] = {}
@@ -270,6 +280,9 @@ class Node(Writing):
 
     # ------------------------------------------------------------------ helpers
 
+    def _trace_fields(self, type_: str, fields: Mapping[str, Any]) -> None:
+        self.tracer.emit(type_, self.replica.epoch, fields)
+
     def _replica_config(self) -> ReplicaConfig:
         config, timers = self.config, self.config.timers
         return ReplicaConfig(
@@ -299,6 +312,10 @@ class Node(Writing):
             voters=log_.voter_history(),
             kraft_versions=log_.kraft_version_history(),
         )
+
+
+def _untold(type_: str, fields: Mapping[str, Any]) -> None:
+    """A controller publishes to nobody."""
 
 
 def _election_fields(state: ElectionState) -> dict[str, object]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from node.broker.committed import Provenance
 from node.broker.snapshot_policy import SnapshotPolicy
 from node.core import inputs
 from node.core.types import OffsetAndEpoch, VoterSet
@@ -46,11 +47,9 @@ class _Generation:
 class Snapshots:
     """What a node does with snapshots; see the module's text."""
 
-    def __init__(self, pump: Pump, machine: StateMachine) -> None:
+    def __init__(self, pump: Pump, machine: StateMachine, policy: SnapshotPolicy) -> None:
         retention = pump.config.retention
-        self.policy = SnapshotPolicy(
-            max_bytes=retention.snapshot_bytes, max_interval_ms=retention.snapshot_interval_ms
-        )
+        self.policy = policy
         self._pump = pump
         self._machine = machine
         self._log = pump.storage.log
@@ -59,7 +58,6 @@ class Snapshots:
         self._partial: PartialSnapshot | None = None
         self._generation: _Generation | None = None
         self._due_timer: asyncio.TimerHandle | None = None
-        self._counted = 0
 
     # ------------------------------------------------------------------ life
 
@@ -88,8 +86,10 @@ class Snapshots:
     def _load(self, snapshot: OffsetAndEpoch) -> tuple[VoterSet | None, int]:
         """Fold a snapshot into the image; returns its voters and kraft.version."""
         with self._store.open(snapshot) as reader:
-            self._machine.restore(_records(reader), snapshot)
-            self.policy.loaded()
+            timestamp_ms = reader.last_contained_log_timestamp_ms
+            self._machine.restore(
+                _records(reader), Provenance(snapshot.offset - 1, snapshot.epoch, timestamp_ms)
+            )
             return reader.voters, reader.kraft_version
 
     # ------------------------------------------------------------------ the leader's
@@ -135,12 +135,6 @@ class Snapshots:
 
     def applied(self) -> None:
         """Some of the log was applied: perhaps a snapshot is due."""
-        size = self._machine.bytes_applied - self._counted
-        if size:
-            self._counted = self._machine.bytes_applied
-            self.policy.committed(
-                size, self._pump.now_ms(), in_transaction=self._machine.in_transaction
-            )
         self._begin_if_due()
 
     def _begin_if_due(self) -> None:

@@ -1,93 +1,108 @@
-"""The state machine: committed records of the log folded into the metadata image.
+"""The state machine: committed batches of the log go to the metadata loader, a slice at a time.
 
-Work is done in slices of whole batches: a node that restarts with a million records must not go
-silent until it has folded them all.
+A node that restarts with a million records must not go silent until it has folded them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+from node.broker.committed import CommittedBatch, Provenance
+from node.broker.loader import MetadataLoader
+from node.broker.snapshot_policy import SnapshotPolicy
 from node.core.types import OffsetAndEpoch
-from node.log.batch import decode_records
 from node.log.file_log import FileLog
 from node.metadata.image import MetadataImage
-from node.metadata.records import MetadataRecord, decode_record
-from node.metadata.transactions import Transactions
-from node.trace import Tracer
+from node.metadata.records import MetadataRecord
 
 RECORDS_PER_SLICE = 2_000
+
+Trace = Callable[[str, Mapping[str, Any]], None]
 
 
 class StateMachine:
     """The image of all committed records, and how far it has come.
 
-    ``applied`` is exclusive: records below it are in the image. ``bytes_applied`` counts the bytes
-    of all batches applied, control batches too; ``epoch`` is that of the last of them. Records of
-    a metadata transaction are in the image when it ends, not before.
+    ``applied`` is exclusive: batches below it were loaded; ``epoch`` is that of the last of them.
+    Records of a metadata transaction are in the image when it ends, not before.
+
+    Args:
+        log: Where the batches are.
+        policy: Told what is loaded, so that it knows when a snapshot is due.
+        trace: Takes ``apply`` for each slice.
+        publish: Takes what the loader says of its publications; of a broker, they are traced.
     """
 
-    def __init__(self, log: FileLog, trace: Tracer, *, broker: bool) -> None:
-        self.image = MetadataImage()
+    def __init__(
+        self, log: FileLog, policy: SnapshotPolicy, *, trace: Trace, publish: Trace
+    ) -> None:
+        self.loader = MetadataLoader(policy, publish)
         self.applied = log.start_offset
         self.committed = log.start_offset
-        self.bytes_applied = 0
         self.epoch = 0
-        self._gate = Transactions()
         self._log = log
         self._trace = trace
-        self._broker = broker
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image, the same object for as long as the node lives."""
+        return self.loader.image
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are committed records to apply."""
+        """Whether there are committed records to load."""
         return self.applied < self.committed
 
     @property
-    def in_transaction(self) -> bool:
-        """Whether a metadata transaction is open."""
-        return self._gate.open
+    def published(self) -> int | None:
+        """End of the published metadata; None until the node has caught up after its start."""
+        offset = self.loader.published_offset
+        return None if offset < 0 else offset + 1
 
     def commit(self, high_watermark: int) -> None:
-        """Records below ``high_watermark`` may be applied."""
+        """Records below ``high_watermark`` may be loaded."""
         self.committed = max(self.committed, high_watermark)
+        self.loader.high_watermark(high_watermark)
 
-    def restore(self, records: Iterable[MetadataRecord], snapshot: OffsetAndEpoch) -> None:
-        """Begin anew with the content of a snapshot."""
-        image = MetadataImage()
-        for record in records:
-            image.apply(record, image.end_offset)
-        image.end_offset = snapshot.offset
-        self.image.become(image)
-        self._gate = Transactions()
-        self.applied, self.epoch = snapshot
-        self.commit(snapshot.offset)
+    def restore(self, records: Iterable[MetadataRecord], at: Provenance) -> OffsetAndEpoch:
+        """Begin anew with the content of a snapshot that holds all up to ``at``, inclusive."""
+        self.loader.load_snapshot(at, records)
+        self.applied, self.epoch = at.offset + 1, at.epoch
+        self.committed = max(self.committed, self.applied)
+        return OffsetAndEpoch(self.applied, self.epoch)
 
-    def advance(self, epoch: int) -> Iterator[tuple[int, MetadataRecord]]:
-        """Apply a slice of the committed batches; yields (offset, record) as applied."""
-        start, count = self.applied, 0
-        if start >= self.committed:
+    def advance(self, now_ms: int) -> Iterator[tuple[int, MetadataRecord]]:
+        """Load a slice of the committed batches; yields (offset, record) of what is in the image.
+
+        A slice ends with a batch. Raises LoaderError, RecordError, CorruptBatchError: the node
+        must stop.
+        """
+        start = self.applied
+        batches = self._slice()
+        if not batches:
+            self.committed = start  # a high watermark inside a batch: nothing to load yet
             return
-        for batch in self._log.batches(start):
-            if batch.last_offset >= self.committed or count >= RECORDS_PER_SLICE:
-                break
-            if not batch.is_control:
-                for offset, _, value in decode_records(batch):
-                    assert value is not None, f"metadata record {offset} has no value"  # noqa: S101
-                    record = decode_record(value)
-                    for each, at in self._gate.feed(record, offset):
-                        self.image.apply(each, at)
-                        yield at, each
-            self.applied = batch.last_offset + 1
-            self.bytes_applied += len(batch.data)
-            self.epoch = batch.epoch
-            count += batch.last_offset - batch.base_offset + 1
-        if self.applied == start:
-            self.committed = start  # a high watermark inside a batch: nothing to apply yet
-        else:
-            digest = self.image.digest
-            self._trace.emit(
-                "apply", epoch, {"off": self.applied, "n": self.applied - start, "st": digest}
-            )
-            if self._broker:
-                self._trace.emit("image", epoch, {"off": self.applied, "digest": digest})
+        last = batches[-1]
+        self.loader.load_batches(batches, now_ms)
+        self.applied, self.epoch = last.last_offset + 1, last.epoch
+        self._trace(
+            "apply",
+            {"off": self.applied, "n": self.applied - start, "st": self.image.digest},
+        )
+        end = self.image.end_offset
+        for batch in batches:
+            for offset, record in batch.records:
+                if offset < end:
+                    yield offset, record
+
+    def _slice(self) -> list[CommittedBatch]:
+        batches: list[CommittedBatch] = []
+        count = 0
+        if self.is_behind:
+            for batch in self._log.batches(self.applied, self.committed):
+                if batch.last_offset >= self.committed or count >= RECORDS_PER_SLICE:
+                    break
+                batches.append(CommittedBatch.of(batch))
+                count += batch.last_offset - batch.base_offset + 1
+        return batches

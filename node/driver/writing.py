@@ -56,17 +56,11 @@ class Writing(Pump):
         self._tokens = 0
         self._claim_at: tuple[int, int] | None = None  # (epoch, epoch start) not yet claimed
         self._applying = False
-        self._publish_from: int | None = None
 
     @property
     def published(self) -> int | None:
-        """End of the published metadata, None before the node has caught up after its start.
-
-        What was committed when the node heard of it for the first time must be in the image
-        before anybody acts on it (KAFKA-14857).
-        """
-        gate = self._publish_from
-        return None if gate is None or self.machine.applied < gate else self.machine.applied
+        """End of the published metadata, None before the node has caught up after its start."""
+        return self.machine.published
 
     def halt(self) -> None:
         """Do nothing any more. Idempotent."""
@@ -149,8 +143,6 @@ class Writing(Pump):
     # ------------------------------------------------------------------ commit and apply
 
     def _committed(self, high_watermark: int) -> None:
-        if self._publish_from is None:
-            self._publish_from = high_watermark
         self.machine.commit(high_watermark)
         if not self._applying:
             self._apply()
@@ -160,7 +152,7 @@ class Writing(Pump):
 
     def _apply(self) -> None:
         """Apply a slice of what is committed, and the next one after a look at the sockets."""
-        for offset, record in self.machine.advance(self.replica.epoch):
+        for offset, record in self.machine.advance(self.now_ms()):
             if self.controller is not None:
                 self.controller.committed(record, offset)
         self._applying = self.machine.is_behind

@@ -205,6 +205,10 @@ class Running:
         await until(lambda: self.node.replica.is_leader, "won the election")
         self.fetch(self.node.replica.log_end_offset)
         await self.lead()
+        # What the controller begins a cluster with is to be committed before a test's own writes.
+        await until(lambda: not self.node._lingering and not self.node._inputs, "it was stepped")
+        self.fetch(self.node.replica.log_end_offset)
+        await until(lambda: not self.node._writes, "the first records were committed")
 
     # ------------------------------------------------------------------ as the controller's client
 
