@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -87,7 +88,7 @@ def test_an_amended_registration_must_be_known_before_unfencing() -> None:
         ({"is_migrating_zk_broker": True}, ApiError.BROKER_ID_NOT_REGISTERED),
     ],
 )
-def test_refused_registrations(fields: dict[str, object], error: ApiError) -> None:
+def test_refused_registrations(fields: dict[str, Any], error: ApiError) -> None:
     cluster = Cluster(1)
     result = cluster.controller.register_broker(registration(2, **fields), 0)
     assert (result.reply.error, result.reply.broker_epoch, result.entries) == (error, -1, ())

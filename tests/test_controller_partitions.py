@@ -76,6 +76,13 @@ def test_who_leaves_an_isr_below_the_minimum_stays_eligible() -> None:
     assert state.last_known_leaders == (1,)
 
 
+def test_who_is_in_sync_is_not_eligible_besides() -> None:
+    cluster = Cluster(3)
+    cluster.topic("t", (1, 2, 3), min_insync_replicas="3")
+    fence(cluster, 3)
+    assert (cluster.partition().isr, cluster.partition().eligible_leaders) == ((1, 2), (3,))
+
+
 def test_an_eligible_leader_is_elected_cleanly_when_the_isr_is_empty() -> None:
     cluster = Cluster(2)
     cluster.topic("t", (1, 2), min_insync_replicas="2")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -52,7 +53,7 @@ class Walk(RuleBasedStateMachine):
         self.topic_ids = {topic.id for topic in self.before.topics.values()}
         self.producer_ids = 0
 
-    def write(self, result: ControllerResult[object]) -> None:
+    def write(self, result: ControllerResult[Any]) -> None:
         for entry in result.entries:
             end = self.batch_ends[-1] + entry.count
             self.batch_ends.append(end)
@@ -78,17 +79,21 @@ class Walk(RuleBasedStateMachine):
         if known is None:
             return
         controller, now_ms = self.cluster.controller, self.cluster.now_ms
+        registered = controller._overlay.broker(broker_id)
+        reached = self.cluster.committed - 1 - behind
         controller.contact(broker_id, known.epoch, now_ms)
         result = controller.heartbeat(
             BrokerHeartbeatRequest(
                 broker_id=broker_id,
                 broker_epoch=known.epoch,
-                current_metadata_offset=self.cluster.committed - 1 - behind,
+                current_metadata_offset=reached,
                 want_fence=fence,
                 want_shut_down=down,
             )
         )
         self.write(result)
+        if registered is not None and registered.fenced and not result.reply.is_fenced:  # C6
+            assert reached >= known.epoch == registered.epoch
         if result.reply.should_shut_down:  # C7, first half
             assert not controller._overlay.partitions.leads(broker_id)
 
@@ -248,6 +253,8 @@ class Walk(RuleBasedStateMachine):
                     assert not image.brokers[joined].fenced
                     assert not image.brokers[joined].in_controlled_shutdown
                 return
+            case _:
+                pass
         image.apply(record, offset)
 
     def check_partition(self, state: PartitionState) -> None:
@@ -269,7 +276,12 @@ def step(walk: Walk, dice: Random) -> None:
     broker_id, name, index = dice.randint(1, 4), dice.choice("tu"), dice.randrange(2)
     steps: list[tuple[int, Callable[[], None]]] = [
         (2, lambda: walk.register(broker_id, dice.randint(1, 3), dice.random() < 0.5)),
-        (3, lambda: walk.heartbeat(broker_id, dice.random() < 0.5, dice.random() < 0.5, 0)),
+        (
+            3,
+            lambda: walk.heartbeat(
+                broker_id, dice.random() < 0.5, dice.random() < 0.5, dice.choice([0, 30])
+            ),
+        ),
         (8, lambda: walk.come_up(broker_id)),
         (1, lambda: walk.time_passes(dice.choice([500, 4000, 9500]))),
         (1, lambda: walk.unregister(broker_id)),

@@ -113,7 +113,10 @@ class Cluster(Quorum):
     def heartbeat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatRequest:
         """The request of such a heartbeat."""
         epoch = self.broker(broker_id).epoch
-        values = {"broker_epoch": epoch, "current_metadata_offset": self.committed - 1} | fields
+        values: dict[str, Any] = {
+            "broker_epoch": epoch,
+            "current_metadata_offset": self.committed - 1,
+        } | fields
         return BrokerHeartbeatRequest(broker_id=broker_id, **values)
 
     def broker(self, broker_id: int) -> BrokerState:
@@ -139,7 +142,7 @@ class Cluster(Quorum):
         """What the leader of a partition sends when it wants that ISR."""
         state = self.partition(name, index)
         sender = fields.pop("sender", state.leader)
-        values = {
+        values: dict[str, Any] = {
             "leader_epoch": state.leader_epoch,
             "partition_epoch": state.partition_epoch,
             "new_isr": tuple(IsrMember(b, self.broker(b).epoch) for b in isr),
@@ -158,9 +161,11 @@ class Cluster(Quorum):
         return result.error
 
 
-def registration(broker_id: int, *, incarnation: int = 1, **fields: Any) -> Any:
+def registration(
+    broker_id: int, *, incarnation: int = 1, **fields: Any
+) -> BrokerRegistrationRequest:
     """A registration of a broker that supports what Kafka 4.1 supports."""
-    values = {
+    values: dict[str, Any] = {
         "cluster_id": "c",
         "incarnation_id": UUID(int=broker_id << 32 | incarnation),
         "listeners": (BrokerEndpoint(name="PLAINTEXT", host="h", port=9092, security_protocol=0),),
