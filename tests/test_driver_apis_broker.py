@@ -142,6 +142,12 @@ async def test_describe_cluster_names_brokers_and_fenced_ones_if_asked() -> None
             assert [(int(b.broker_id), b.is_fenced) for b in answer.brokers] == expected
             assert (answer.controller_id, answer.endpoint_type) == (1, 1)
             assert answer.cluster_authorized_operations == CLUSTER_OPERATIONS
+        site.node.replica.leader_id = 3001
+        answer = await site.ask(
+            ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=False, endpoint_type=2
+        )
+        assert [int(b.broker_id) for b in answer.brokers] == [3000, 3001]
+        assert (answer.controller_id, answer.endpoint_type) == (3001, 2)
 
 
 # --------------------------------------------------------------------------- pages of topics

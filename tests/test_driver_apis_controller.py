@@ -167,6 +167,10 @@ async def test_describe_cluster_answers_for_its_own_type_of_endpoint_only() -> N
             if error == NONE:
                 assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 1)
                 assert answer.endpoint_type == 2
+    async with controller_site(Cluster(), read_barrier="true") as site:
+        for version in range(3):  # answers Metadata, so it is taken for a broker
+            answer = await describe_cluster(site, version, endpoint_type=1)
+            assert (int(answer.error_code), answer.controller_id) == (NONE, 1)
 
 
 @in_loop

@@ -24,29 +24,35 @@ _UNSUPPORTED_ENDPOINT_TYPE: Final = 115
 
 @serves(ApiKey.DESCRIBE_CLUSTER, Listener.CONTROLLER, Listener.BROKER)
 def describe_cluster(serving: Serving, call: Call) -> None:
-    """A controller's listener knows controllers, a broker's brokers; the other type is refused."""
-    own = CONTROLLERS if serving.is_controller else BROKERS
+    """Brokers or controllers, as asked; a controller's listener refuses to tell brokers.
+
+    Extensions of ours, where Kafka refuses: a broker tells the controllers too, and a controller
+    that answers Metadata stands for the broker that it is then taken for.
+    """
     asked = int(getattr(call.body, "endpoint_type", BROKERS))
-    if asked != own:
-        serving.answer(call, _refused(call, asked, own))
+    known = {CONTROLLERS} if serving.is_controller else {BROKERS, CONTROLLERS}
+    if ApiKey.METADATA in serving.table:
+        known.add(BROKERS)
+    if asked not in known:
+        serving.answer(call, _refused(call, asked))
         return
-    nodes = _nodes(serving, call)
-    if serving.is_controller:
-        controller = serving.controller_id
+    if serving.is_controller or asked == CONTROLLERS:
+        nodes, controller = serving.controllers(), serving.controller_id
     else:
+        fenced_too = getattr(call.body, "include_fenced_brokers", False)
+        nodes = serving.brokers(include_fenced=fenced_too)
         controller = serving.some_broker([node.id for node in nodes if not node.is_fenced])
-    known = controller in {node.id for node in nodes}
-    serving.answer(call, _described(serving, call, nodes, controller if known else NO_ID))
-
-
-def _nodes(serving: Serving, call: Call) -> tuple[ClusterBroker, ...]:
-    if serving.is_controller:
-        return serving.controllers()
-    return serving.brokers(include_fenced=getattr(call.body, "include_fenced_brokers", False))
+    if controller not in {node.id for node in nodes}:
+        controller = NO_ID
+    serving.answer(call, _described(serving, call, asked, nodes, controller))
 
 
 def _described(
-    serving: Serving, call: Call, nodes: tuple[ClusterBroker, ...], controller_id: int
+    serving: Serving,
+    call: Call,
+    asked: int,
+    nodes: tuple[ClusterBroker, ...],
+    controller_id: int,
 ) -> Any:
     operations = (
         CLUSTER_OPERATIONS
@@ -55,7 +61,7 @@ def _described(
     )
     return call.struct(
         **fields_of(ApiError.NONE),
-        endpoint_type=CONTROLLERS if serving.is_controller else BROKERS,
+        endpoint_type=asked,
         cluster_id=serving.node.storage.cluster_id,
         controller_id=controller_id,
         brokers=tuple(
@@ -75,18 +81,17 @@ def _described(
     )
 
 
-def _refused(call: Call, asked: int, own: int) -> Any:
-    names = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
-    if asked not in names:
-        error, why = _UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
-    else:
+def _refused(call: Call, asked: int) -> Any:
+    if asked == BROKERS:
         error = _MISMATCHED_ENDPOINT_TYPE
-        why = f"This is an endpoint of type {names[own]}, asked was one of type {names[asked]}"
+        why = "This is an endpoint of type CONTROLLER, asked was one of type BROKER"
+    else:
+        error, why = _UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
     if call.version == 0:  # which knows neither types nor these errors
         error = ApiError.INVALID_REQUEST
     return call.struct(
         **fields_of(error, why),
-        endpoint_type=own,
+        endpoint_type=CONTROLLERS,
         cluster_id="",
         controller_id=NO_ID,
         brokers=(),
