@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
+from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from harness.protocols import Address, Outcome
 from harness.systems import kafka_errors
+from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from node.core.types import Endpoint
 from node.driver.apis.serving import NOTHING_WRITTEN
+from node.wire import codec
 from node.wire.connection import Connection
 from node.wire.errors import (
     ConnectFailed,
@@ -136,16 +139,29 @@ class Route:
         if self._controller is None:
             connection = await self.connect(self.home)
             try:
-                response = await request(connection, _WHO_LEADS)
+                leader_id = await _leader_known_to(connection)
             except Outcome as outcome:  # a question changes nothing
                 raise Unreachable(f"no-controller: {outcome.error}") from outcome
-            name = self.cluster.names.get(int(response.controller_id))
+            name = None if leader_id is None else self.cluster.names.get(leader_id)
             if name is None:
                 raise Unreachable("no-controller")
             self._controller = name
         return self._controller
 
 
+async def _leader_known_to(connection: Connection) -> int | None:
+    """Who leads by the word of that node; a broker asks the active controller itself."""
+    response = await request(connection, _WHO_LEADS)
+    if int(response.error_code) != ErrorCode.mismatched_endpoint_type:
+        return int(response.controller_id)
+    quorum = DescribeQuorumRequest()
+    answer = codec.response_from_wire(
+        await request(connection, codec.request_to_wire(quorum, _DESCRIBE_QUORUM_VERSION)), quorum
+    )
+    return answer.leader_id if isinstance(answer, DescribeQuorumResponse) else None
+
+
+_DESCRIBE_QUORUM_VERSION = 2
 _WHO_LEADS = DescribeClusterRequest(
     include_cluster_authorized_operations=False, endpoint_type=i8(CONTROLLERS)
 )
