@@ -101,6 +101,15 @@ def test_metadata_version_comes_first() -> None:
     assert (first.name, second.name) == ("metadata.version", "group.version")
 
 
+def test_partitions_come_in_the_order_of_their_numbers() -> None:
+    image = filled(27)
+    for index in (2, 1):
+        more = s.PartitionRecord(topic_id=A, partition_id=index, replicas=(1,), isr=(1,))
+        image.apply(more, image.end_offset)
+    indexes = [r.partition_id for r in image.to_records() if isinstance(r, s.PartitionRecord)]
+    assert indexes == [0, 1, 2]
+
+
 def test_versions_are_those_of_the_level_unless_state_would_be_lost() -> None:
     assert partition_version(filled(7)) == 0
     assert partition_version(filled(17)) == 1
