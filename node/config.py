@@ -67,6 +67,8 @@ class NodeConfig:
 
     ``voters`` is the static quorum, empty where the voters are in the log (KIP-853); then
     ``bootstrap`` says whom to ask first. ``listeners`` are those of the controller role first.
+    ``brokers`` stand in for registered ones as long as none has registered, where none at all means
+    that partitions get no replicas; None = topics need registered brokers, as in Kafka.
     """
 
     node_id: int
@@ -89,7 +91,9 @@ class NodeConfig:
     trace_file: Path | None = None
     seed: int | None = None
     mutant: str | None = None
-    brokers: tuple[int, ...] = ()
+    brokers: tuple[int, ...] | None = None
+    num_partitions: int = 1
+    replication_factor: int = 1
 
     @property
     def is_controller(self) -> bool:
@@ -178,6 +182,8 @@ _KEYS = (
         "inter.broker.listener.name",
         "broker.rack",
         "log.dirs",
+        "num.partitions",
+        "default.replication.factor",
         "metadata.log.segment.bytes",
         "read.barrier",
         "krucible.fsync",
@@ -243,7 +249,9 @@ def parse(properties: Mapping[str, str]) -> NodeConfig:
         trace_file=get.optional("krucible.trace.file", p.path, None),
         seed=get.optional("krucible.seed", p.whole, None),
         mutant=get.optional("krucible.mutant", p.filled, None),
-        brokers=get.optional("krucible.brokers", p.ids, ()),
+        brokers=get.optional("krucible.brokers", p.ids, None),
+        num_partitions=get.optional("num.partitions", p.positive, 1),
+        replication_factor=get.optional("default.replication.factor", p.positive, 1),
     )
 
 

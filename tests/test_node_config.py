@@ -46,7 +46,7 @@ def test_the_least_that_a_node_needs() -> None:
     assert least.timers == Timers()
     assert (least.read_barrier, least.fsync, least.segment_bytes) == (False, True, 1 << 30)
     assert (least.source_host, least.trace_file, least.seed, least.mutant) == (None,) * 4
-    assert least.brokers == ()
+    assert least.brokers is None
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,8 @@ def test_the_least_that_a_node_needs() -> None:
         ("listener.security.protocol.map", "CONTROLLER:SSL", "controller_tls", True),
         ("inter.broker.listener.name", "X", "inter_broker_listener", "X"),
         ("broker.rack", "r", "rack", "r"),
+        ("num.partitions", "7", "num_partitions", 7),
+        ("default.replication.factor", "7", "replication_factor", 7),
         ("controller.quorum.voters", " 1@h:1 , 9@[::1]:2", "voters.ids", (1, 9)),
         ("listeners", "h:5", "listener", Endpoint("h", 5)),
         ("listeners", "CONTROLLER://[::1]:65535", "listener", Endpoint("::1", 65535)),

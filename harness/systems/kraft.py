@@ -279,6 +279,7 @@ class Kraft:
             "krucible.trace.file": str(self._trace_file(name)),
             "krucible.seed": str(seeds.split(spec.seed, "node", index)),
             "read.barrier": "true",
+            "krucible.brokers": "",  # topics need no replicas before the first broker is there
             **TIMERS,
             **spec.settings,
         }

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from node.broker.snapshot_policy import SnapshotPolicy
 from node.config import NodeConfig
+from node.controller.context import ControllerConfig
 from node.controller.controller import QuorumController
 from node.controller.feature_operations import BootstrapMetadata
 from node.controller.operations import payload_values
@@ -75,11 +76,7 @@ class Node(Writing):
         controller = None
         if config.is_controller:
             controller = parts.controller(
-                rng=outside.rng,
-                image=machine.image,
-                broker_ids=config.brokers,
-                cluster_id=storage.cluster_id,
-                session_timeout_ms=config.timers.broker_session_timeout_ms,
+                rng=outside.rng, image=machine.image, config=_controller_config(config, storage)
             )
         super().__init__(
             config,
@@ -312,6 +309,18 @@ class Node(Writing):
             voters=log_.voter_history(),
             kraft_versions=log_.kraft_version_history(),
         )
+
+
+def _controller_config(config: NodeConfig, storage: Storage) -> ControllerConfig:
+    return ControllerConfig(
+        node_id=config.node_id,
+        cluster_id=storage.cluster_id,
+        voter_ids=config.voters.ids,
+        num_partitions=config.num_partitions,
+        default_replication_factor=config.replication_factor,
+        session_timeout_ms=config.timers.broker_session_timeout_ms,
+        static_broker_ids=config.brokers,
+    )
 
 
 def _untold(type_: str, fields: Mapping[str, Any]) -> None:

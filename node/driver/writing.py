@@ -186,7 +186,9 @@ class Writing(Pump):
 
     def _activate(self) -> ControllerResult[str | None]:
         assert self.controller is not None  # noqa: S101 - it has just claimed
-        result = self.controller.activate(self._bootstrap)
+        result = self.controller.activate(
+            self._bootstrap, open_transaction=self.machine.loader.in_transaction
+        )
         if result.reply is not None:
             log.info("active controller: %s", result.reply)
         return result
