@@ -18,7 +18,8 @@ from itertools import islice
 from node.broker.committed import Provenance
 from node.broker.snapshot_policy import SnapshotPolicy
 from node.core import inputs
-from node.core.types import OffsetAndEpoch, VoterSet
+from node.core.own_log import voter_keys
+from node.core.types import OffsetAndEpoch, SnapshotInfo, VoterSet
 from node.driver.pump import NodeFatalError, Pump
 from node.driver.state_machine import StateMachine
 from node.log.cleaning import Retention
@@ -182,7 +183,7 @@ class Snapshots:
         self._generation = None
         info = generation.writer.freeze()
         self.policy.finished()
-        self._pump.trace("snap", op="freeze", id=list(info.id), size=info.size)
+        self._trace("freeze", info)
         log.info("wrote the snapshot %d-%d, %d bytes", *info.id, info.size)
         self._tell()
 
@@ -198,9 +199,21 @@ class Snapshots:
         for info in before:
             if info not in left:
                 self._pump.trace("snap", op="delete", id=list(info.id), size=info.size)
-        self._pump.trace("lstart", v=self._log.start_offset)
         log.info("the log begins at %d now: %s", cleaning.start.offset, cleaning.reasons[-1])
         self._tell()
+
+    def _trace(self, op: str, info: SnapshotInfo) -> None:
+        with self._store.open(info.id) as reader:
+            voters, kraft_version = reader.voters, reader.kraft_version
+        self._pump.trace(
+            "snap",
+            op=op,
+            id=list(info.id),
+            size=info.size,
+            sha=self._store.sha256(info.id),
+            voters=None if voters is None else voter_keys(voters),
+            kv=kraft_version,
+        )
 
     def _tell(self) -> None:
         self._pump.step_next(inputs.SnapshotsChanged(self._store.infos, self._log.start_offset))

@@ -56,6 +56,7 @@ class Writing(Pump):
         self._tokens = 0
         self._claim_at: tuple[int, int] | None = None  # (epoch, epoch start) not yet claimed
         self._applying = False
+        self._unpublished: list[Callable[[], None]] = []  # looks at an image that is not there yet
 
     @property
     def published(self) -> int | None:
@@ -89,6 +90,17 @@ class Writing(Pump):
         token = self._token()
         self._reads[token] = pending
         self.submit(inputs.ReadBarrier(token))
+
+    def when_published(self, look: Callable[[], None]) -> None:
+        """Look at the image once the node has caught up after its start, which may be now.
+
+        What a broker serves before that could be far older than what clients know already
+        (KAFKA-14857).
+        """
+        if self.published is None:
+            self._unpublished.append(look)
+        else:
+            look()
 
     def _after_linger(self, work: Work) -> None:
         """Queue a write, after those before it and with those that come while it lingers."""
@@ -161,6 +173,10 @@ class Writing(Pump):
         self._maybe_claim()
         while self._confirmed and self._confirmed[0][0] <= self.machine.applied:
             self._answer_read(self._confirmed.popleft()[1])
+        if self._unpublished and self.published is not None:
+            looks, self._unpublished = self._unpublished, []
+            for look in looks:
+                look()
         for tell in self.on_applied:
             tell()
 

@@ -8,6 +8,7 @@ Source: Kafka's Snapshots, KafkaRaftLog, Formatter, BootstrapDirectory; KIP-630,
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from node.log.snapshot_format import (
 )
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
+_DIGEST_BYTES = 1 << 20
 
 
 class SnapshotNotFoundError(Exception):
@@ -115,6 +117,18 @@ class SnapshotStore:
             return (file.read(position, max_bytes) if inside else b""), size
         finally:
             file.close()
+
+    def sha256(self, snapshot: OffsetAndEpoch) -> str:
+        """The SHA-256 of the whole file, in hex: equal on all nodes that have one of that id.
+
+        Raises:
+            SnapshotNotFoundError
+        """
+        digest, position = hashlib.sha256(), 0
+        while chunk := self.read_chunk(snapshot, position, _DIGEST_BYTES)[0]:
+            digest.update(chunk)
+            position += len(chunk)
+        return digest.hexdigest()
 
     def create(
         self,

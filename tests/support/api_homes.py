@@ -97,6 +97,9 @@ class FakeNode:
         self.reads.append(pending.api)
         self.later(pending.done)
 
+    def when_published(self, look: Callable[[], None]) -> None:
+        look()
+
     def trace(self, type_: str, **fields: object) -> None:
         self.traced.append((type_, fields))
 

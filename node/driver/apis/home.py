@@ -96,6 +96,10 @@ class Home(Protocol):
         """Confirm leadership, then answer."""
         ...
 
+    def when_published(self, look: Callable[[], None]) -> None:
+        """Look at the image once it may be shown, which may be now."""
+        ...
+
     def trace(self, type_: str, **fields: object) -> None:
         """Trace an event."""
         ...

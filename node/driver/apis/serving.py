@@ -141,8 +141,15 @@ class Serving:
         if self.is_controller and node.controller is not None and node.config.read_barrier:
             node.read(HeldRead(api=call.name, done=done, refused=refer))
             return
-        node.trace("read", api=call.name, off=node.machine.applied)
-        done()
+
+        def look_here() -> None:
+            node.trace("read", api=call.name, off=node.machine.applied)
+            done()
+
+        if self.is_controller:
+            look_here()
+        else:
+            node.when_published(look_here)
 
     def answer(self, call: Call, entity: Any, *, then_close: str | None = None) -> None:
         """Answer with what needs no state."""
