@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from kafka_tools import KafkaTools
 from node.log.layout import partition_dir, segment_name
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+RECENT_MS = 60_000
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,7 @@ def test_quorum_tool_tells_the_replication_that_the_leader_tells(
     ours: Quorum, tools: KafkaTools
 ) -> None:
     before = ours.await_leader()
+    began_ms = time.time_ns() // 1_000_000
     rows = tools.quorum_replication(ours.addresses)
     after = ours.await_leader()
     by_id = {int(row["NodeId"]): row for row in rows}
@@ -53,6 +57,7 @@ def test_quorum_tool_tells_the_replication_that_the_leader_tells(
         assert before.ends[node_id] <= int(row["LogEndOffset"]) <= after.ends[node_id]
         assert row["Status"] == ("Leader" if node_id == before.leader_id else "Follower")
         assert row["DirectoryId"] == "AAAAAAAAAAAAAAAAAAAAAA", "static voters have none"
+        assert int(row["LastFetchTimestamp"]) > began_ms - RECENT_MS, "since 1970"
 
 
 def test_dump_tool_reads_every_batch_of_our_log_as_we_do(ours: Quorum, tools: KafkaTools) -> None:

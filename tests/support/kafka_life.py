@@ -84,6 +84,9 @@ def live(quorum: Quorum, brokers: list[Member], tools: KafkaTools) -> tuple[Told
     assert producer.flush(TIMEOUT_S) == 0
     quota = ("--add-config", "request_percentage=12.5", "--entity-type", "users")
     tools.run(CONFIGS, "--bootstrap-server", where, "--alter", *quota, "--entity-name", "alice")
+    # Not sooner: a broker of 4.1.2 that hears of both at once forgets alice too.
+    bob = UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_256)
+    wait(admin.alter_user_scram_credentials([bob]))
     two.kill()
     quorum.wait_for(lambda: "Fencing broker 12" in quorum[1].said, "the dead broker is fenced")
     tools.run(CLUSTER, "unregister", "--bootstrap-server", where, "--id", str(two.node_id))
@@ -157,8 +160,6 @@ def access(admin: AdminClient) -> None:
             ]
         )
     )
-    bob = UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_256)
-    wait(admin.alter_user_scram_credentials([bob]))
 
 
 def wait(futures: dict[Any, Any]) -> list[Any]:
