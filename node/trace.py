@@ -7,20 +7,27 @@ start in ns, so it sorts), ``ep`` (epoch of the event) and ``t``, the type, with
 ======== =====================================================================================
 t        fields
 ======== =====================================================================================
-start    leo, last_ep, log_start, flushed, qs{ep, leader, voted, voted_dir}, voters[ids], roles[]
+start    leo, last_ep, log_start, flushed, qs{ep, leader, voted, voted_dir}, snaps[[offset, epoch]],
+         voters[ids], roles[]
 role     from, to, leader, voted, why    (from/to: unattached prospective candidate leader
          follower resigned, lower case)
 qs       leader, voted, voted_dir        after the fsync and rename of quorum-state
 votereq  pre, to                         a Vote request leaves for voter ``to``
 vote     pre, ok, cand, cand_dir, cl_ep, cl_leo, my_ep, my_leo, err   a vote was answered
-elected  grants[ids], voters[ids], es    es = epoch start, the LEO when leadership was won
+elected  grants[ids], voters[keys], es   es = epoch start, the LEO when leadership was won;
+         a key is [id, directory id or null]
 append   base, last, bep, h, ctl, src    bep = epoch of the batch, h = its CRC-32C,
          src = leader | follower
 flush    upto                            the log is on disk below ``upto``
 trunc    to, was, why                    the log end moved back from ``was`` to ``to``
-hwm      v, as, acks{id: end}, voters    as = leader | follower | observer; acks only as leader
+hwm      v, as, acks[[id, dir, end]], voters   as = leader | follower | observer; the last two only
+         as leader
 fetch_tx off, last_ep, to                a Fetch leaves; off = own log end
-fetch_rx from, from_dir, off, last_ep, res, end   res = ok | diverging | error name
+fetch_rx from, from_dir, off, last_ep, res, end   res = ok | diverging | snapshot | error name
+voters   off, set[keys], revert          the voter set in force is another one; off = its record
+snap     op, id, size, sha, voters[keys], kv   op = freeze | install | delete | reject; id =
+         [end offset, epoch], sha = SHA-256 of the file, kv = kraft.version
+lstart   v                               the log begins at ``v`` now
 apply    off, n, st                      state machine applied below ``off``; st = digest
 claim    applied                         the controller became active
 renounce applied                         the controller stopped being active
@@ -34,6 +41,8 @@ reg      b_ep, inc_id, prev, err         a registration was answered; err null, 
 hb       b_ep, off, want_fence, want_shut_down, err, caught_up, fenced, shut_down   a heartbeat was
          answered; off inclusive; err null, why: it was not
 fence    b_ep, fenced, why               a broker learned that, why = controller | session
+isr      tp, replicas, leader, lep, pep, isr, elr, off   a broker learned of a partition; tp =
+         [topic id, index], lep and pep its leader and partition epoch
 bstate   from, to, name                  a broker's state (NOT_RUNNING...) and KIP-500's name of it
 rpc_err  api, peer, req_ep, code         a quorum request was refused
 stop     why                             orderly end of the process

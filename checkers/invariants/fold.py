@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from harness.protocols import LogBatch, RunData
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.records import RecordError, from_json
+from node.metadata.transactions import Transactions
 
 Record = Mapping[str, Any]
 
@@ -41,6 +42,7 @@ class MetadataFold:
 
     def __init__(self) -> None:
         self._image = MetadataImage()
+        self._gate = Transactions()
 
     @property
     def digest(self) -> str:
@@ -48,8 +50,9 @@ class MetadataFold:
         return self._image.digest
 
     def apply(self, record: Record, offset: int) -> None:
-        """Decode the record and apply it to the image."""
-        self._image.apply(from_json({"version": 0, **record}), offset)
+        """Decode the record and apply it to the image; those of a transaction at its end."""
+        for each, at in self._gate.feed(from_json({"version": 0, **record}), offset):
+            self._image.apply(each, at)
 
 
 MakeFold = Callable[[], Fold]

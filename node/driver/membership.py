@@ -16,6 +16,7 @@ from uuid import UUID
 
 from node.broker.clean_shutdown import take_previous_epoch, write_clean_shutdown
 from node.broker.controller_channel import ControllerChannel
+from node.broker.isr_trace import IsrTrace
 from node.broker.lifecycle import BrokerLifecycle, LifecycleConfig
 from node.broker.runner import BrokerRunner
 from node.config import ListenerConfig, NodeConfig
@@ -111,7 +112,9 @@ class Broker:
 
     def start(self) -> None:
         """Register, and tell the controller from now on how far the metadata has come."""
-        self._node.on_applied.append(self._applied)
+        node = self._node
+        node.on_applied.append(self._applied)
+        node.machine.loader.add_publisher(IsrTrace(node.trace_fields))
         self.runner.start()
 
     async def stop(self, timeout_s: float) -> None:

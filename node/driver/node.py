@@ -70,8 +70,8 @@ class Node(Writing):
         machine = StateMachine(
             storage.log,
             policy,
-            trace=self._trace_fields,
-            publish=self._trace_fields if config.is_broker else _untold,
+            trace=self.trace_fields,
+            publish=self.trace_fields if config.is_broker else _untold,
         )
         controller = None
         if config.is_controller:
@@ -277,7 +277,8 @@ class Node(Writing):
 
     # ------------------------------------------------------------------ helpers
 
-    def _trace_fields(self, type_: str, fields: Mapping[str, Any]) -> None:
+    def trace_fields(self, type_: str, fields: Mapping[str, Any]) -> None:
+        """Trace an event of the present epoch whose fields are at hand."""
         self.tracer.emit(type_, self.replica.epoch, fields)
 
     def _replica_config(self) -> ReplicaConfig:
