@@ -63,8 +63,11 @@ class Downloading(Following):
             return False
         if not self._wants_snapshot(wanted):
             self._back_off(peer)
-        elif download is None or download.id != wanted:
+            return True
+        if download is None or download.id != wanted:
             self._open_download(role, wanted)
+        if peer != role.leader_id:
+            self._back_off(peer)  # it would say the same again; the bytes come from the leader
         return True
 
     def _wants_snapshot(self, id_: OffsetAndEpoch) -> bool:

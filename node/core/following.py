@@ -154,7 +154,6 @@ class Following(Reconfiguring):
             return False
         self._emit(fx.AppendBatches(usable))
         for batch in usable:
-            self._appended(batch)
             self._trace(
                 "append",
                 base=batch.base_offset,
@@ -164,6 +163,7 @@ class Following(Reconfiguring):
                 ctl=batch.is_control,
                 src="follower",
             )
+            self._appended(batch)
         if self._must_flush:
             self._emit(fx.FlushLog(self._log_end))
         return True

@@ -75,6 +75,10 @@ class OwnLog:
         """The level in force: 0 for static voters, 1 for voters in the log."""
         return self._history.kraft_version
 
+    def quorum_at(self, end: int) -> tuple[VoterSet | None, int]:
+        """What a snapshot of the log up to ``end`` must say: voters (None: static) and level."""
+        return self._history.at(end)
+
     @property
     def is_voter(self) -> bool:
         """Whether this replica is in the voter set in force."""
@@ -174,9 +178,10 @@ class OwnLog:
         """Use the newest voter set of the log, when it is another one than before."""
         history = self._history
         in_force = history.offset, history.kraft_version
-        if in_force == self._in_force:
-            return
+        # A snapshot may put another set in the place of an uncommitted one of the same offset.
         changed = self._in_force[1] != history.kraft_version or self._voters != history.voters
+        if in_force == self._in_force and not changed:
+            return
         self._in_force = in_force
         self._voters = history.voters
         self._is_voter = self._voters.contains(self.config.key)

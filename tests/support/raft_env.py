@@ -9,101 +9,55 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from raft_disk import BOOTSTRAP, Disk, Snapshot
 from raft_invariants import Invariants
 from raft_lines import describe
+from raft_node import Message, Node, directory, endpoint, listeners
 
 from node.core import effects as fx
 from node.core import inputs
-from node.core.epoch_cache import EpochCache
-from node.core.messages import Batch, ControlRecords, FetchResponse, Records, Request, Response
-from node.core.replica import LogState, Replica, ReplicaConfig
-from node.core.types import ElectionState, Endpoint, ReplicaKey, Voter, VoterSet
+from node.core.messages import (
+    AddVoterRequest,
+    FetchResponse,
+    FetchSnapshotResponse,
+    Records,
+    RemoveVoterRequest,
+    Request,
+    Response,
+    VoterChangeResponse,
+)
+from node.core.replica import Replica, ReplicaConfig
+from node.core.types import (
+    KRAFT_VERSIONS,
+    OffsetAndEpoch,
+    ReplicaKey,
+    Voter,
+    VoterSet,
+)
 
 CLUSTER_ID = "raft-env"
-
-
-@dataclass(frozen=True)
-class Message:
-    """A request or a response on its way; ``connection`` is the sender's link it travels by."""
-
-    number: int
-    source: int
-    target: int
-    peer: int  # what the requester calls the other side
-    correlation: int
-    connection: int
-    body: Request | Response
-    is_request: bool
-
-
-@dataclass
-class Disk:
-    """What survives a crash: the election state, and the flushed part of the log."""
-
-    election: ElectionState = field(default_factory=ElectionState)
-    batches: list[Batch] = field(default_factory=list)
-    flushed: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.batches[-1].last_offset + 1 if self.batches else 0
-
-    def append(self, batch: Batch) -> None:
-        assert batch.base_offset == self.end, f"append at {batch.base_offset}, end is {self.end}"
-        self.batches.append(batch)
-
-    def truncate(self, to: int) -> None:
-        while self.batches and self.batches[-1].last_offset >= to:
-            batch = self.batches.pop()
-            assert batch.base_offset >= to, f"truncation to {to} cuts {batch}"
-        self.flushed = min(self.flushed, to)
-
-    def state(self) -> LogState:
-        cache = EpochCache()
-        for batch in self.batches:
-            cache.assign(batch.epoch, batch.base_offset)
-        return LogState(0, self.end, self.flushed, cache.entries)
-
-    def read(self, offset: int, max_bytes: int) -> tuple[Batch, ...]:
-        """Whole batches from ``offset`` on: at least one, each counting 100 bytes."""
-        found = [b for b in self.batches if b.last_offset >= offset]
-        return tuple(found[: max(1, max_bytes // 100)])
-
-
-@dataclass
-class Node:
-    """One member: its disk, its clock and, while it runs, its replica."""
-
-    config: ReplicaConfig
-    disk: Disk
-    replica: Replica | None = None
-    now_ms: int = 1_000
-    incarnation: int = 0
-    connections: dict[int, int] = field(default_factory=dict)
-    pending: dict[int, tuple[int, int]] = field(default_factory=dict)  # peer -> (correlation, due)
-    tokens: dict[int, Message] = field(default_factory=dict)  # requests not yet answered
-    flushes: list[int] = field(default_factory=list)
-
-    @property
-    def key(self) -> ReplicaKey:
-        return self.config.key
-
-    @property
-    def up(self) -> Replica:
-        assert self.replica is not None, f"node {self.key.id} is down"
-        return self.replica
-
-
-def endpoint(node_id: int) -> Endpoint:
-    return Endpoint(f"n{node_id}", node_id)
+ADMIN = 0  # who asks for voter changes
+__all__ = [
+    "ADMIN",
+    "CLUSTER_ID",
+    "Cluster",
+    "Message",
+    "Node",
+    "directory",
+    "endpoint",
+    "listeners",
+]
 
 
 class Cluster:
-    """Voters 1..n and observers n+1..n+m."""
+    """Voters 1..n and observers n+1..n+m.
+
+    With ``dynamic`` the voters are in the log: nodes 1..n begin with a bootstrap snapshot that
+    names them, and the observers are controllers that may become voters.
+    """
 
     def __init__(
         self,
@@ -114,6 +68,7 @@ class Cluster:
         replica: type[Replica] = Replica,
         start: bool = True,
         reset_loses: bool = False,
+        dynamic: bool = False,
         **timers: Any,
     ) -> None:
         self.rng = Random(seed)
@@ -125,26 +80,56 @@ class Cluster:
         self.effects: list[tuple[int, fx.Effect]] = []  # of the last step
         self.invariants = Invariants(self)
         self.barriers: dict[int, str] = {}
+        self.dynamic = dynamic
+        self.frozen: dict[OffsetAndEpoch, Snapshot] = {}  # every snapshot there ever was
+        self.lost: dict[ReplicaKey, Disk] = {}  # by the key that they gave their nodes
+        self.changes: dict[int, str] = {}  # voter changes by number, and how they ended
         self.answering: Request | None = None  # the request that the last reply was for
         self._counter = 0
-        self.voters = VoterSet.of(
-            *(Voter(ReplicaKey(i), endpoint(i)) for i in range(1, voters + 1))
-        )
+        self.voters = VoterSet.of(*(self._voter(i) for i in range(1, voters + 1)))
+        self._timers = timers
+        self._sizes = voters, voters + observers
         self.nodes: dict[int, Node] = {}
         for i in range(1, voters + observers + 1):
-            config = ReplicaConfig(
-                key=ReplicaKey(i),
-                cluster_id=CLUSTER_ID,
-                voters=self.voters,
-                endpoint=endpoint(i),
-                bootstrap=tuple(endpoint(v) for v in range(1, voters + 1)),
-                flush_before_fetch=i <= voters,
-                **timers,
-            )
-            self.nodes[i] = Node(config, Disk())
+            self.nodes[i] = Node(self._config(i, self._key(i)), self._disk(i))
         if start:
             for i in self.nodes:
                 self.start(i)
+
+    # -------------------------------------------------------------- making it
+
+    def _key(self, node_id: int, disk: int = 0) -> ReplicaKey:
+        return ReplicaKey(node_id, directory(node_id, disk) if self.dynamic else None)
+
+    def _voter(self, node_id: int) -> Voter:
+        if not self.dynamic:
+            return Voter(self._key(node_id), endpoint(node_id))
+        return Voter(self._key(node_id), endpoint(node_id), listeners(node_id), KRAFT_VERSIONS)
+
+    def _config(self, node_id: int, key: ReplicaKey) -> ReplicaConfig:
+        voters, nodes = self._sizes
+        known = nodes if self.dynamic else voters
+        return ReplicaConfig(
+            key=key,
+            cluster_id=CLUSTER_ID,
+            voters=VoterSet({}) if self.dynamic else self.voters,
+            endpoint=endpoint(node_id),
+            listeners=listeners(node_id) if self.dynamic else (),
+            bootstrap=tuple(endpoint(v) for v in range(1, known + 1)),
+            flush_before_fetch=self.dynamic or node_id <= voters,
+            **self._timers,
+        )
+
+    def _disk(self, node_id: int) -> Disk:
+        disk = Disk()
+        if self.dynamic and node_id <= self._sizes[0]:
+            disk.snapshots[BOOTSTRAP] = Snapshot(BOOTSTRAP, (), self.voters, 1)
+        return disk
+
+    def disk_of(self, key: ReplicaKey) -> Disk:
+        """The disk of that very key, wiped or not."""
+        node = self.nodes[key.id]
+        return node.disk if key.matches(node.key) else self.lost[key]
 
     # -------------------------------------------------------------- processes
 
@@ -167,12 +152,20 @@ class Cluster:
         node = self.nodes[node_id]
         self.invariants.crashed(node_id)
         node.replica = None
-        node.disk.truncate(max(node.disk.flushed, keep or 0))
+        node.disk.crash(keep or 0)
         node.pending.clear()
         node.tokens.clear()
         node.flushes.clear()
         node.connections.clear()
         # The kernel may still deliver what had been sent; answers to it go nowhere.
+
+    def wipe(self, node_id: int) -> None:
+        """A stopped node gets a new disk, formatted without voters."""
+        node = self.nodes[node_id]
+        assert node.replica is None, f"node {node_id} is up"
+        self.lost[node.key] = node.disk
+        node.config = self._config(node_id, self._key(node_id, self.count()))
+        node.disk = Disk()
 
     def step(self, node_id: int, input_: inputs.Input) -> None:
         node = self.nodes[node_id]
@@ -231,6 +224,9 @@ class Cluster:
             self.wire[place] = dataclasses.replace(message, connection=self.count())
         else:
             del self.wire[place]
+        if message.target == ADMIN:
+            self._change_answered(message)
+            return
         node = self.nodes[message.target]
         if node.replica is None or (message.source, message.target) in self.cut:
             return
@@ -305,7 +301,7 @@ class Cluster:
             for i in sorted(among):
                 if self.nodes[i].replica is not None:
                     self.advance(i, slice_ms)
-            self.settle(lambda m: {m.source, m.target} <= among)
+            self.settle(lambda m: {m.source, m.target} <= among | {ADMIN})
 
     def elect(self, node_id: int) -> Replica:
         """Make ``node_id`` leader by its timer, the others following; gives its replica."""
@@ -331,6 +327,63 @@ class Cluster:
         self.step(node_id, inputs.ReadBarrier(token))
         return token
 
+    def add_voter(self, leader: int, node_id: int) -> int:
+        """Ask ``leader`` to make ``node_id`` a voter; gives the number in ``changes``."""
+        key = self.nodes[node_id].key
+        addresses = self.nodes[node_id].config.listeners
+        return self._ask_change(leader, AddVoterRequest(key, addresses, 1_000, CLUSTER_ID))
+
+    def remove_voter(self, leader: int, key: ReplicaKey) -> int:
+        """Ask ``leader`` to remove a voter."""
+        return self._ask_change(leader, RemoveVoterRequest(key, CLUSTER_ID))
+
+    def _ask_change(self, leader: int, request: Request) -> int:
+        number = self.count()
+        self.changes[number] = "pending"
+        message = Message(
+            number, ADMIN, leader, ADMIN, number, self.count(), request, is_request=True
+        )
+        self.wire.append(message)
+        self.deliver(message)
+        return number
+
+    def _change_answered(self, message: Message) -> None:
+        assert isinstance(message.body, VoterChangeResponse), message.body
+        self.changes[message.correlation] = message.body.error.name
+        self._note(f"{message.source}->{ADMIN} {describe(message.body)}")
+
+    def voters_of(self, node_id: int) -> VoterSet:
+        """The voter set that is in force for a node."""
+        return self.nodes[node_id].up.voters
+
+    def freeze(self, node_id: int) -> bool:
+        """Make a snapshot of what the node has committed; says whether there was anything new."""
+        node = self.nodes[node_id]
+        committed, latest = node.up.high_watermark or 0, node.disk.latest
+        ends = [b.last_offset + 1 for b in node.disk.batches if b.last_offset < committed]
+        if not ends or (latest is not None and latest.id.offset >= ends[-1]):
+            return False
+        made = node.disk.freeze(ends[-1])
+        assert node.up.quorum_at(made.id.offset) == (made.voters, made.kraft_version)
+        same = self.frozen.setdefault(made.id, made)
+        assert same == made, f"SnapshotIdentity: node {node_id} made another {made.id}"
+        self._snapshots_changed(node_id)
+        return True
+
+    def clean(self, node_id: int) -> bool:
+        """Begin the log after the node's newest snapshot; says whether that moved it."""
+        disk = self.nodes[node_id].disk
+        latest = disk.latest
+        if latest is None or latest.id.offset <= disk.start:
+            return False
+        disk.clean(latest.id.offset)
+        self._snapshots_changed(node_id)
+        return True
+
+    def _snapshots_changed(self, node_id: int) -> None:
+        disk = self.nodes[node_id].disk
+        self.step(node_id, inputs.SnapshotsChanged(disk.infos, disk.start))
+
     @property
     def leaders(self) -> list[int]:
         return [i for i, n in self.nodes.items() if n.replica is not None and n.replica.is_leader]
@@ -353,23 +406,22 @@ class Cluster:
                 self._note(f"{node_id}: {line}")
             self._apply(node_id, effect)
             self.invariants.after_effect(node_id, effect)
+        node = self.nodes[node_id]
+        if node.installing is not None:
+            snapshot, node.installing = self.frozen[node.installing], None
+            self.invariants.installing(node_id, snapshot)
+            node.disk.install(snapshot)
+            voters, version = snapshot.voters, snapshot.kraft_version
+            self.step(node_id, inputs.SnapshotInstalled(snapshot.info, voters, version))
+            return
         self.invariants.after_step(node_id)
 
     def _apply(self, node_id: int, effect: fx.Effect) -> None:
         node = self.nodes[node_id]
+        node.disk.apply(effect, self.count)
         match effect:
-            case fx.PersistElectionState(state):
-                node.disk.election = state
-            case fx.AppendAsLeader(base, epoch, content):
-                controls = content.records if isinstance(content, ControlRecords) else ()
-                count = len(controls) if isinstance(content, ControlRecords) else content.count
-                last, h = base + count - 1, self.count()
-                node.disk.append(Batch(base, last, epoch, h, bool(controls), b"", controls))
-            case fx.AppendBatches(batches):
-                for batch in batches:
-                    node.disk.append(batch)
-            case fx.TruncateLog(to):
-                node.disk.truncate(to)
+            case fx.InstallSnapshot(id_):
+                node.installing = id_
             case fx.FlushLog(upto):
                 node.flushes.append(upto)
             case fx.Send():
@@ -412,6 +464,11 @@ class Cluster:
             range_ = response.records
             batches = self.nodes[node_id].disk.read(range_.offset, range_.max_bytes)
             response = dataclasses.replace(response, records=None, batches=batches)
+        if isinstance(response, FetchSnapshotResponse) and response.chunk is not None:
+            chunk = response.chunk
+            whole = self.nodes[node_id].disk.snapshots[chunk.snapshot].data
+            data = whole[chunk.position : chunk.position + chunk.max_bytes]
+            response = dataclasses.replace(response, chunk=None, data=data)
         self.wire.append(
             Message(
                 self.count(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from node.core import effects as fx
 from node.core.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     ControlRecords,
     DescribeQuorumRequest,
@@ -12,9 +13,16 @@ from node.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ProbeVersionsRequest,
+    ProbeVersionsResponse,
     QuorumEpochResponse,
+    RemoveVoterRequest,
     Request,
     Response,
+    UpdateVoterRequest,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -32,6 +40,10 @@ def _number(value: int | None) -> str:
 
 
 def _message(thing: object) -> str:
+    return _vote(thing) or _fetch(thing) or _change(thing)
+
+
+def _vote(thing: object) -> str:
     match thing:
         case VoteRequest():
             name = "PreVote" if thing.pre_vote else "Vote"
@@ -46,6 +58,12 @@ def _message(thing: object) -> str:
             return f"EndQuorumEpoch epoch={thing.epoch} preferred={preferred}"
         case QuorumEpochResponse():
             return f"heard {_tail(thing)}"
+        case _:
+            return ""
+
+
+def _fetch(thing: object) -> str:
+    match thing:
         case FetchRequest():
             return (
                 f"Fetch epoch={thing.epoch} from={thing.offset}@{thing.last_fetched_epoch} "
@@ -53,6 +71,12 @@ def _message(thing: object) -> str:
             )
         case FetchResponse():
             return f"{_fetched(thing)} {_tail(thing)}"
+        case FetchSnapshotRequest():
+            id_ = thing.snapshot
+            return f"FetchSnapshot epoch={thing.epoch} {id_.offset}@{id_.epoch} at={thing.position}"
+        case FetchSnapshotResponse():
+            got = f" {len(thing.data)} of {thing.size} bytes" if thing.data else ""
+            return f"snapshot{got} {_tail(thing)}"
         case DescribeQuorumRequest():
             return "DescribeQuorum"
         case DescribeQuorumResponse():
@@ -61,8 +85,35 @@ def _message(thing: object) -> str:
             return ""
 
 
+def _change(thing: object) -> str:
+    match thing:
+        case AddVoterRequest():
+            return f"AddVoter {thing.voter}"
+        case RemoveVoterRequest():
+            return f"RemoveVoter {thing.voter}"
+        case UpdateVoterRequest():
+            names = ",".join(x.name for x in thing.listeners)
+            return f"UpdateVoter {thing.voter} listeners={names} epoch={thing.epoch}"
+        case VoterChangeResponse():
+            why = "" if thing.message is None else f" ({thing.message})"
+            return f"voters {_tail(thing)}{why}"
+        case ProbeVersionsRequest():
+            return "ApiVersions"
+        case ProbeVersionsResponse():
+            versions = thing.kraft_versions
+            known = "-" if versions is None else f"{versions.min}..{versions.max}"
+            return f"supports kraft.version {known}"
+        case _:
+            return ""
+
+
 def _tail(
-    response: VoteResponse | QuorumEpochResponse | FetchResponse | DescribeQuorumResponse,
+    response: VoteResponse
+    | QuorumEpochResponse
+    | FetchResponse
+    | FetchSnapshotResponse
+    | VoterChangeResponse
+    | DescribeQuorumResponse,
 ) -> str:
     error = "" if response.error is Error.NONE else f" {response.error.name}"
     return f"epoch={response.epoch} leader={_number(response.leader_id)}{error}"
@@ -71,6 +122,8 @@ def _tail(
 def _fetched(response: FetchResponse) -> str:
     if response.diverging is not None:
         return f"diverging at {response.diverging.offset}@{response.diverging.epoch}"
+    if response.snapshot is not None:
+        return f"snapshot {response.snapshot.offset}@{response.snapshot.epoch} first"
     spans = ",".join(f"{b.base_offset}..{b.last_offset}@{b.epoch}" for b in response.batches)
     return f"records {spans or 'none'} hwm={_number(response.high_watermark)}"
 
@@ -87,6 +140,18 @@ def _trace(trace: fx.Trace) -> str:
             return f"truncate {f['was']} -> {f['to']} ({f['why']})"
         case "hwm":
             return f"high watermark {f['v']}"
+        case "voters":
+            keys = " ".join(
+                str(id_) if dir_ is None else f"{id_}@{dir_[:8]}" for id_, dir_ in f["set"]
+            )
+            again = " again" if f["revert"] else ""
+            return f"voters{again} {{{keys}}} of {f['off']}, kraft.version {f['kv']}"
+        case "snap" if f["op"] == "install":
+            return f"installed snapshot {f['id'][0]}@{f['id'][1]}"
+        case "snap":
+            return f"rejected snapshot {f['id'][0]}@{f['id'][1]} ({f['why']})"
+        case "lstart":
+            return f"log starts at {f['v']}"
         case "flush":
             return f"flushed {f['upto']}"
         case "append" if f["src"] == "follower":
@@ -104,6 +169,10 @@ def _effect(effect: object) -> str:
                 names = " ".join(type(record).__name__ for record in content.records)
                 return f"append {base}..{base + len(content.records) - 1}@{epoch} {names}"
             return f"append {base}..{base + content.count - 1}@{epoch}"
+        case fx.OpenSnapshot(id_):
+            return f"open snapshot {id_.offset}@{id_.epoch}"
+        case fx.DiscardSnapshot(id_):
+            return f"discard snapshot {id_.offset}@{id_.epoch}"
         case fx.ProposalAccepted():
             return f"proposal accepted at {effect.base_offset}..{effect.last_offset}"
         case fx.ProposalRejected(leader_id=leader_id):

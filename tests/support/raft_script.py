@@ -5,7 +5,8 @@ the cluster did because of them, up to an empty line. The output is data: it is 
 ``pytest --rewrite`` writes it anew.
 
 ================================= =============================================================
-cluster voters=3 observers=1      start that many nodes; also fetch_timeout_ms=... and the like
+cluster voters=3 observers=1      start that many nodes; also fetch_timeout_ms=... and the like;
+                                  dynamic=1 puts the voters into the log
 expire 1                          let time pass for node 1 until its role timer fires
 advance 1 500                     let 500 ms pass for node 1
 deliver 1->2 [n]                  deliver the oldest (n) messages of that direction
@@ -21,6 +22,10 @@ elect 1                           expire and settle until node 1 leads; prints n
 propose 1 2 3                     propose a batch of 2 and one of 3 records to node 1
 read 1                            ask node 1 for a read barrier
 resign 1 / shutdown 1             the controller resigns / the process is told to leave
+freeze 1 / clean 1                node 1 makes a snapshot / begins its log after its newest one
+add 1 4 / remove 1 2              ask node 1 to make node 4 a voter / to remove voter 2
+wipe 3                            a stopped node gets a new disk
+listen 2 CONTROLLER EXTRA         a stopped node will have listeners of these names
 disk 1 epoch=4 leader=1 voted=2   set the quorum state of a stopped node (leave out = none)
 pre-vote 9->2 epoch=3 log=4@2     hand in a foreign request; likewise vote
 status                            every node: role, epoch, leader, log end, high watermark
@@ -30,15 +35,16 @@ log                               every node's batches, flushed end
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from raft_env import Cluster, Message
+from raft_env import ADMIN, Cluster, Message, endpoint
 
 from node.core import inputs
 from node.core.messages import VoteRequest
-from node.core.types import ElectionState, OffsetAndEpoch, ReplicaKey
+from node.core.types import ElectionState, Listener, OffsetAndEpoch, ReplicaKey
 
 SEPARATOR = "----"
 
@@ -150,7 +156,7 @@ class Script:
         return []
 
     def _settle(self, arguments: list[str]) -> list[str]:
-        among = {int(a) for a in arguments} or set(self.cluster.nodes)
+        among = {ADMIN} | ({int(a) for a in arguments} or set(self.cluster.nodes))
         self.cluster.settle(lambda m: {m.source, m.target} <= among)
         return []
 
@@ -191,6 +197,33 @@ class Script:
 
     def _shutdown(self, arguments: list[str]) -> list[str]:
         self.cluster.step(int(arguments[0]), inputs.Shutdown())
+        return []
+
+    def _freeze(self, arguments: list[str]) -> list[str]:
+        assert self.cluster.freeze(int(arguments[0])), "there is nothing to make a snapshot of"
+        return []
+
+    def _clean(self, arguments: list[str]) -> list[str]:
+        assert self.cluster.clean(int(arguments[0])), "there is nothing to clean away"
+        return []
+
+    def _add(self, arguments: list[str]) -> list[str]:
+        self.cluster.add_voter(*map(int, arguments))
+        return []
+
+    def _remove(self, arguments: list[str]) -> list[str]:
+        leader, gone = map(int, arguments)
+        self.cluster.remove_voter(leader, self.cluster.voters_of(leader).voters[gone].key)
+        return []
+
+    def _wipe(self, arguments: list[str]) -> list[str]:
+        self.cluster.wipe(int(arguments[0]))
+        return []
+
+    def _listen(self, arguments: list[str]) -> list[str]:
+        node = self.cluster.nodes[int(arguments[0])]
+        addresses = tuple(Listener(name, endpoint(node.key.id)) for name in arguments[1:])
+        node.config = dataclasses.replace(node.config, listeners=addresses)
         return []
 
     # -------------------------------------------------------------- foreign requests
@@ -241,7 +274,8 @@ class Script:
             spans = " ".join(
                 f"{b.base_offset}..{b.last_offset}@{b.epoch}" for b in node.disk.batches
             )
-            lines.append(f"{i}: {spans or 'empty'} flushed={node.disk.flushed}")
+            start = f" start={node.disk.start}" if node.disk.start else ""
+            lines.append(f"{i}: {spans or 'empty'} flushed={node.disk.flushed}{start}")
         return lines
 
 
