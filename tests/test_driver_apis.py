@@ -208,6 +208,30 @@ async def test_describe_cluster_in_every_version(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_static_quorum_is_described_without_directories_and_with_times_since_1970(
+    tmp_path: Path,
+) -> None:
+    """As Kafka's tools want it; found with ``kafka-metadata-quorum describe --replication``."""
+    async with lone_voter(tmp_path) as running, Client.of(running) as client:
+        clock = running.node.clock
+        before_ms = clock.wall_ms()
+        asked = part(ApiKey.DESCRIBE_QUORUM, 2, "PartitionData", partition_index=0)
+        topic = part(
+            ApiKey.DESCRIBE_QUORUM,
+            2,
+            "TopicData",
+            topic_name="__cluster_metadata",
+            partitions=(asked,),
+        )
+        answer = await client.ask(ApiKey.DESCRIBE_QUORUM, 2, topics=(topic,))
+        (voter,) = answer.topics[0].partitions[0].current_voters
+        assert voter.replica_directory_id is None
+        slack_ms = 2  # the two clocks are read one after the other
+        for time_ms in (voter.last_fetch_timestamp, voter.last_caught_up_timestamp):
+            assert before_ms - slack_ms <= time_ms <= clock.wall_ms() + slack_ms
+
+
+@in_loop
 async def test_metadata_on_a_controller_needs_the_barrier(tmp_path: Path) -> None:
     async with lone_voter(tmp_path) as running, Client.of(running) as client:
         with pytest.raises(Disconnected):

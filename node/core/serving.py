@@ -292,7 +292,10 @@ class Serving(Barriers):
             return
         now_ms = self._clock_ms
         local = role.progress.local()
-        own = ReplicaStatus(local.key, self._log_end, now_ms, now_ms)
+        # Static voters have no directory ids, and what is said of the leader is as of the others.
+        keys = {voter.key.id: voter.key for voter in self._voters}
+        own_key = keys[local.key.id] if self._is_voter else local.key
+        own = ReplicaStatus(own_key, self._log_end, now_ms, now_ms)
         voters = tuple(own if p is local else p.status() for p in role.progress.voters.values())
         observers = tuple(p.status() for p in role.progress.live_observers(now_ms))
         if not self._is_voter:

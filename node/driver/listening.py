@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 
 from node.broker.controller_channel import ControllerChannel
 from node.config import ListenerConfig, NodeConfig
 from node.core import inputs
-from node.core.messages import Response
+from node.core.messages import DescribeQuorumResponse, ReplicaStatus, Response
 from node.driver.apis.call import Inbound
 from node.driver.apis.dispatch import Apis
 from node.driver.apis.forwarding import EnvelopeForwarder
@@ -153,6 +154,8 @@ class Listeners:
                 return
 
             def reply(response: Response, records: bytes) -> None:
+                if isinstance(response, DescribeQuorumResponse):
+                    response = _since_1970(response, node.wall_ms() - node.now_ms())
                 try:
                     request.reply(
                         codec.encode_response(
@@ -172,3 +175,21 @@ class Listeners:
             )
 
         return take
+
+
+def _since_1970(response: DescribeQuorumResponse, shift_ms: int) -> DescribeQuorumResponse:
+    """The core's times are of a clock that is never set; Kafka's tools want the wall's."""
+
+    def shifted(status: ReplicaStatus) -> ReplicaStatus:
+        fetch_ms, caught_up_ms = status.last_fetch_ms, status.last_caught_up_ms
+        return replace(
+            status,
+            last_fetch_ms=None if fetch_ms is None else fetch_ms + shift_ms,
+            last_caught_up_ms=None if caught_up_ms is None else caught_up_ms + shift_ms,
+        )
+
+    return replace(
+        response,
+        voters=tuple(map(shifted, response.voters)),
+        observers=tuple(map(shifted, response.observers)),
+    )
