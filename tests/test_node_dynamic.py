@@ -1,0 +1,124 @@
+"""Dynamic quorums of real processes: elections, changes of the voters, a lost disk (KIP-853)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from node_cluster import in_loop, node_cluster
+
+from node.core.messages import Error
+from node.core.types import ReplicaKey
+from node.formatting import Quorum
+
+pytestmark = pytest.mark.slow
+
+
+@in_loop
+async def test_initial_controllers_elect_commit_and_survive_the_death_of_a_leader(
+    tmp_path: Path,
+) -> None:
+    async with node_cluster(tmp_path, 3, krucible_brokers="7", read_barrier="true") as cluster:
+        cluster.format_initial()
+        await cluster.start()
+        first, view = await cluster.view(lambda _: True, "there is a leader")
+        assert {voter.key for voter in view.voters} == {n.key for n in cluster.nodes.values()}
+        assert view.observers == ()
+        await cluster.create("before")
+
+        await first.kill()
+        left = [i for i in cluster.nodes if i != first.id]
+        second, later = await cluster.view(lambda _: True, "there is another leader", left)
+        assert later.epoch > view.epoch
+        assert {voter.key for voter in later.voters} == {n.key for n in cluster.nodes.values()}
+        await cluster.create("after")
+        assert set(await second.topics()) == {"before", "after"}
+
+        await first.start()
+        end = second.kinds("apply")[-1]["off"]
+        await cluster.applied(first, end)
+        assert cluster.assert_same_images() > 0
+
+
+@in_loop
+async def test_a_standalone_voter_grows_to_a_quorum_and_its_leader_is_removed(
+    tmp_path: Path,
+) -> None:
+    async with node_cluster(tmp_path, 3, krucible_brokers="7") as cluster:
+        one, two, three = cluster.controllers.values()
+        one.format(Quorum(standalone=True))
+        for node in (two, three):
+            node.format(Quorum(no_initial_controllers=True))
+        await cluster.start()
+        _, alone = await cluster.view(
+            lambda v: {r.key for r in v.observers} == {two.key, three.key}, "both are observers"
+        )
+        assert [voter.key for voter in alone.voters] == [one.key]
+
+        # the refusals, then the real thing
+        assert (await cluster.add_voter(one)).error is Error.DUPLICATE_VOTER
+        assert (await cluster.remove_voter(two.key)).error is Error.VOTER_NOT_FOUND
+        for node in (two, three):
+            answer = await cluster.add_voter(node)
+            assert answer.error is Error.NONE, answer
+        _, grown = await cluster.view(lambda v: len(v.voters) == 3, "three voters")
+        assert {voter.key for voter in grown.voters} == {one.key, two.key, three.key}
+        assert (await cluster.add_voter(two)).error is Error.DUPLICATE_VOTER
+        stranger = ReplicaKey(two.id, three.directory_id)
+        assert (await cluster.remove_voter(stranger)).error is Error.VOTER_NOT_FOUND
+        await cluster.create("a")
+
+        assert (await cluster.remove_voter(one.key, through=one)).error is Error.NONE
+        _, shrunk = await cluster.view(
+            lambda v: {r.key for r in v.observers} == {one.key}, "the removed one observes", [2, 3]
+        )
+        assert {voter.key for voter in shrunk.voters} == {two.key, three.key}
+        await cluster.create("b")
+        end = (await cluster.leader()).kinds("apply")[-1]["off"]
+        for node in cluster.nodes.values():
+            await cluster.applied(node, end)
+        assert cluster.assert_same_images() > 0
+
+
+@in_loop
+async def test_a_lost_disk_is_never_counted_until_it_is_added_anew(tmp_path: Path) -> None:
+    """The new disk does not know whom the old one has voted for; as an observer it never votes."""
+    async with node_cluster(tmp_path, 3, krucible_brokers="7") as cluster:
+        cluster.format_initial()
+        await cluster.start()
+        leader = await cluster.leader()
+        lost, other = [n for n in cluster.controllers.values() if n is not leader]
+        old = lost.key
+        await lost.kill()
+        lost.lose_disk()
+        assert lost.key != old
+        await lost.start()
+        leader, view = await cluster.view(
+            lambda v: {r.key for r in v.observers} == {lost.key}, "the new disk observes"
+        )
+        assert {voter.key for voter in view.voters} == {old, leader.key, other.key}
+        await cluster.create("two-of-three")
+
+        # with another voter gone nothing commits, whatever the new disk has fetched
+        await other.kill()
+        high_watermark = (await leader.describe() or view).high_watermark
+        row = await leader.create("one-of-three") if await leader.describe() else None
+        assert row is None or row.error_code != 0
+        await other.start()
+
+        leader = await cluster.leader()
+        assert (await cluster.remove_voter(old)).error is Error.NONE
+        assert (await cluster.add_voter(lost)).error is Error.NONE
+        _, whole = await cluster.view(lambda v: len(v.voters) == 3, "three voters again")
+        assert {voter.key for voter in whole.voters} == {n.key for n in cluster.nodes.values()}
+        assert whole.high_watermark is not None
+        assert high_watermark is not None
+        assert whole.high_watermark > high_watermark
+
+        await other.kill()  # now it counts
+        await cluster.create("with-the-new-disk")
+        grants = [e for e in lost.kinds("vote") if e["dir"] == lost.directory_id.hex and e["ok"]]
+        added = next(
+            e["ts"] for e in lost.kinds("append") if e["ctl"] and e["last"] > high_watermark
+        )
+        assert all(e["pre"] or e["ts"] > added for e in grants)
