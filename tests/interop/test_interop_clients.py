@@ -22,8 +22,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka.admin import ConfigResource as PythonResource  # type: ignore[import-untyped]
 from kafka.admin import ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError  # type: ignore[import-untyped]
-from kafka_cluster import CLUSTER_ID, Quorum, static_quorum
+from kafka_cluster import CLUSTER_ID, Quorum
 from kafka_dist import KafkaDist
+from kafka_quorums import static_quorum
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

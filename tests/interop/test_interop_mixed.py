@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import combinations, count, pairwise
 
 import pytest
-from kafka_cluster import Quorum, static_quorum
+from kafka_cluster import Quorum
 from kafka_dist import KafkaDist
+from kafka_quorums import static_quorum
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

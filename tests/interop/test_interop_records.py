@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kafka_cluster import kafka_broker, running, static_quorum
+from kafka_cluster import running
 from kafka_dist import KafkaDist
 from kafka_life import SETTINGS, Told, constant, kafka_json, live, nulls
+from kafka_quorums import kafka_broker, static_quorum
 from kafka_tools import DumpedBatch, KafkaTools
 
 from node.core.messages import Batch

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka_cluster import CLUSTER_ID, Quorum, static_quorum
+from kafka_cluster import CLUSTER_ID, Quorum
 from kafka_dist import KafkaDist
+from kafka_quorums import static_quorum
 from kafka_tools import KafkaTools
 
 from node.log.layout import partition_dir, segment_name

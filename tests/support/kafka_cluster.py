@@ -35,11 +35,6 @@ SETTING = "log.retention.ms"  # of all brokers: needs none to be set
 _POLL_S = 0.05
 _TAIL_CHARS = 3000
 
-_TIMERS = {
-    "controller.quorum.election.timeout.ms": "500",
-    "controller.quorum.fetch.timeout.ms": "2000",
-    "controller.quorum.append.linger.ms": "5",
-}
 
 T = TypeVar("T")
 
@@ -68,6 +63,22 @@ class Member(ABC):
     def data(self) -> Path:
         """The log directory."""
         return self.folder / "data"
+
+    @property
+    def directory_id(self) -> str:
+        """The directory id that formatting gave it, in Kafka's text form."""
+        (line,) = [
+            line
+            for line in (self.data / "meta.properties").read_text().splitlines()
+            if line.startswith("directory.id=")
+        ]
+        return line.removeprefix("directory.id=")
+
+    @property
+    def snapshots(self) -> list[Path]:
+        """Its snapshots but the bootstrap one, the oldest first."""
+        found = sorted(partition_dir(self.data).glob("*.checkpoint"))
+        return [path for path in found if not path.name.startswith("0" * 20)]
 
     @property
     def config(self) -> Path:
@@ -174,28 +185,6 @@ class OurMember(Member):
 
 
 KINDS: Mapping[str, type[Member]] = {"kafka": KafkaMember, "ours": OurMember}
-_KAFKA_ONLY = {
-    "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-}
-_OURS_ONLY = {"krucible.brokers": "7,8"}
-_FINDS_QUORUM = frozenset({"controller.quorum.voters", "controller.quorum.bootstrap.servers"})
-_REPLICATED_ONCE = (
-    "offsets.topic.replication.factor",
-    "offsets.topic.num.partitions",
-    "transaction.state.log.replication.factor",
-    "transaction.state.log.min.isr",
-    "transaction.state.log.num.partitions",
-    "share.coordinator.state.topic.replication.factor",
-    "share.coordinator.state.topic.min.isr",
-)
-_SMALL_BROKER = {
-    "log.cleaner.dedupe.buffer.size": str(4 << 20),
-    "num.io.threads": "2",
-    "num.network.threads": "1",
-    "background.threads": "2",
-    "group.initial.rebalance.delay.ms": "0",
-}
 
 
 @dataclass(frozen=True)
@@ -355,36 +344,6 @@ def wait_for(
 
 
 @contextlib.contextmanager
-def static_quorum(
-    dist: KafkaDist, folder: Path, kinds: Mapping[int, str], **settings: str
-) -> Iterator[Quorum]:
-    """Formatted, not started controllers with static voters; ``kinds`` are by node id.
-
-    ``settings`` are properties of all nodes, with ``_`` for the dots.
-    """
-    ports = dict(zip(kinds, free_ports(len(kinds)), strict=True))
-    voters = ",".join(f"{i}@{HOST}:{port}" for i, port in ports.items())
-    quorum = Quorum({})
-    for node_id, kind in kinds.items():
-        own = {
-            "node.id": str(node_id),
-            "process.roles": "controller",
-            "listeners": f"CONTROLLER://{HOST}:{ports[node_id]}",
-            "controller.quorum.voters": voters,
-            "log.dirs": str(folder / f"n{node_id}" / "data"),
-            **_TIMERS,
-            **(_KAFKA_ONLY if kind == "kafka" else _OURS_ONLY),
-            **{key.replace("_", "."): value for key, value in settings.items()},
-        }
-        endpoint = Endpoint(HOST, ports[node_id])
-        quorum.members[node_id] = KINDS[kind](node_id, endpoint, folder / f"n{node_id}", own, dist)
-    with running(quorum):
-        for member in quorum:
-            member.format()
-        yield quorum
-
-
-@contextlib.contextmanager
 def running(members: Iterable[Member]) -> Iterator[None]:
     """Nothing of these runs after this."""
     try:
@@ -392,25 +351,3 @@ def running(members: Iterable[Member]) -> Iterator[None]:
     finally:
         for member in members:
             member.kill()
-
-
-def kafka_broker(
-    dist: KafkaDist, folder: Path, node_id: int, quorum: Quorum, **settings: str
-) -> Member:
-    """A broker of Kafka, not formatted yet, for the controllers of a quorum of either kind."""
-    (port,) = free_ports(1)
-    listener = f"PLAINTEXT://{HOST}:{port}"
-    own = {
-        "node.id": str(node_id),
-        "process.roles": "broker",
-        "listeners": listener,
-        "advertised.listeners": listener,
-        "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": str(folder / f"b{node_id}" / "data"),
-        **_KAFKA_ONLY,
-        **{k: v for k, v in next(iter(quorum)).properties.items() if k in _FINDS_QUORUM},
-        **dict.fromkeys(_REPLICATED_ONCE, "1"),
-        **_SMALL_BROKER,
-        **{key.replace("_", "."): value for key, value in settings.items()},
-    }
-    return KafkaMember(node_id, Endpoint(HOST, port), folder / f"b{node_id}", own, dist)

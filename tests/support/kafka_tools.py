@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,6 +88,35 @@ class KafkaTools:
         head, *rows = (line.split("\t") for line in said.splitlines() if line.strip())
         titles = [title.strip() for title in head]
         return [dict(zip(titles, map(str.strip, row), strict=False)) for row in rows]
+
+    def add_controller(self, controllers: str, config: Path) -> str:
+        """Make the controller with that configuration, which is running, a voter."""
+        return self.run(
+            METADATA_QUORUM,
+            *("--command-config", config),
+            *("--bootstrap-controller", controllers),
+            "add-controller",
+        )
+
+    def remove_controller(self, controllers: str, node_id: int, directory_id: str) -> str:
+        """Make a voter a controller that is none."""
+        return self.run(
+            METADATA_QUORUM,
+            *("--bootstrap-controller", controllers),
+            "remove-controller",
+            *("--controller-id", str(node_id)),
+            *("--controller-directory-id", directory_id),
+        )
+
+    def shell(self, snapshot: Path, *command: str) -> str:
+        """What MetadataShell prints for a command such as ``ls /image``, on a snapshot.
+
+        On a copy: it wants the lock of the directory that the snapshot lies in.
+        """
+        place = self.folder / "shell" / "snapshots"
+        place.mkdir(parents=True, exist_ok=True)
+        copied = shutil.copy(snapshot, place / snapshot.name)
+        return self.run(METADATA_SHELL, "--snapshot", copied, *command)
 
     def dump(self, *segments: Path) -> list[DumpedBatch]:
         """DumpLogSegments with the decoder of metadata records."""
