@@ -1,0 +1,93 @@
+"""Metadata with very many partitions, written straight into nodes' directories.
+
+``build`` makes it once as a file, a snapshot or a log; ``place`` gives it to a node, as a hard link
+where the file is never written to, else as a copy. Nobody has to create a million partitions over
+the wire: the bytes are those that the nodes themselves would have written.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+from node.core.types import OffsetAndEpoch
+from node.log.batch import encode_batch
+from node.log.disk import FileDisk
+from node.log.layout import partition_dir, segment_name, snapshot_name
+from node.log.meta_properties import random_id
+from node.log.snapshot_files import Place, SnapshotWriter
+from node.metadata.features import default_features
+from node.metadata.records import encode_record
+from node.metadata.schemas import FeatureLevelRecord, MetadataRecord, PartitionRecord, TopicRecord
+
+BROKERS = (101, 102, 103, 104, 105, 106)  # replicas live on these; none of them is a process
+REPLICAS = 3
+PARTITIONS_PER_TOPIC = 1_000
+RECORDS_PER_BATCH = 1_000
+EPOCH = 1
+TIMESTAMP_MS = 1_700_000_000_000
+TOPIC = "t-0"  # one that is always there
+
+
+def records(partitions: int) -> Iterator[MetadataRecord]:
+    """Feature levels, then topics of up to PARTITIONS_PER_TOPIC partitions, all of them led."""
+    for name, level in default_features().items():
+        yield FeatureLevelRecord(name=name, feature_level=level)
+    rng = Random(partitions)
+    for topic, first in enumerate(range(0, partitions, PARTITIONS_PER_TOPIC)):
+        topic_id = random_id(rng)
+        directories = tuple(random_id(rng) for _ in range(REPLICAS))
+        yield TopicRecord(name=f"t-{topic}", topic_id=topic_id)
+        for index in range(min(PARTITIONS_PER_TOPIC, partitions - first)):
+            replicas = tuple(BROKERS[(index + i) % len(BROKERS)] for i in range(REPLICAS))
+            yield PartitionRecord(
+                version=1,
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=replicas,
+                leader=replicas[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=directories,
+            )
+
+
+def build_snapshot(folder: Path, partitions: int) -> Path:
+    """A snapshot at the offset after that many records; returns the file."""
+    count = sum(1 for _ in records(partitions))
+    snapshot = OffsetAndEpoch(count, EPOCH)
+    writer = SnapshotWriter(
+        Place(FileDisk(), folder), snapshot, last_contained_log_timestamp_ms=TIMESTAMP_MS
+    )
+    writer.append(encode_record(record) for record in records(partitions))
+    writer.freeze()
+    return folder / snapshot_name(snapshot)
+
+
+def build_log(folder: Path, partitions: int) -> Path:
+    """The first segment of a log of the same records; returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / segment_name(0)
+    values = ((None, encode_record(record)) for record in records(partitions))
+    offset = 0
+    with path.open("wb") as file:
+        while batch := list(islice(values, RECORDS_PER_BATCH)):
+            data = encode_batch(offset, EPOCH, batch, control=False, timestamp_ms=TIMESTAMP_MS)
+            file.write(data)
+            offset += len(batch)
+    return path
+
+
+def place(source: Path, log_dir: Path) -> None:
+    """Put a built file into a formatted log directory."""
+    target = partition_dir(log_dir)
+    target.mkdir(parents=True, exist_ok=True)
+    if source.suffix == ".log":
+        shutil.copy(source, target / source.name)
+    else:
+        os.link(source, target / source.name)
