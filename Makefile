@@ -29,10 +29,13 @@ setup: $(VENV)/.dev ## everything: run, tests, Spark, Java and browser parts
 test: $(VENV)/.dev ## the whole test suite
 	$(BIN)/python -m pytest
 
+kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for the tests against it
+	@PYTHONPATH=tests/support $(BIN)/python -c "import kafka_dist; print('Apache Kafka is in', kafka_dist.fetch().home)"
+
 check: $(VENV)/.dev ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-.PHONY: help run setup test check
+.PHONY: help run setup test kafka check
