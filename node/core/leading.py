@@ -59,11 +59,9 @@ class Leading(Elections):
         Source: Kafka 4.1 ``LeaderState.appendStartOfEpochControlRecords``.
         """
         voters, level, key = self._voters, self.kraft_version, self.config.key
-        if level < 1:
-            return (LeaderChange(key.id, voters.ids, grants),)
-        directories = {voter.key.id: voter.key.directory_id for voter in voters}
-        change = LeaderChange(key.id, voters.ids, grants, directories)
-        if self._in_log(self._history.offset) and not self._entry_is_outdated():
+        # Without directory ids: that is version 0, the only one that Kafka 4.x reads.
+        change = LeaderChange(key.id, voters.ids, grants)
+        if level < 1 or (self._in_log(self._history.offset) and not self._entry_is_outdated()):
             return (change,)
         own = self.config.as_voter
         updated = voters if own is None else voters.with_voter(own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 from typing import Any, TypeVar
+from uuid import UUID
 
 from node.core import effects as fx
 from node.core import inputs
@@ -14,6 +15,8 @@ from node.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     QuorumEpochResponse,
     Records,
     Request,
@@ -23,10 +26,13 @@ from node.core.messages import (
 )
 from node.core.replica import LogState, Replica, ReplicaConfig
 from node.core.types import (
+    KRAFT_VERSIONS,
     ElectionState,
     Endpoint,
+    Listener,
     OffsetAndEpoch,
     ReplicaKey,
+    SnapshotInfo,
     Voter,
     VoterSet,
 )
@@ -43,6 +49,23 @@ def voter_set(count: int) -> VoterSet:
     return VoterSet.of(*(Voter(ReplicaKey(i), endpoint(i)) for i in range(1, count + 1)))
 
 
+def key(node_id: int, disk: int = 0) -> ReplicaKey:
+    """The key of a node of a dynamic quorum, on its first, second... disk."""
+    return ReplicaKey(node_id, UUID(int=node_id << 64 | disk))
+
+
+def listeners(node_id: int) -> tuple[Listener, ...]:
+    return (Listener("CONTROLLER", endpoint(node_id)),)
+
+
+def keyed_voter(node_id: int) -> Voter:
+    return Voter(key(node_id), endpoint(node_id), listeners(node_id), KRAFT_VERSIONS)
+
+
+def keyed_voters(*node_ids: int) -> VoterSet:
+    return VoterSet.of(*map(keyed_voter, node_ids))
+
+
 def batch(base: int, last: int, epoch: int) -> Batch:
     return Batch(base, last, epoch, crc=base * 1_000 + epoch, is_control=False, data=b"")
 
@@ -50,7 +73,7 @@ def batch(base: int, last: int, epoch: int) -> Batch:
 class One:
     """Replica ``id`` of ``voters``; an id above that is an observer. Flushes are immediate."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the knobs of a bench
         self,
         id_: int = 1,
         voters: int = 3,
@@ -58,12 +81,15 @@ class One:
         election: ElectionState | None = None,
         log: LogState | None = None,
         auto_flush: bool = True,
+        auto_install: bool = True,
         voter_set_: VoterSet | None = None,
         replica: type[Replica] = Replica,
         **config: Any,
     ) -> None:
         self.now_ms = 1_000_000
         self.auto_flush = auto_flush
+        self.auto_install = auto_install
+        self.keyed = False
         self.effects: list[fx.Effect] = []  # of the last call
         self.all: list[fx.Effect] = []
         self._token = 0
@@ -71,7 +97,7 @@ class One:
         self.replica = replica(
             ReplicaConfig(
                 cluster_id=CLUSTER_ID,
-                voters=voter_set_ or voter_set(voters),
+                voters=voter_set(voters) if voter_set_ is None else voter_set_,
                 endpoint=endpoint(id_),
                 **config,
             ),
@@ -81,14 +107,38 @@ class One:
         )
         self._take(self.replica.start(self.now_ms))
 
+    @classmethod
+    def dynamic(
+        cls, id_: int = 1, voters: int = 3, *, log: LogState | None = None, **more: Any
+    ) -> One:
+        """A controller of a quorum whose voters 1..n are in its bootstrap snapshot."""
+        bootstrap = LogState(
+            voters=((-1, keyed_voters(*range(1, voters + 1))),), kraft_versions=((-1, 1),)
+        )
+        more.setdefault("key", key(id_))
+        more.setdefault("listeners", listeners(id_))
+        one = cls(id_, log=log or bootstrap, voter_set_=VoterSet({}), **more)
+        one.keyed = True
+        return one
+
+    def key_of(self, node_id: int) -> ReplicaKey:
+        """The key by which that node is known here."""
+        return key(node_id) if self.keyed else ReplicaKey(node_id)
+
     def _take(self, effects: list[fx.Effect]) -> list[fx.Effect]:
         self.effects = list(effects)
-        if self.auto_flush:
-            for effect in effects:
-                if isinstance(effect, fx.FlushLog):
-                    self.effects += self.replica.step(inputs.LogFlushed(effect.upto), self.now_ms)
+        for effect in self.effects:  # grows while it is read
+            self.effects += self._carry_out(effect)
         self.all += self.effects
         return self.effects
+
+    def _carry_out(self, effect: fx.Effect) -> list[fx.Effect]:
+        if isinstance(effect, fx.FlushLog) and self.auto_flush:
+            return self.replica.step(inputs.LogFlushed(effect.upto), self.now_ms)
+        if isinstance(effect, fx.InstallSnapshot) and self.auto_install:
+            info = SnapshotInfo(effect.id, 100)
+            return self.replica.step(inputs.SnapshotInstalled(info, None, 0), self.now_ms)
+        return []
 
     # -------------------------------------------------------------- acting
 
@@ -173,7 +223,7 @@ class One:
     def lead(self) -> int:
         """Win an election; gives the epoch."""
         self.stand()
-        majority = range(2, len(self.replica.config.voters) // 2 + 2)
+        majority = range(2, len(self.replica.voters) // 2 + 2)
         if majority:
             self.grant(*majority, pre_vote=True)
             self.grant(*majority, pre_vote=False)
@@ -210,7 +260,7 @@ class One:
 
     def fetch(
         self,
-        replica: int,
+        replica: int | ReplicaKey,
         offset: int,
         last_epoch: int | None = None,
         *,
@@ -222,9 +272,10 @@ class One:
     ) -> FetchResponse | None:
         """``replica`` fetches; None when parked."""
         known = self.replica.epoch
+        who = self.key_of(replica) if isinstance(replica, int) else replica
         response = self.ask(
             FetchRequest(
-                ReplicaKey(replica),
+                who,
                 known if epoch is None else epoch,
                 offset,
                 (known if offset else 0) if last_epoch is None else last_epoch,
@@ -233,7 +284,7 @@ class One:
                 high_watermark=hwm,
                 **more,
             ),
-            replica if connection is None else connection,
+            who.id if connection is None else connection,
         )
         assert response is None or isinstance(response, FetchResponse)
         return response
@@ -243,6 +294,7 @@ class One:
         *batches: Batch,
         hwm: int | None = None,
         diverging: OffsetAndEpoch | None = None,
+        snapshot: OffsetAndEpoch | None = None,
         error: Error = Error.NONE,
         leader: int | None = None,
         epoch: int | None = None,
@@ -256,7 +308,28 @@ class One:
                 self.replica.leader_id if leader is None else leader,
                 high_watermark=hwm,
                 diverging=diverging,
+                snapshot=snapshot,
                 batches=batches,
+            ),
+        )
+
+    def chunk(
+        self,
+        data: bytes = b"",
+        *,
+        size: int = 100,
+        error: Error = Error.NONE,
+        **other: Any,
+    ) -> list[fx.Effect]:
+        """Answer the latest FetchSnapshot."""
+        send = self.sent(FetchSnapshotRequest)
+        asked = send.request
+        assert isinstance(asked, FetchSnapshotRequest)
+        fields: dict[str, Any] = {"snapshot": asked.snapshot, "position": asked.position} | other
+        return self.answer(
+            send,
+            FetchSnapshotResponse(
+                error, self.replica.epoch, self.replica.leader_id, size=size, data=data, **fields
             ),
         )
 
