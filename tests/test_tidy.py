@@ -39,7 +39,7 @@ DICE = {
     "harness/cli/run.py": "draws the seed when none is given",
     "nemesis/targets.py": "a stream from the fault's own draw, so that a replay aims alike",
     "node/driver/process.py": "the node's stream, from its seed and its incarnation",
-    "node/__main__.py": "the identity of a disk that is formatted by hand",
+    "node/formatting.py": "the identity of a disk that is formatted",
 }
 CLOCK_USE = re.compile(
     r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|process_time|sleep)\b"
