@@ -244,6 +244,7 @@ def test_the_first_leader_writes_the_voters_into_the_log() -> None:
     change = LeaderChange(1, (1, 2, 3), (1, 2))
     records = (change, KRaftVersion(1), Voters(keyed_voters(1, 2, 3)))
     assert one.of(fx.AppendAsLeader) == [fx.AppendAsLeader(0, epoch, ControlRecords(records))]
+    assert change.directory_ids == {}, "Kafka 4.1 reads version 0 only, and dies of version 1"
     assert one.replica.epoch_start == 0
     assert one.replica.log_end_offset == 3
     assert [t["off"] for t in one.traces("voters")] == [2]
