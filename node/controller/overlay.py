@@ -63,9 +63,11 @@ class Overlay:
         self._topics = OverlayMap[str, UUID](self._journal, self._committed_topic)
         self._names = OverlayMap[UUID, str](self._journal, self._committed_name)
         self._sizes = OverlayMap[UUID, int](self._journal, self._committed_size)
-        self._features = OverlayMap[str, int](self._journal, image.features.get)
-        self._brokers = OverlayMap[int, BrokerState](self._journal, image.brokers.get)
-        self._controllers = OverlayMap[int, ControllerState](self._journal, image.controllers.get)
+        self._features = OverlayMap[str, int](self._journal, self._committed_feature)
+        self._brokers = OverlayMap[int, BrokerState](self._journal, self._committed_broker)
+        self._controllers = OverlayMap[int, ControllerState](
+            self._journal, self._committed_controller
+        )
         self._producer_ids = OverlayMap[None, int](
             self._journal, lambda _: self.image.next_producer_id
         )
@@ -207,6 +209,17 @@ class Overlay:
         self._registering.clear()
 
     # ------------------------------------------------------------------ committed state
+
+    # Each look goes through the image: a loaded snapshot replaces its tables.
+
+    def _committed_feature(self, name: str) -> int | None:
+        return self.image.features.get(name)
+
+    def _committed_broker(self, broker_id: int) -> BrokerState | None:
+        return self.image.brokers.get(broker_id)
+
+    def _committed_controller(self, controller_id: int) -> ControllerState | None:
+        return self.image.controllers.get(controller_id)
 
     def _committed_topic(self, name: str) -> UUID | None:
         topic = self.image.topics.get(name)
