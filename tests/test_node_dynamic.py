@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from node_cluster import in_loop, node_cluster
+from local_cluster import eventually
+from node_cluster import ClusterNode, in_loop, node_cluster
 
 from node.core.messages import Error
 from node.core.types import ReplicaKey
 from node.formatting import Quorum
+from node.metadata.schemas import RegisterControllerRecord
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +40,34 @@ async def test_initial_controllers_elect_commit_and_survive_the_death_of_a_leade
         end = second.kinds("apply")[-1]["off"]
         await cluster.applied(first, end)
         assert cluster.assert_same_images() > 0
+
+
+@in_loop
+async def test_controllers_register_each_incarnation_once(tmp_path: Path) -> None:
+    """KIP-919: a RegisterController record per process, in the log and so in every image."""
+    async with node_cluster(tmp_path, 3) as cluster:
+        cluster.format_initial()
+        await cluster.start()
+        leader = await cluster.leader()
+        await eventually(lambda: len(registrations(leader)) >= 3, "all are registered")
+        assert sorted(r.controller_id for r in registrations(leader)) == [1, 2, 3]
+        for record in registrations(leader):
+            (endpoint,) = record.end_points
+            assert endpoint.name == "CONTROLLER"
+            assert endpoint.port == cluster.nodes[record.controller_id].endpoint.port
+        await leader.kill()
+        second = await cluster.leader([i for i in cluster.nodes if i != leader.id])
+        await leader.start()
+        await eventually(lambda: len(registrations(second)) == 4, "the new process is registered")
+        last = registrations(second)[-1]
+        assert last.controller_id == leader.id
+        assert last.incarnation_id not in {r.incarnation_id for r in registrations(second)[:-1]}
+        assert "was refused" not in "".join(n.log for n in cluster.nodes.values())
+
+
+def registrations(node: ClusterNode) -> list[RegisterControllerRecord]:
+    """Those in the log."""
+    return [r for r in node.records() if isinstance(r, RegisterControllerRecord)]
 
 
 @in_loop

@@ -34,9 +34,11 @@ from node.core.messages import (
 )
 from node.core.types import Endpoint, Listener, ReplicaKey
 from node.formatting import Quorum, format_node
+from node.log.batch import decode_records, iter_batches
 from node.log.disk import FileDisk
 from node.log.layout import partition_dir, uuid_to_text
 from node.log.meta_properties import random_id
+from node.metadata.records import MetadataRecord, decode_record
 from node.wire import codec
 from node.wire.api import ApiKey
 from node.wire.connection import Connection
@@ -46,6 +48,7 @@ from node.wire.structs import build
 
 HOST = "127.77.202.1"
 CLUSTER = "node-cluster"
+NO_DIRECTORY = UUID(int=0)
 TIMESTAMP_MS = 1_700_000_000_000
 WAIT_S = 25.0
 _CREATE_TOPICS = (ApiKey.CREATE_TOPICS, 7)
@@ -78,7 +81,7 @@ class ClusterNode(NodeProcess):
     """One node of a cluster; its disk can be lost and formatted anew."""
 
     id: int = 0
-    directory_id: UUID = UUID(int=0)
+    directory_id: UUID = NO_DIRECTORY
     tls: ssl.SSLContext | None = None  # how to speak to it
     rng: Random = field(default_factory=lambda: Random(0))
 
@@ -161,6 +164,15 @@ class ClusterNode(NodeProcess):
     def kinds(self, *kinds: str) -> list[dict[str, Any]]:
         """The events of those types."""
         return [e for e in self.events if e["t"] in kinds]
+
+    def records(self) -> list[MetadataRecord]:
+        """The metadata records of the log, as far as it is written."""
+        found = []
+        for segment in sorted(self.partition.glob("*.log")):
+            for batch in iter_batches(segment.read_bytes(), partial_tail=True):
+                if not batch.is_control:
+                    found += [decode_record(value or b"") for _, _, value in decode_records(batch)]
+        return found
 
     # ------------------------------------------------------------------ requests
 
