@@ -195,6 +195,7 @@ class View:
     epoch: int
     high_watermark: int
     ends: Mapping[int, int]
+    observers: frozenset[int]
 
     @property
     def log_end(self) -> int:
@@ -207,7 +208,8 @@ class View:
         if response is None or response.leader_id is None or response.high_watermark is None:
             return None
         ends = {voter.key.id: voter.log_end_offset or 0 for voter in response.voters}
-        return cls(response.leader_id, response.epoch, response.high_watermark, ends)
+        observers = frozenset(observer.key.id for observer in response.observers)
+        return cls(response.leader_id, response.epoch, response.high_watermark, ends, observers)
 
 
 @dataclass
@@ -262,14 +264,14 @@ class Quorum:
 
         return self.wait_for(found, f"a leader among {sorted(wanted)} after {after_epoch}")
 
-    def await_replicated(self) -> int:
-        """Wait until all live voters have a record that is newer than this call; its offset."""
+    def await_replicated(self, voters: Iterable[int] = ()) -> int:
+        """Wait until these voters (all live) have a record newer than this call; its offset."""
         target = self.await_leader().log_end
 
         def replicated() -> bool:
             view = self.leader()
-            live = {member.node_id for member in self.live}
-            return view is not None and all(view.ends[node_id] > target for node_id in live)
+            wanted = set(voters) or {member.node_id for member in self.live}
+            return view is not None and all(view.ends[node_id] > target for node_id in wanted)
 
         self.wait_for(replicated, f"all live nodes have the record at {target}")
         return target
@@ -290,32 +292,33 @@ class Quorum:
             f"{SETTING}={value} is in all images",
         )
 
-    def make_leader(self, node_id: int, attempts: int = 6) -> None:
-        """Have this node lead a next epoch, in a quorum of three that is whole again then.
+    def make_leader(self, node_id: int, of: Iterable[int] = (), attempts: int = 6) -> None:
+        """Have this node lead a next epoch; the voters are three, ``of`` names them if not all.
 
         The two others are killed, the leader last. The one that comes back first has the shorter
         log, and waits an election timeout before it stands for election: the node that has been
         asking for its vote all the while wins.
         """
+        voters = set(of) or set(self.members)
         for _ in range(attempts):
-            self.start_all()
+            self.start_all(voters)
             leader = self.await_leader().leader_id
             if leader == node_id:
                 return
-            self.await_replicated()
-            (other,) = set(self.members) - {node_id, leader}
+            self.await_replicated(voters)
+            (other,) = voters - {node_id, leader}
             self[other].kill()
             self[leader].kill()
             self[other].start()
             self.await_leader()
-        self.start_all()
+        self.start_all(voters)
         assert self.await_leader().leader_id == node_id, self._tails()
 
-    def start_all(self) -> None:
-        """Start every node that does not run."""
-        for member in self:
-            if not member.alive:
-                member.start()
+    def start_all(self, only: Iterable[int] = ()) -> None:
+        """Start every node (of these) that does not run."""
+        for node_id in set(only) or set(self.members):
+            if not self[node_id].alive:
+                self[node_id].start()
 
     def _tails(self) -> str:
         return "\n".join(

@@ -19,7 +19,7 @@ _TIMERS = {
     "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.append.linger.ms": "5",
 }
-_KAFKA_ONLY = {
+_LISTENERS = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
 }
@@ -115,7 +115,8 @@ def _controllers(
             "listeners": f"CONTROLLER://{HOST}:{ports[node_id]}",
             "log.dirs": str(folder / f"n{node_id}" / "data"),
             **_TIMERS,
-            **(_KAFKA_ONLY if kind == "kafka" else _OURS_ONLY),
+            **_LISTENERS,
+            **(_OURS_ONLY if kind == "ours" else {}),
             **properties,
         }
         endpoint = Endpoint(HOST, ports[node_id])
@@ -140,7 +141,7 @@ def kafka_broker(
         "advertised.listeners": listener,
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(folder / f"b{node_id}" / "data"),
-        **_KAFKA_ONLY,
+        **_LISTENERS,
         **{k: v for k, v in next(iter(quorum)).properties.items() if k in _FINDS_QUORUM},
         **dict.fromkeys(_REPLICATED_ONCE, "1"),
         **_SMALL_BROKER,
