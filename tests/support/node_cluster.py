@@ -36,7 +36,7 @@ from node.core.types import Endpoint, Listener, ReplicaKey
 from node.formatting import Quorum, format_node
 from node.log.batch import decode_records, iter_batches
 from node.log.disk import FileDisk
-from node.log.layout import partition_dir, uuid_to_text
+from node.log.layout import is_leftover, partition_dir, uuid_to_text
 from node.log.meta_properties import random_id
 from node.metadata.records import MetadataRecord, decode_record
 from node.wire import codec
@@ -52,7 +52,7 @@ NO_DIRECTORY = UUID(int=0)
 TIMESTAMP_MS = 1_700_000_000_000
 WAIT_S = 25.0
 _CREATE_TOPICS = (ApiKey.CREATE_TOPICS, 7)
-_AGAIN = {5, 6, 7, 14, 37, 41}  # no leader yet, or too few brokers yet
+_AGAIN = {5, 6, 7, 14, 38, 41}  # no leader yet, or too few brokers yet
 _TOPIC_EXISTS = 36
 
 STATIC_OF_TESTS = {
@@ -108,6 +108,11 @@ class ClusterNode(NodeProcess):
         """Names of complete snapshots, oldest first; format's own is not one."""
         names = sorted(p.name for p in self.partition.glob("*.checkpoint"))
         return [name for name in names if not name.startswith("0" * 20)]
+
+    @property
+    def leftovers(self) -> list[str]:
+        """Names of snapshots half written or half deleted."""
+        return [p.name for p in self.partition.iterdir() if is_leftover(p.name)]
 
     @property
     def log_start(self) -> int:
