@@ -32,6 +32,34 @@ def test_truncation_is_that_of_the_log(log: list[int], to: int) -> None:
     assert cache.entries == cache_of(log[:to]).entries
 
 
+@given(LOGS, st.integers(0, 12))
+def test_a_log_without_its_beginning_keeps_one_entry_there(log: list[int], start: int) -> None:
+    start = min(start, len(log))
+    cache = cache_of(log)
+    cache.truncate_from_start(start)
+    later = [(e, log.index(e)) for e in sorted(set(log)) if log.index(e) > start]
+    first = [(epoch, start) for epoch in log[: start + 1][-1:]]
+    assert cache.entries == (*first, *later)
+    assert cache.latest_epoch == (log[-1] if log else 0)
+
+
+@given(LOGS, st.integers(0, 12))
+def test_the_epoch_of_the_record_before_an_offset(log: list[int], offset: int) -> None:
+    offset = min(offset, len(log))
+    cache = cache_of(log)
+    cache.before = 7
+    assert cache.epoch_before(offset) == (log[offset - 1] if offset else 7)
+
+
+def test_an_empty_log_has_the_epoch_of_the_snapshot_before_it() -> None:
+    cache = EpochCache(before=4)
+    assert cache.latest_epoch == 4
+    assert cache.end_offset_for(4, 9) == (9, 4)
+    cache.assign(5, 9)
+    cache.truncate_from_end(9)
+    assert cache.latest_epoch == 4
+
+
 @given(LOGS, st.integers(0, 8))
 def test_where_an_epoch_ends(log: list[int], epoch: int) -> None:
     found = cache_of(log).end_offset_for(epoch, len(log))

@@ -9,11 +9,12 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from raft_one import CLUSTER_ID, One, endpoint
+from raft_one import CLUSTER_ID, One, endpoint, keyed_voters, listeners
 
 from node.core import effects as fx
 from node.core import inputs
 from node.core.messages import (
+    AddVoterRequest,
     Batch,
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
@@ -21,12 +22,30 @@ from node.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    KRaftVersion,
+    LeaderChange,
+    ProbeVersionsRequest,
+    ProbeVersionsResponse,
     QuorumEpochResponse,
+    RemoveVoterRequest,
     Request,
+    UpdateVoterRequest,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
+    Voters,
 )
-from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, ReplicaKey
+from node.core.types import (
+    ElectionState,
+    Endpoint,
+    Listener,
+    OffsetAndEpoch,
+    ReplicaKey,
+    VersionRange,
+    VoterSet,
+)
 
 
 def in_role(role: str) -> One:
@@ -46,11 +65,28 @@ def in_role(role: str) -> One:
             return One(election=ElectionState(5, None, ReplicaKey(1)))
         case "follower":
             return One(election=ElectionState(5, 2))
+        case "downloader":
+            one = One(election=ElectionState(5, 2))
+            one.fetched(snapshot=OffsetAndEpoch(6, 3))
+            return one
+        case "changer":
+            one = One.dynamic()
+            one.lead()
+            one.fetch(2, 3)
+            one.fetch(4, 3)
+            one.ask(AddVoterRequest(one.key_of(4), listeners(4), 1_000))
+            return one
+        case "dynamic":
+            one = One.dynamic(voters=2)
+            one.lead()
+            one.fetch(2, 3)
+            return one
         case _:
             return One(9)
 
 
 ROLES = ["unattached", "prospective", "candidate", "leader", "resigned", "follower", "observer"]
+ROLES += ["downloader", "changer", "dynamic"]
 NUMBERS = st.one_of(
     st.integers(-2, 8), st.sampled_from([-(2**63), 2**31 - 2, 2**31 - 1, 2**31, 2**63 - 1, 2**70])
 )
@@ -59,6 +95,20 @@ KEYS = st.builds(ReplicaKey, IDS, st.none() | st.integers(0, 3).map(lambda i: UU
 CLUSTERS = st.sampled_from([None, CLUSTER_ID, "other", ""])
 ENDPOINTS = st.none() | st.just(Endpoint("evil", 0))
 POINTS = st.builds(OffsetAndEpoch, NUMBERS, NUMBERS)
+LISTENERS = st.lists(
+    st.builds(Listener, st.sampled_from(["CONTROLLER", "OTHER"]), st.just(Endpoint("evil", 0))),
+    max_size=3,
+).map(tuple)
+VERSIONS = st.builds(VersionRange, NUMBERS, NUMBERS)
+SETS = st.sampled_from([VoterSet({}), keyed_voters(1, 2), keyed_voters(2, 3, 4), keyed_voters(1)])
+CONTROLS = st.lists(
+    st.one_of(
+        st.builds(Voters, SETS),
+        st.builds(KRaftVersion, NUMBERS),
+        st.builds(LeaderChange, IDS, st.just(()), st.just(())),
+    ),
+    max_size=3,
+).map(tuple)
 REQUESTS: st.SearchStrategy[Request] = st.one_of(
     st.builds(VoteRequest, KEYS, NUMBERS, POINTS, st.booleans(), st.none() | KEYS, CLUSTERS),
     st.builds(
@@ -83,11 +133,16 @@ REQUESTS: st.SearchStrategy[Request] = st.one_of(
         st.none() | NUMBERS,
         CLUSTERS,
     ),
+    st.builds(FetchSnapshotRequest, KEYS, NUMBERS, POINTS, NUMBERS, NUMBERS, CLUSTERS),
+    st.builds(AddVoterRequest, KEYS, LISTENERS, NUMBERS, CLUSTERS, st.booleans()),
+    st.builds(RemoveVoterRequest, KEYS, CLUSTERS),
+    st.builds(UpdateVoterRequest, KEYS, NUMBERS, LISTENERS, VERSIONS, CLUSTERS),
+    st.builds(ProbeVersionsRequest),
     st.builds(DescribeQuorumRequest),
 )
 ERRORS = st.sampled_from(Error)
 BATCHES = st.builds(
-    Batch, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 9), st.booleans(), st.just(b"")
+    Batch, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 9), st.booleans(), st.just(b""), CONTROLS
 )
 RESPONSES = st.one_of(
     st.builds(VoteResponse, ERRORS, NUMBERS, st.none() | IDS, st.booleans(), ENDPOINTS),
@@ -101,9 +156,24 @@ RESPONSES = st.one_of(
         NUMBERS,
         ENDPOINTS,
         st.none() | POINTS,
+        st.none() | POINTS,
         st.none(),
         st.lists(BATCHES, max_size=3).map(tuple),
     ),
+    st.builds(
+        FetchSnapshotResponse,
+        ERRORS,
+        NUMBERS,
+        st.none() | IDS,
+        ENDPOINTS,
+        st.none() | POINTS | st.just(OffsetAndEpoch(6, 3)),
+        NUMBERS,
+        NUMBERS,
+        st.none(),
+        st.binary(max_size=9),
+    ),
+    st.builds(VoterChangeResponse, ERRORS, NUMBERS, st.none() | IDS, ENDPOINTS),
+    st.builds(ProbeVersionsResponse, ERRORS, st.none() | VERSIONS),
 )
 
 
@@ -120,18 +190,17 @@ def check(one: One, before: int) -> None:
 def test_any_request_is_answered_once(role: str, requests: list[Request]) -> None:
     one = in_role(role)
     answered: list[int] = []
-    parked = 0
+    asked = one.token
     for request in requests:
         before = one.replica.epoch
         response = one.ask(request)
         answered += [e.token for e in one.of(fx.Reply)]
         check(one, before)
         if response is None:
-            assert isinstance(request, FetchRequest)
-            parked += 1
+            assert isinstance(request, FetchRequest | AddVoterRequest | RemoveVoterRequest)
     one.step(inputs.Shutdown())
     answered += [e.token for e in one.of(fx.Reply)]
-    assert sorted(answered) == list(range(1, len(requests) + 1))
+    assert sorted(t for t in answered if t > asked) == list(range(asked + 1, one.token + 1))
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -1,9 +1,9 @@
 """Hypothesis drives a quorum in memory and shrinks any schedule that breaks an invariant.
 
 The invariants are those of Kafka's ``RaftEventSimulationTest`` (SingleLeader, MonotonicEpoch,
-MajorityReachedHighWatermark, MonotonicHighWatermark, ConsistentCommittedData) and ours (one vote,
-durability before every promise, the read barrier); ``raft_invariants`` checks them after each
-effect. ``HYPOTHESIS_PROFILE=nightly`` looks for longer.
+MajorityReachedHighWatermark, MonotonicHighWatermark, ConsistentCommittedData, SnapshotAtLogStart)
+and ours (one vote, durability before every promise, the read barrier, the voters in force);
+``raft_invariants`` checks them after each effect. ``HYPOTHESIS_PROFILE=nightly`` looks for longer.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class Quorum(RuleBasedStateMachine):
     @invariant()
     def observers_never_stand(self) -> None:
         for i, node in self.cluster.nodes.items():
-            if i not in self.cluster.voters.ids and node.replica is not None:
-                assert node.replica.role in ("unattached", "follower"), node.replica.role
+            if node.replica is not None and not node.replica.is_voter:
+                assert node.replica.role not in ("prospective", "candidate"), (i, node.replica.role)
 
     @invariant()
     def nobody_is_due_in_the_past(self) -> None:
@@ -126,4 +126,45 @@ class Quorum(RuleBasedStateMachine):
             assert deadline_ms is None or deadline_ms >= node.now_ms, (deadline_ms, node.now_ms)
 
 
+class DynamicQuorum(Quorum):
+    """Voters come, go and lose their disks; snapshots are made, and the log is cleaned."""
+
+    @initialize(voters=st.sampled_from([3, 1, 2, 4]), observers=st.integers(1, 2))
+    def begin(self, voters: int, observers: int) -> None:
+        self.cluster = Cluster(voters, observers, fetch_max_bytes=300, dynamic=True)
+
+    @rule(pick=PICK)
+    def make_a_snapshot(self, pick: int) -> None:
+        node = self._node(pick)
+        if node is not None:
+            self.cluster.freeze(node.key.id)
+
+    @rule(pick=PICK)
+    def clean_the_log(self, pick: int) -> None:
+        node = self._node(pick)
+        if node is not None:
+            self.cluster.clean(node.key.id)
+
+    @precondition(lambda self: self.cluster.leaders)
+    @rule(pick=PICK, who=PICK)
+    def add_a_voter(self, pick: int, who: int) -> None:
+        leaders, nodes = self.cluster.leaders, list(self.cluster.nodes)
+        self.cluster.add_voter(leaders[pick % len(leaders)], nodes[who % len(nodes)])
+
+    @precondition(lambda self: self.cluster.leaders)
+    @rule(pick=PICK, who=PICK)
+    def remove_a_voter(self, pick: int, who: int) -> None:
+        leaders = self.cluster.leaders
+        leader = leaders[pick % len(leaders)]
+        voters = list(self.cluster.voters_of(leader))
+        self.cluster.remove_voter(leader, voters[who % len(voters)].key)
+
+    @rule(pick=PICK)
+    def replace_the_disk(self, pick: int) -> None:
+        down = self._nodes(up=False)
+        if down:
+            self.cluster.wipe(down[pick % len(down)])
+
+
 TestQuorum = Quorum.TestCase
+TestDynamicQuorum = DynamicQuorum.TestCase

@@ -126,6 +126,12 @@ class Cluster:
             disk.snapshots[BOOTSTRAP] = Snapshot(BOOTSTRAP, (), self.voters, 1)
         return disk
 
+    def voters_on_disk(self, node_id: int) -> VoterSet:
+        """The newest voter set in a node's log, else the static one."""
+        node = self.nodes[node_id]
+        sets = node.disk.voter_sets()
+        return sets[-1][1] if sets else node.config.voters
+
     def disk_of(self, key: ReplicaKey) -> Disk:
         """The disk of that very key, wiped or not."""
         node = self.nodes[key.id]
@@ -363,12 +369,15 @@ class Cluster:
         ends = [b.last_offset + 1 for b in node.disk.batches if b.last_offset < committed]
         if not ends or (latest is not None and latest.id.offset >= ends[-1]):
             return False
-        made = node.disk.freeze(ends[-1])
+        made = self._freeze(node_id, ends[-1])
         assert node.up.quorum_at(made.id.offset) == (made.voters, made.kraft_version)
         same = self.frozen.setdefault(made.id, made)
         assert same == made, f"SnapshotIdentity: node {node_id} made another {made.id}"
         self._snapshots_changed(node_id)
         return True
+
+    def _freeze(self, node_id: int, end: int) -> Snapshot:
+        return self.nodes[node_id].disk.freeze(end)
 
     def clean(self, node_id: int) -> bool:
         """Begin the log after the node's newest snapshot; says whether that moved it."""

@@ -125,7 +125,7 @@ class Invariants(QuorumInvariants):
     def _majority_reached_high_watermark(self, node_id: int, high_watermark: int) -> None:
         if self._commits_as_leader is None:
             return
-        voters = self.voters_of(node_id)
+        voters = self._cluster.voters_on_disk(node_id)
         mine = self._prefix(node_id, high_watermark)
         disks = {str(voter.key): self._cluster.disk_of(voter.key) for voter in voters}
         holders = [

@@ -23,15 +23,9 @@ class QuorumInvariants:
         self._observers_passive(node_id)
         self._removed_leader_resigns(node_id)
 
-    def voters_of(self, node_id: int) -> VoterSet:
-        """The newest voter set on a node's disk."""
-        node = self._cluster.nodes[node_id]
-        sets = node.disk.voter_sets()
-        return sets[-1][1] if sets else node.config.voters
-
     def _latest_set_in_force(self, node_id: int) -> None:
         node = self._cluster.nodes[node_id]
-        latest = self.voters_of(node_id)
+        latest = self._cluster.voters_on_disk(node_id)
         assert node.up.voters == latest, (
             f"LatestSetInForce: node {node_id} uses {node.up.voters.ids}, its log says {latest.ids}"
         )
@@ -53,7 +47,7 @@ class QuorumInvariants:
         )
 
     def _majority_election(self, node_id: int, grants: list[int]) -> None:
-        voters = self.voters_of(node_id)
+        voters = self._cluster.voters_on_disk(node_id)
         assert set(grants) <= set(voters.ids), f"MajorityElection: {grants} of {voters.ids}"
         assert len(grants) >= voters.majority, f"MajorityElection: {grants} of {voters.ids}"
 

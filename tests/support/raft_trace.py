@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import raft_walk
+from raft_disk import Snapshot
 from raft_env import Cluster
 
 from checkers.invariants.monitor import Monitor
@@ -45,15 +46,22 @@ class TracedCluster(Cluster):
             "start",
             disk.election.epoch,
             leo=disk.end,
-            last_ep=disk.batches[-1].epoch if disk.batches else 0,
-            log_start=0,
+            last_ep=disk.last_epoch,
+            log_start=disk.start,
             flushed=disk.flushed,
             qs={"ep": disk.election.epoch, **_election(disk.election)},
-            voters=list(self.voters.ids),
+            voters=list(self.voters_on_disk(node_id).ids),
+            snaps=[list(id_) for id_ in sorted(disk.snapshots)],
             roles=[],
         )
         node.incarnation -= 1
         super().start(node_id)
+
+    def _freeze(self, node_id: int, end: int) -> Snapshot:
+        made = super()._freeze(node_id, end)
+        epoch = self.nodes[node_id].up.epoch
+        self._emit(node_id, "snap", epoch, op="freeze", id=list(made.id), kv=made.kraft_version)
+        return made
 
     def _apply(self, node_id: int, effect: fx.Effect) -> None:
         super()._apply(node_id, effect)
@@ -77,23 +85,28 @@ class TracedCluster(Cluster):
         incarnation = self.nodes[node_id].incarnation
         seq = self._seqs[node_id, incarnation] = self._seqs.get((node_id, incarnation), 0) + 1
         self._now_ns += 1
-        common = {"ts": self._now_ns, "seq": seq, "node": node_id, "dir": f"{node_id:032x}"}
+        directory_id = self.nodes[node_id].key.directory_id
+        dir_ = f"{node_id:032x}" if directory_id is None else directory_id.hex
+        common = {"ts": self._now_ns, "seq": seq, "node": node_id, "dir": dir_}
         event = {**common, "inc": incarnation, "ep": epoch, "t": type_, **fields}
         self.events.setdefault(f"n{node_id}", []).append(event)
         self.anomalies += self.monitor.feed(event)
 
 
 def _election(state: ElectionState) -> dict[str, Any]:
+    directory_id = None if state.voted is None else state.voted.directory_id
     return {
         "leader": state.leader_id,
         "voted": None if state.voted is None else state.voted.id,
-        "voted_dir": None,
+        "voted_dir": None if directory_id is None else directory_id.hex,
     }
 
 
-def walk(seed: int, steps: int, *, replica: type[Replica] = Replica) -> TracedCluster:
+def walk(
+    seed: int, steps: int, *, kind: str = "static", replica: type[Replica] = Replica
+) -> TracedCluster:
     """Take a random walk and give its cluster; a buggy replica may end it early by a crash."""
-    journey = raft_walk.Walk(seed, replica=replica)
+    journey = raft_walk.Walk(seed, kind=kind, replica=replica)
     cluster = journey.cluster
     assert isinstance(cluster, TracedCluster), "raft_walk.Cluster is to be replaced by a fixture"
     try:

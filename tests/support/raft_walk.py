@@ -231,7 +231,7 @@ class Walk:
         standing = {
             node.key
             for i, node in self.cluster.nodes.items()
-            if i != without and self.cluster.invariants.voters_of(i).contains(node.key)
+            if i != without and self.cluster.voters_on_disk(i).contains(node.key)
         }
         return len(keys(voters) & standing) >= voters.majority
 
