@@ -9,9 +9,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from node_cluster import WAIT_S, NodeCluster, in_loop, node_cluster
+from fake_leader import FakeLeader
+from local_cluster import eventually
+from node_cluster import HOST, WAIT_S, NodeCluster, in_loop, node_cluster
 
 from node.controller.controller import QuorumController
+from node.formatting import Quorum
 from node.metadata.features import METADATA_VERSION
 from node.metadata.image import MetadataImage
 from node.metadata.schemas import FeatureLevelRecord
@@ -91,3 +94,64 @@ async def grow(cluster: NodeCluster, enough: Callable[[], bool]) -> set[str]:
 def no_leftovers(cluster: NodeCluster) -> bool:
     """Whether no half-made or half-deleted snapshot lies about."""
     return not [p for n in cluster.nodes.values() for p in n.leftovers]
+
+
+BIG = 1000  # partitions of a topic: a snapshot takes several slices
+
+
+@pytest.mark.slow
+@in_loop
+async def test_an_end_while_a_snapshot_is_written_loses_nothing(tmp_path: Path) -> None:
+    """SIGKILL leaves a half snapshot, which the next start removes; SIGTERM leaves none."""
+    settings = SMALL | {"metadata_log_segment_bytes": "100000", "krucible_brokers": "7"}
+    async with node_cluster(tmp_path, 1, read_barrier="true", **settings) as cluster:
+        (node,) = cluster.controllers.values()
+        node.format(Quorum(standalone=True))
+        made: set[str] = set()
+        for ending in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+            await node.start()
+            await cluster.leader()
+            assert not node.leftovers
+            writing = asyncio.create_task(create_big(cluster, made))
+            try:
+                await eventually(lambda: bool(node.leftovers), "a snapshot is being written")
+                code = await node.signal(ending)
+            finally:
+                writing.cancel()
+            assert bool(node.leftovers) == (ending == signal.SIGKILL)
+            assert code == (0 if ending == signal.SIGTERM else -signal.SIGKILL)
+        await node.start()
+        leader = await cluster.leader()
+        await eventually(lambda: bool(node.kinds("claim")), "it is active")
+        assert not node.leftovers
+        assert set(await leader.topics()) >= made
+        assert made
+
+
+async def create_big(cluster: NodeCluster, made: set[str]) -> None:
+    """Create large topics until cancelled or the node is gone; what was acknowledged is added."""
+    while True:
+        name = f"topic-{len(made)}"
+        await cluster.create(name, partitions=BIG)
+        made.add(name)
+
+
+@pytest.mark.slow
+@in_loop
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+async def test_an_end_while_a_snapshot_is_fetched(tmp_path: Path, ending: signal.Signals) -> None:
+    """SIGTERM leaves nothing of it; what SIGKILL leaves is removed by the next start."""
+    leader = FakeLeader(HOST)
+    async with leader.serving() as endpoint, node_cluster(tmp_path, 1) as cluster:
+        cluster.settings["controller.quorum.bootstrap.servers"] = str(endpoint)
+        node = cluster.add_broker(10)
+        for asked in (1, 2):
+            node.spawn()
+            await eventually(lambda: leader.asked_for_more >= asked, "it asks for more", WAIT_S)
+            assert len(node.leftovers) == 1  # the one of an earlier process is gone
+            assert await node.signal(ending) == (0 if ending == signal.SIGTERM else -ending)
+            assert len(node.leftovers) == (0 if ending == signal.SIGTERM else 1)
+            leader.asked_for_more = asked
+        assert not leader.rejected
+        assert next(node.events)["t"] == "start"
+        assert node.snapshots == []

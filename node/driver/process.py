@@ -178,6 +178,7 @@ class Running:
         """Listen, join the quorum, join the cluster; raises OSError, ValueError, OverflowError."""
         await self.listeners.start()
         self.node.start()
+        await asyncio.sleep(0)  # the node's own beginning is the first of its events
         if self.registration is not None:
             self.registration.start()
         if self.broker is not None:
