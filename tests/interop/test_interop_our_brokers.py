@@ -1,0 +1,133 @@
+"""Public admin clients administer a quorum of ours through brokers of ours."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
+from kafka_cluster import CLUSTER_ID, HOST, OurMember, Quorum, free_ports
+from kafka_dist import KafkaDist
+from kafka_quorums import dynamic_quorum
+
+from node.core.types import Endpoint
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+TIMEOUT_S = 10
+BROKERS = (11, 12)
+
+
+@contextlib.contextmanager
+def brokers_of(quorum: Quorum, dist: KafkaDist, folder: Path) -> Iterator[list[OurMember]]:
+    """Two started brokers of ours that have registered."""
+    members = []
+    for node_id, port in zip(BROKERS, free_ports(len(BROKERS)), strict=True):
+        settings = {
+            "node.id": str(node_id),
+            "process.roles": "broker",
+            "listeners": f"PLAINTEXT://{HOST}:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": quorum.addresses,
+            "log.dirs": str(folder / f"b{node_id}" / "data"),
+        }
+        endpoint = Endpoint(HOST, port)
+        members.append(OurMember(node_id, endpoint, folder / f"b{node_id}", settings, dist))
+    try:
+        for member in members:
+            member.format()
+            member.start()
+        yield members
+    finally:
+        for member in members:
+            member.kill()
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: KafkaDist, folder: Path) -> Iterator[tuple[Quorum, list[OurMember]]]:
+    """Three controllers and two brokers, all ours."""
+    with dynamic_quorum(kafka, folder, {1: "ours", 2: "ours", 3: "ours"}) as quorum:
+        quorum.start_all()
+        quorum.await_leader()
+        with brokers_of(quorum, kafka, folder) as brokers:
+            for broker in brokers:
+                quorum.wait_for(
+                    lambda broker=broker: "is unfenced" in broker.said,  # type: ignore[misc]
+                    f"broker {broker.node_id} is unfenced",
+                )
+            yield quorum, brokers
+
+
+def addresses(brokers: list[OurMember]) -> str:
+    return ",".join(f"{b.endpoint.host}:{b.endpoint.port}" for b in brokers)
+
+
+def test_kafka_python_administers_through_our_brokers(
+    cluster: tuple[Quorum, list[OurMember]],
+) -> None:
+    quorum, brokers = cluster
+    admin = KafkaAdminClient(
+        bootstrap_servers=addresses(brokers), request_timeout_ms=TIMEOUT_S * 1000
+    )
+    try:
+        admin.create_topics({"python": {"num_partitions": 2, "replication_factor": 2}})
+        quorum.wait_for(lambda: "python" in admin.list_topics(), "the brokers know the topic")
+        (topic,) = admin.describe_topics(["python"])
+        assert [sorted(p["replica_nodes"]) for p in topic["partitions"]] == [[11, 12], [11, 12]]
+        described = admin.describe_cluster()
+        assert described["cluster_id"] == CLUSTER_ID
+        assert {b["broker_id"] for b in described["brokers"]} == {11, 12}
+        (partition,) = admin.describe_metadata_quorum()["topics"][0]["partitions"]
+        assert partition["leader_id"] == quorum.await_leader().leader_id
+        assert {o["replica_id"] for o in partition["observers"]} >= {11, 12}
+        admin.delete_topics(["python"])
+        quorum.wait_for(lambda: "python" not in admin.list_topics(), "the brokers forgot it")
+    finally:
+        admin.close()
+
+
+def test_confluent_kafka_administers_through_our_brokers_while_leaders_change(
+    cluster: tuple[Quorum, list[OurMember]],
+) -> None:
+    quorum, brokers = cluster
+    admin = AdminClient({"bootstrap.servers": addresses(brokers), "log_level": 2})
+    admin.create_topics([NewTopic("confluent", 3, 2)])["confluent"].result(TIMEOUT_S)
+    quorum[quorum.await_leader().leader_id].kill()
+    # No need to wait for the next leader: the brokers look for it as long as the client waits.
+    entry = ConfigEntry("retention.ms", "7", incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ConfigResource.Type.TOPIC, "confluent", incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([topic]).values():
+        done.result(TIMEOUT_S)
+
+    def retention() -> str | None:
+        asked = ConfigResource(ConfigResource.Type.TOPIC, "confluent")
+        (settings,) = [f.result(TIMEOUT_S) for f in admin.describe_configs([asked]).values()]
+        value: str | None = settings["retention.ms"].value
+        return value
+
+    quorum.wait_for(lambda: retention() == "7", "the broker shows what was set")
+    cluster_view = admin.describe_cluster().result(TIMEOUT_S)
+    assert cluster_view.cluster_id == CLUSTER_ID
+    assert {node.id for node in cluster_view.nodes} == {11, 12}
+    admin.delete_topics(["confluent"])["confluent"].result(TIMEOUT_S)
+    quorum.start_all()
+
+
+def test_a_broker_of_ours_stops_in_a_controlled_way(
+    cluster: tuple[Quorum, list[OurMember]],
+) -> None:
+    quorum, brokers = cluster
+    quorum.await_leader()
+    last = brokers[-1]
+    last.stop()
+    assert "Stopping" in last.said
+    assert "consent" not in last.said, "the controller agreed"
