@@ -1,10 +1,12 @@
 """What the event trace costs: committed writes with it and without, by turns, on the same host.
 
-    python bench/trace.py [--voters 3] [--clients 64] [--seconds 5] [--rounds 3] [--profile FOLDER]
+    python bench/trace.py [--voters 3] [--clients 64] [--seconds 4] [--rounds 5] [--profile FOLDER]
 
-Nodes are real processes on loopback with fsync on. Next to writes per second, which also depend on
-the disk and on whoever else uses the host, stands the CPU time of all nodes per write, which hardly
-does. ``--profile`` runs the nodes under cProfile and leaves one file per node and kind in FOLDER.
+Nodes are real processes on loopback with fsync on. Each round measures both arms on new clusters,
+in an order that changes from round to round, and gives two ratios, traced to untraced: of the CPU
+time that all nodes use per write, which hardly depends on who else uses the host, and of writes per
+second, which do. What counts is the median over the rounds, with its spread. ``--profile`` runs the
+nodes under cProfile and leaves one file per node in FOLDER.
 """
 
 from __future__ import annotations
@@ -12,86 +14,34 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import signal
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
-from random import Random
+from typing import Any
 
-from harness.protocols import Address, Outcome
+import msgspec
+from bench_quorum import Quorum, cpu_s, format_node
+
+from harness.protocols import Outcome
 from harness.systems.kafka_client import KafkaClient
-from harness.systems.kafka_route import Cluster
-from node.log.disk import FileDisk
-from node.log.meta_properties import format_directory, random_id
 
-HOST = "127.77.210.1"
 WARM_UP_S = 1.5
 START_TIMEOUT_S = 30.0
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+TRACED, UNTRACED = "traced", "untraced"
+ARMS = (TRACED, UNTRACED)
+SETTINGS = {"controller.quorum.append.linger.ms": "0"}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
-def start(
-    folder: Path, node_id: int, ports: dict[int, int], trace: bool, profile: Path | None
-) -> subprocess.Popen[bytes]:
-    """Format and start one voter."""
-    settings = {
-        "node.id": str(node_id),
-        "process.roles": "controller",
-        "controller.quorum.voters": ",".join(f"{i}@{HOST}:{p}" for i, p in ports.items()),
-        "listeners": f"CONTROLLER://{HOST}:{ports[node_id]}",
-        "log.dirs": str(folder / f"n{node_id}"),
-        "controller.quorum.append.linger.ms": "0",
-        "krucible.brokers": ",".join(map(str, ports)),
-    }
-    if trace:
-        settings["krucible.trace.file"] = str(folder / f"n{node_id}.jsonl")
-    format_directory(
-        FileDisk(),
-        folder / f"n{node_id}",
-        cluster_id="bench",
-        node_id=node_id,
-        directory_id=random_id(Random(node_id)),
-    )
-    config = folder / f"n{node_id}.properties"
-    config.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
-    profiler = (
-        [] if profile is None else ["-m", "cProfile", "-o", str(profile / f"n{node_id}-{trace}")]
-    )
-    with (folder / f"n{node_id}.log").open("wb") as output:
-        return subprocess.Popen(
-            [sys.executable, *profiler, "-m", "node", "run", "--config", str(config)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-
-
-def cpu_s(process: subprocess.Popen[bytes]) -> float:
-    """CPU time that a process has used."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-
-
-async def load(
-    cluster: Cluster, nodes: list[subprocess.Popen[bytes]], clients: int, seconds: float
-) -> dict[str, float]:
+async def load(quorum: Quorum, clients: int, seconds: float) -> dict[str, float]:
     """Write through ``clients`` connections; give writes per second and CPU per write."""
     written = 0
     stop = asyncio.Event()
 
     async def client(number: int) -> None:
         nonlocal written
-        client = await KafkaClient(cluster).open("n1")
+        client = await KafkaClient(quorum.cluster).open("n1")
         deadline_s = time.monotonic() + START_TIMEOUT_S
         value = 0
         while not stop.is_set():
@@ -105,63 +55,89 @@ async def load(
             written += 1
         await client.close()
 
+    nodes = quorum.processes.values()
     tasks = [asyncio.create_task(client(n)) for n in range(clients)]
     while written < clients:  # noqa: ASYNC110 - a count, not an event
         await asyncio.sleep(0.05)
     await asyncio.sleep(WARM_UP_S)
     before, cpu_before, began = written, sum(map(cpu_s, nodes)), time.perf_counter()
     await asyncio.sleep(seconds)
-    count, cpu, elapsed_s = (
-        written - before,
-        sum(map(cpu_s, nodes)) - cpu_before,
-        time.perf_counter(),
-    )
+    elapsed_s = time.perf_counter() - began
+    count, cpu = written - before, sum(map(cpu_s, nodes)) - cpu_before
     stop.set()
     await asyncio.gather(*tasks)
-    return {"writes_per_s": count / (elapsed_s - began), "cpu_us_per_write": cpu / count * 1e6}
+    return {
+        "writes": written,
+        "writes_per_s": count / elapsed_s,
+        "cpu_us_per_write": cpu / count * 1e6,
+    }
 
 
-def measure(arguments: argparse.Namespace, trace: bool) -> dict[str, float]:
-    """One round on a new cluster."""
-    with tempfile.TemporaryDirectory(prefix="krucible-bench-", dir=".") as name:
+def events_per_write(folder: Path, writes: float) -> dict[str, float]:
+    """How many lines of each type all nodes have traced, per write."""
+    types: Counter[str] = Counter()
+    for path in folder.glob("*.jsonl"):
+        with path.open("rb") as lines:
+            types.update(msgspec.json.decode(line)["t"] for line in lines)
+    return {type_: round(n / writes, 3) for type_, n in types.most_common() if n > writes / 100}
+
+
+def measure(arguments: argparse.Namespace, arm: str) -> dict[str, Any]:
+    """One arm of a round, on a new cluster."""
+    settings = dict(SETTINGS)
+    with tempfile.TemporaryDirectory(prefix=f"krucible-bench-{arm}-", dir=".") as name:
         folder = Path(name).resolve()
-        ports = {i: free_port() for i in range(1, arguments.voters + 1)}
-        nodes = [start(folder, i, ports, trace, arguments.profile) for i in ports]
-        cluster = Cluster(
-            {f"n{i}": Address(HOST, p) for i, p in ports.items()}, {i: f"n{i}" for i in ports}, None
-        )
+        if arm == TRACED:
+            settings["krucible.trace.file"] = str(folder / "n{node}.jsonl")
+        quorum = Quorum.of(folder, arguments.voters, settings, arguments.profile)
         try:
-            return asyncio.run(load(cluster, nodes, arguments.clients, arguments.seconds))
+            for node_id in quorum.ports:
+                format_node(folder, node_id)
+                quorum.start(node_id)
+            figures: dict[str, Any] = asyncio.run(
+                load(quorum, arguments.clients, arguments.seconds)
+            )
         finally:
-            for node in nodes:
-                node.send_signal(signal.SIGTERM)
-            for node in nodes:
-                node.wait(timeout=20)
+            quorum.stop()
+        figures["events_per_write"] = events_per_write(folder, figures["writes"])
+        return figures
+
+
+def ratios(rounds: list[dict[str, dict[str, Any]]], key: str) -> dict[str, Any]:
+    """Of one figure, traced to untraced: the median over the rounds, and the extremes."""
+    found = [each[TRACED][key] / each[UNTRACED][key] for each in rounds]
+    return {
+        "median": round(statistics.median(found), 3),
+        "min": round(min(found), 3),
+        "max": round(max(found), 3),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--voters", type=int, default=3)
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--profile", type=lambda text: Path(text).resolve())
     arguments = parser.parse_args()
     if arguments.profile is not None:
         arguments.profile.mkdir(parents=True, exist_ok=True)
-    rounds: dict[bool, list[dict[str, float]]] = {True: [], False: []}
-    for _ in range(arguments.rounds):
-        for trace in (True, False):
-            rounds[trace].append(measure(arguments, trace))
-    figures = {
-        name: {
-            key: statistics.median(r[key] for r in rounds[trace])
+    rounds = []
+    for turn in range(arguments.rounds):
+        order = ARMS if turn % 2 == 0 else ARMS[::-1]
+        rounds.append({arm: measure(arguments, arm) for arm in order})
+    figures: dict[str, Any] = {
+        arm: {
+            key: round(statistics.median(each[arm][key] for each in rounds), 1)
             for key in ("writes_per_s", "cpu_us_per_write")
         }
-        for name, trace in (("traced", True), ("untraced", False))
+        for arm in ARMS
     }
-    traced, untraced = (figures[n]["cpu_us_per_write"] for n in ("traced", "untraced"))
-    print(json.dumps(figures | {"trace_cpu_percent": (traced / untraced - 1) * 100}, indent=2))
+    figures["events_per_write"] = rounds[-1][TRACED]["events_per_write"]
+    figures["cpu_per_write_ratio"] = ratios(rounds, "cpu_us_per_write")
+    figures["writes_per_s_ratio"] = ratios(rounds, "writes_per_s")
+    print(json.dumps(figures, indent=2))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ Source: Kafka's MetadataLoader and MetadataBatchLoader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 from node.broker.committed import CommittedBatch, Provenance
@@ -33,6 +34,7 @@ from node.metadata.transactions import Transactions
 
 _MARKS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
 FULL, DELTA = "full", "delta"
+_SLICE = 2_000  # records; matters only to who pauses between slices
 
 Trace = Callable[[str, Mapping[str, Any]], None]
 
@@ -150,22 +152,31 @@ class MetadataLoader:
         Raises:
             LoaderError: It is older than what is loaded, or no image; load nothing more.
         """
+        for _ in self.load_snapshot_slices(provenance, records, _SLICE):
+            pass
+
+    def load_snapshot_slices(
+        self, provenance: Provenance, records: Iterable[MetadataRecord], size: int
+    ) -> Iterator[None]:
+        """Do as ``load_snapshot``, with a pause after every ``size`` records.
+
+        Until the iteration ends nothing has changed, and nothing else may be loaded.
+        """
         if provenance.offset < self.provenance.offset:
             raise self._fault(
                 f"a snapshot of {provenance.offset} came, the image is at {self.provenance.offset}"
             )
-        count = 0
-
-        def counted() -> Iterable[MetadataRecord]:
-            nonlocal count
-            for record in records:
-                count += 1
-                yield record
-
+        image, remaining = MetadataImage(), iter(records)
         try:
-            image = MetadataImage.from_records(counted(), provenance.offset + 1)
+            while image.load(islice(remaining, size)) == size:
+                yield
         except ImageError as error:
             raise self._fault(f"snapshot of {provenance.offset}: {error}") from error
+        count, image.end_offset = image.end_offset, provenance.offset + 1
+        self._begin_anew(image, provenance, count)
+
+    def _begin_anew(self, image: MetadataImage, provenance: Provenance, count: int) -> None:
+        """Take over the image of a snapshot of ``count`` records."""
         if self._replaced is None:
             self._replaced = self.image.copy()
         if self._builder is not None:

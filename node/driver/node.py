@@ -130,6 +130,8 @@ class Node(Writing):
             },
         )
         self.snapshots.restore()
+        if self.machine.is_behind:
+            self._catch_up()
         self._run(self.replica.start(self.clock.now_ms()))
 
     async def shutdown(self, timeout_s: float) -> None:
@@ -159,6 +161,7 @@ class Node(Writing):
             self.tracer.emit("stop", self.replica.epoch, {"why": why})
         try:
             self.snapshots.close()
+            self.machine.close()
             self.storage.log.close()
         finally:
             self.tracer.close()
@@ -222,7 +225,7 @@ class Node(Writing):
             case fx.WriteSnapshot():
                 self.snapshots.write(effect.id, effect.position, effect.data)
             case fx.InstallSnapshot():
-                self.step_next(self.snapshots.install(effect.id))
+                self._install(effect)
             case fx.DiscardSnapshot():
                 self.snapshots.discard(effect.id)
             case fx.VotersChanged():
@@ -235,6 +238,10 @@ class Node(Writing):
                 self._outbox.append(self._peers.reset)
             case fx.Fatal():
                 raise NodeFatalError(effect.reason)
+
+    def _install(self, effect: fx.InstallSnapshot) -> None:
+        self.step_next(self.snapshots.install(effect.id))
+        self._catch_up()
 
     def _reply(self, effect: fx.Reply) -> None:
         reply, response = self._replies.pop(effect.token), effect.response

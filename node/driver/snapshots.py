@@ -85,13 +85,13 @@ class Snapshots:
             self._partial = None
 
     def _load(self, snapshot: OffsetAndEpoch) -> tuple[VoterSet | None, int]:
-        """Fold a snapshot into the image; returns its voters and kraft.version."""
-        with self._store.open(snapshot) as reader:
-            timestamp_ms = reader.last_contained_log_timestamp_ms
-            self._machine.restore(
-                _records(reader), Provenance(snapshot.offset - 1, snapshot.epoch, timestamp_ms)
-            )
-            return reader.voters, reader.kraft_version
+        """Begin to fold a snapshot into the image; returns its voters and kraft.version."""
+        reader = self._store.open(snapshot)
+        timestamp_ms = reader.last_contained_log_timestamp_ms
+        self._machine.restore(
+            _records(reader), Provenance(snapshot.offset - 1, snapshot.epoch, timestamp_ms)
+        )
+        return reader.voters, reader.kraft_version
 
     # ------------------------------------------------------------------ the leader's
 
@@ -220,6 +220,7 @@ class Snapshots:
 
 
 def _records(reader: SnapshotReader) -> Iterator[MetadataRecord]:
-    for values in reader.values():
-        for value in values:
-            yield decode_record(value)
+    with reader:
+        for values in reader.values():
+            for value in values:
+                yield decode_record(value)

@@ -11,7 +11,6 @@ from typing import Any
 from node.broker.committed import CommittedBatch, Provenance
 from node.broker.loader import MetadataLoader
 from node.broker.snapshot_policy import SnapshotPolicy
-from node.core.types import OffsetAndEpoch
 from node.log.file_log import FileLog
 from node.metadata.image import MetadataImage
 from node.metadata.records import MetadataRecord
@@ -43,6 +42,7 @@ class StateMachine:
         self.epoch = 0
         self._log = log
         self._trace = trace
+        self._restoring: tuple[Provenance, Iterator[None]] | None = None
 
     @property
     def image(self) -> MetadataImage:
@@ -51,8 +51,8 @@ class StateMachine:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are committed records to load."""
-        return self.applied < self.committed
+        """Whether there are committed records to load, or more of a snapshot."""
+        return self._restoring is not None or self.applied < self.committed
 
     @property
     def published(self) -> int | None:
@@ -65,19 +65,36 @@ class StateMachine:
         self.committed = max(self.committed, high_watermark)
         self.loader.high_watermark(high_watermark)
 
-    def restore(self, records: Iterable[MetadataRecord], at: Provenance) -> OffsetAndEpoch:
-        """Begin anew with the content of a snapshot that holds all up to ``at``, inclusive."""
-        self.loader.load_snapshot(at, records)
+    def restore(self, records: Iterable[MetadataRecord], at: Provenance) -> None:
+        """Begin anew with the content of a snapshot that holds all up to ``at``, inclusive.
+
+        What is more than a slice is left to ``advance``; until the last of it is loaded, the image
+        and ``applied`` are what they were. A snapshot that is still being loaded is given up.
+        """
+        self.applied = min(self.applied, self.loader.provenance.offset + 1)
+        self.committed = max(self.committed, at.offset + 1)
+        self._restoring = at, self.loader.load_snapshot_slices(at, records, RECORDS_PER_SLICE)
+        self._restore_slice(*self._restoring)
+
+    def close(self) -> None:
+        """Give up a snapshot that is being loaded. Idempotent."""
+        self._restoring = None
+
+    def _restore_slice(self, at: Provenance, slices: Iterator[None]) -> None:
+        for _ in slices:
+            return  # there is more
+        self._restoring = None
         self.applied, self.epoch = at.offset + 1, at.epoch
-        self.committed = max(self.committed, self.applied)
-        return OffsetAndEpoch(self.applied, self.epoch)
 
     def advance(self, now_ms: int) -> Iterator[tuple[int, MetadataRecord]]:
         """Load a slice of the committed batches; yields (offset, record) of what is in the image.
 
-        A slice ends with a batch. Raises LoaderError, RecordError, CorruptBatchError: the node
-        must stop.
+        A slice ends with a batch; one of a snapshot yields nothing. Raises LoaderError,
+        RecordError, CorruptBatchError, SnapshotError: the node must stop.
         """
+        if self._restoring is not None:
+            self._restore_slice(*self._restoring)
+            return
         start = self.applied
         batches = self._slice()
         if not batches:

@@ -156,11 +156,15 @@ class Writing(Pump):
 
     def _committed(self, high_watermark: int) -> None:
         self.machine.commit(high_watermark)
-        if not self._applying:
-            self._apply()
+        self._catch_up()
         writes = self._writes
         while writes and writes[0].wait_for < high_watermark:
             self._acknowledge(writes.popleft())
+
+    def _catch_up(self) -> None:
+        """Apply what there is to apply, unless that is under way."""
+        if not self._applying:
+            self._apply()
 
     def _apply(self) -> None:
         """Apply a slice of what is committed, and the next one after a look at the sockets."""

@@ -201,12 +201,22 @@ class MetadataImage:
             ImageError: A record does not fit, or marks a transaction, which no snapshot may cut.
         """
         image = cls()
-        for place, record in enumerate(records):
-            if isinstance(record, TRANSACTION_MARKS):
-                raise ImageError(f"{type(record).__name__} in a snapshot, its record {place}")
-            image.apply(record, place)
+        image.load(records)
         image.end_offset = end_offset
         return image
+
+    def load(self, records: Iterable[MetadataRecord]) -> int:
+        """Fold in the next records of a snapshot, of which this image holds all before; how many.
+
+        ``end_offset`` counts them meanwhile. Raises ImageError, as ``from_records``.
+        """
+        before = self.end_offset
+        for record in records:
+            if isinstance(record, TRANSACTION_MARKS):
+                place = self.end_offset
+                raise ImageError(f"{type(record).__name__} in a snapshot, its record {place}")
+            self.apply(record, self.end_offset)
+        return self.end_offset - before
 
     def record_to(self, recorder: Recorder | None) -> None:
         """Tell ``recorder`` of all changes from now on; copies of the image do not."""
