@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import Event, Trace, healthy, register_record, topic_record
+from traces import Event, Trace, changing, healthy, register_record, topic_record
 
 from checkers.consensus import consensus
 from checkers.invariants.monitor import INVARIANTS, KEPT_PER_INVARIANT_MAX, Monitor
@@ -47,6 +47,17 @@ def test_healthy_trace_is_valid_and_every_invariant_examined_something(
     assert result.anomalies == ()
     assert (result.valid, result.reason) == (Valid.VALID, None)
     assert set(result.checked) == set(INVARIANTS)
+    idle = {name for name, count in result.checked.items() if not count}
+    assert idle == {"S22", "S23", "S24", "S27"}, "these want snapshots and other voters"
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+def test_snapshots_and_voter_changes_are_valid_and_every_invariant_examined_something(
+    voters: int,
+) -> None:
+    result = consensus(changing(voters).run())
+    assert result.anomalies == ()
+    assert (result.valid, result.reason) == (Valid.VALID, None)
     assert all(count > 0 for count in result.checked.values()), result.checked
 
 
@@ -260,6 +271,144 @@ def acknowledge_with_a_lie(trace: Trace) -> None:
     trace.emit(1, "ack", api="x", off=batch.last, hwm=batch.last + 1)
 
 
+def win_without_a_majority(trace: Trace) -> None:
+    trace.persist(2, 2, voted=2)
+    trace.emit(2, "elected", grants=[2], voters=[1, 2, 3], es=trace.disks[2].end)
+
+
+def count_a_vote_that_was_refused(trace: Trace) -> None:
+    trace.persist(2, 2, voted=2)
+    trace.disks[3].epoch = 2
+    trace.grant(3, 2, ok=False)
+    trace.emit(2, "elected", grants=[2, 3], voters=[1, 2, 3], es=trace.disks[2].end)
+
+
+def count_the_vote_of_another_disk(trace: Trace) -> None:
+    keys = [(1, trace.disks[1].dir), (2, trace.disks[2].dir), (3, "ab" * 16)]
+    trace.persist(2, 2, voted=2)
+    trace.persist(3, 2, voted=2)
+    trace.grant(3, 2)
+    trace.emit(2, "elected", grants=[2, 3], voters=keys, es=trace.disks[2].end)
+
+
+def install_below_committed_records(trace: Trace) -> None:
+    trace.freeze(1)
+    trace.write(1, "r0", 2)
+    trace.install(2, 1)
+
+
+def freeze_above_the_high_watermark(trace: Trace) -> None:
+    trace.append(1)
+    trace.freeze(1, id=[trace.disks[1].end, 1])
+
+
+def freeze_inside_of_a_batch(trace: Trace) -> None:
+    trace.append(1, register_record("r0", 5), register_record("r0", 6))
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.freeze(2, id=[trace.disks[2].end - 1, 1])
+
+
+def freeze_with_a_wrong_epoch(trace: Trace) -> None:
+    trace.freeze(2, id=[trace.disks[2].end, 2])
+
+
+def freeze_other_bytes(trace: Trace) -> None:
+    trace.freeze(1)
+    trace.freeze(2, sha="other")
+
+
+def freeze_other_voters(trace: Trace) -> None:
+    trace.freeze(2, voters=[(1, trace.disks[1].dir)], kv=1)
+
+
+def begin_a_log_without_a_snapshot(trace: Trace) -> None:
+    trace.emit(2, "lstart", v=1)
+
+
+def delete_the_snapshot_before_the_log(trace: Trace) -> None:
+    trace.freeze(2)
+    trace.clean(2)
+    trace.disks[2].snapshots.clear()
+    trace.start(2)
+
+
+def install_below_the_high_watermark(trace: Trace) -> None:
+    trace.freeze(1)
+    trace.write(1, "r0", 2)
+    trace.install(2, 1)
+
+
+def install_what_the_log_holds(trace: Trace) -> None:
+    trace.freeze(1)
+    trace.start(3)
+    trace.install(3, 1)
+
+
+def go_on_elsewhere_after_an_install(trace: Trace) -> None:
+    trace.write(1, "r0", 2, 2)
+    trace.freeze(1)
+    trace.install(3, 1)
+    begin = last(trace, 3, "lstart")
+    begin["v"] -= 1
+
+
+def change_two_voters(trace: Trace) -> None:
+    trace.change_voters(1, 1)
+
+
+def change_voters_before_a_commit(trace: Trace) -> None:
+    trace.elect(2, 2)
+    trace.change_voters(2, 1, 2)
+
+
+def change_voters_twice_at_once(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2)
+    trace.change_voters(1, 1, 2, 3)
+
+
+def go_by_an_older_set(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2)
+    trace.replicate(1)
+    trace.flush(1)
+    value = trace.disks[1].end
+    trace.raise_hwm(1, value, as_="leader", acks=[], voters=trace.voters)
+
+
+def keep_a_truncated_set(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2)
+    trace.replicate(1, 2)
+    disk = trace.disks[2]
+    keys = disk.voters.pop()
+    trace.truncate(2, disk.end - 1)
+    trace.emit(2, "voters", off=keys[0], set=keys[1], kv=1, revert=True)
+
+
+def start_with_another_set(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2)
+    trace.replicate(1)
+    trace.disks[2].voters.clear()
+    trace.start(2)
+
+
+def count_another_disk(trace: Trace) -> None:
+    trace.change_voters(1, *trace.voters)
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    for ack in last(trace, 1, "hwm")["acks"]:
+        ack[1] = ack[1] if ack[0] == 1 else "ab" * 16
+
+
+def lead_on_after_own_removal(trace: Trace) -> None:
+    trace.change_voters(1, 2, 3)
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.append(1)
+
+
 BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S1", two_leaders),
     ("S1", two_names_for_a_leader),
@@ -291,6 +440,28 @@ BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S16", flush_forgotten_by_truncation),
     ("S17", acknowledge_uncommitted),
     ("S17", acknowledge_with_a_lie),
+    ("S6", win_without_a_majority),
+    ("S6", count_a_vote_that_was_refused),
+    ("S6", count_the_vote_of_another_disk),
+    ("S10", install_below_committed_records),
+    ("S22", freeze_above_the_high_watermark),
+    ("S22", freeze_inside_of_a_batch),
+    ("S22", freeze_with_a_wrong_epoch),
+    ("S22", freeze_other_bytes),
+    ("S22", freeze_other_voters),
+    ("S23", begin_a_log_without_a_snapshot),
+    ("S23", delete_the_snapshot_before_the_log),
+    ("S24", install_below_the_high_watermark),
+    ("S24", install_what_the_log_holds),
+    ("S24", go_on_elsewhere_after_an_install),
+    ("S27", change_two_voters),
+    ("S27", change_voters_before_a_commit),
+    ("S27", change_voters_twice_at_once),
+    ("S28", go_by_an_older_set),
+    ("S28", keep_a_truncated_set),
+    ("S28", start_with_another_set),
+    ("S29", count_another_disk),
+    ("S30", lead_on_after_own_removal),
 ]
 
 
@@ -439,10 +610,13 @@ def test_a_missing_field_is_unknown_and_never_a_false_alarm(type_: str) -> None:
     assert result.reason == f"event n3 seq {event['seq']} lacks field {field}"
 
 
+@pytest.mark.parametrize("make", [healthy, changing])
 @pytest.mark.parametrize("node", ["n1", "n2", "n3"])
-def test_a_missing_line_is_unknown_and_never_a_false_alarm(node: str) -> None:
-    for position in range(len(healthy().events[node]) - 1):
-        trace = healthy()
+def test_a_missing_line_is_unknown_and_never_a_false_alarm(
+    node: str, make: Callable[[], Trace]
+) -> None:
+    for position in range(len(make().events[node]) - 1):
+        trace = make()
         gone = trace.events[node].pop(position)
         result = consensus(trace.run())
         assert result.anomalies == (), (gone, result.anomalies[0].message)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from checkers.invariants.base import FinalLogs, Invariant
+from checkers.invariants.membership import voters_of
 from checkers.invariants.trace import Event, label
 from checkers.invariants.world import Batch, Replica, World, stored
 from harness.verdict import Anomaly
@@ -62,7 +63,8 @@ class CommitStability(Invariant):
 class QuorumBacked(Invariant):
     """S13: at a leader's high watermark a majority of voters has all below it on disk.
 
-    Their records are the leader's; the leader counts only as a voter and only what it flushed.
+    Their records are the leader's; the leader counts only as a voter and only what it flushed. A
+    snapshot counts as the records that it covers.
     """
 
     name: ClassVar[str] = "S13"
@@ -74,13 +76,14 @@ class QuorumBacked(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Count the voters that hold the newly committed records on disk."""
-        voters = event.get("voters")
         leader = world.replica(event)
-        if event["as"] != "leader" or not isinstance(voters, list | tuple):
+        voters = voters_of(event, leader)
+        if event["as"] != "leader" or voters is None:
             return
         value: int = event["v"]
         new = list(leader.log.between(leader.agreed, value)) if leader.known else []
-        holds = {v: _holds(world.current(v), value, new) for v in sorted(set(voters))}
+        found = {key: world.voter(key) for key in sorted(set(voters), key=str)}
+        holds = {key: _holds(replica, value, new) for key, replica in found.items()}
         sure = sum(holding is True for holding in holds.values())
         unseen = sum(holding is None for holding in holds.values())
         majority = len(holds) // 2 + 1
@@ -89,7 +92,7 @@ class QuorumBacked(Invariant):
             return
         self.checked += 1
         if sure < majority:
-            flushed = {f"n{v}": _flushed(world.current(v)) for v in holds}
+            flushed = {str(key): _flushed(replica) for key, replica in found.items()}
             told = ", ".join(f"{node} {upto}" for node, upto in flushed.items())
             yield self._anomaly(
                 f"{leader.id} raised the high watermark of epoch {event['ep']} to {value}"
@@ -98,7 +101,7 @@ class QuorumBacked(Invariant):
                 event,
                 hwm=value,
                 flushed=flushed,
-                holds={f"n{v}": holding for v, holding in holds.items()},
+                holds={str(key): holding for key, holding in holds.items()},
             )
 
 
@@ -113,6 +116,8 @@ def _holds(voter: Replica | None, below: int, batches: Iterable[Batch]) -> bool 
         return False
     holds: bool | None = True
     for batch in batches:
+        if batch.last < voter.log.start:
+            continue  # a snapshot has it
         own = voter.log.at(batch.base)
         if own is None and not voter.log.knows(batch.base):
             holds = None

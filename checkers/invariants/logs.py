@@ -128,16 +128,21 @@ class LogMatching(Invariant):
 
 
 class NoCommittedTruncation(Invariant):
-    """S10: no truncation, and no restart, removes a record that is committed."""
+    """S10: no truncation, no restart and no snapshot removes a record that is committed.
+
+    What a snapshot covers is not removed.
+    """
 
     name: ClassVar[str] = "S10"
-    listens: ClassVar[tuple[str, ...]] = ("trunc", "start")
+    listens: ClassVar[tuple[str, ...]] = ("trunc", "start", "snap")
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Look at what a truncation or a recovery leaves out."""
         replica = world.replica(event)
         if event["t"] == "trunc":
             return self._truncation(event, replica, world)
+        if event["t"] == "snap":
+            return self._install(event, replica, world) if event["op"] == "install" else ()
         return self._recovery(event, replica, world)
 
     def _truncation(self, event: Event, replica: Replica, world: World) -> Iterator[Anomaly]:
@@ -162,6 +167,12 @@ class NoCommittedTruncation(Invariant):
         if event["leo"] < flushed:
             yield from self._removed(event, replica, event["leo"], flushed, world)
 
+    def _install(self, event: Event, replica: Replica, world: World) -> Iterator[Anomaly]:
+        end, log_end = event["id"][0], replica.log.end
+        if replica.known and log_end is not None:
+            self.checked += 1
+            yield from self._removed(event, replica, end, log_end, world)
+
     def _removed(
         self, event: Event, replica: Replica, low: int, high: int, world: World
     ) -> Iterator[Anomaly]:
@@ -169,7 +180,7 @@ class NoCommittedTruncation(Invariant):
             if world.commits.contains(batch):
                 found = world.commits.overlapping(batch)
                 committed = None if found is None else found[1]
-                how = "truncation" if event["t"] == "trunc" else "restart"
+                how = {"trunc": "truncation", "snap": "snapshot"}.get(event["t"], "restart")
                 yield self._anomaly(
                     f"{replica.id} lost the committed {batch} by a {how} to {low} ({label(event)})",
                     committed,

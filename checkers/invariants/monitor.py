@@ -17,6 +17,14 @@ from checkers.invariants.commits import (
 )
 from checkers.invariants.elections import ElectionSafety, MonotonicEpoch, OneVote, VoteDurability
 from checkers.invariants.logs import LogMatching, NoCommittedTruncation, RecordIdentity
+from checkers.invariants.membership import (
+    Identity,
+    LatestSetInForce,
+    MajorityElection,
+    OneChangeAtATime,
+    RemovedLeader,
+)
+from checkers.invariants.snapshots import SnapshotAtLogStart, SnapshotInstall, SnapshotValidity
 from checkers.invariants.trace import Event, Intake, merged
 from checkers.invariants.world import World
 from harness.verdict import Anomaly
@@ -30,6 +38,7 @@ INVARIANTS: Mapping[str, type[Invariant]] = {
         OneVote,
         VoteDurability,
         MonotonicEpoch,
+        MajorityElection,
         RecordIdentity,
         LogMatching,
         CommitStability,
@@ -39,6 +48,13 @@ INVARIANTS: Mapping[str, type[Invariant]] = {
         MonotonicHighWatermark,
         DurableBeforeFetch,
         AcknowledgedAfterCommit,
+        SnapshotValidity,
+        SnapshotAtLogStart,
+        SnapshotInstall,
+        OneChangeAtATime,
+        LatestSetInForce,
+        Identity,
+        RemovedLeader,
     )
 }
 

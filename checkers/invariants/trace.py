@@ -21,6 +21,7 @@ _INT: _Kinds = (int,)
 _BOOL: _Kinds = (bool,)
 _STR: _Kinds = (str,)
 _LIST: _Kinds = (list, tuple)
+_PAIR: _Kinds = (tuple, list)  # an offset and an epoch: looked into, unlike all others
 _COMMON = {"ts": _INT, "seq": _INT, "node": _INT, "dir": _STR, "inc": _INT, "t": _STR}
 _EPOCH = {"ep": _INT}
 # What the invariants read, by type; fields that may be null or absent are not listed.
@@ -36,12 +37,17 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "trunc": {"to": _INT},
     "hwm": {"v": _INT, "as": _STR} | _EPOCH,
     "fetch_tx": {"off": _INT},
+    "snap": {"op": _STR, "id": _PAIR} | _EPOCH,
+    "lstart": {"v": _INT},
+    "voters": {"set": _LIST} | _EPOCH,
     "apply": {"off": _INT},
     "ack": {"off": _INT},
     "image": {"off": _INT, "digest": _STR},
 }
 # An event of these types changes what a replica has or has told: without it the rest is guesswork.
-_STATE_TYPES = frozenset({"start", "qs", "append", "flush", "trunc", "hwm"})
+_STATE_TYPES = frozenset(
+    {"start", "qs", "vote", "append", "flush", "trunc", "hwm", "snap", "lstart", "voters"}
+)
 
 
 class ReplicaId(NamedTuple):
@@ -136,6 +142,14 @@ class Intake:
 def _lacking(event: Event, required: Mapping[str, _Kinds]) -> str | None:
     """The first required field that is absent or of another type; True is no number."""
     for field, kinds in required.items():
-        if type(event.get(field)) not in kinds:
+        value = event.get(field)
+        if type(value) not in kinds or (kinds is _PAIR and not is_pair(value)):
             return field
     return None
+
+
+def is_pair(value: object) -> bool:
+    """Whether it is an offset and an epoch."""
+    if not isinstance(value, list | tuple):
+        return False
+    return [type(number) for number in value] == [int, int]

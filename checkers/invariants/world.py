@@ -8,13 +8,14 @@ gives None, and no invariant concludes anything from it.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
-from checkers.invariants.trace import Event, ReplicaId, replica_of
+from checkers.invariants.trace import Event, ReplicaId, is_pair, replica_of
+from checkers.invariants.voter_sets import VoterHistory, VoterKey, keys_of
 from harness.protocols import LogBatch
 
 
@@ -46,10 +47,14 @@ def _after(offset: int) -> tuple[int, float]:
 
 
 class ReplicaLog:
-    """The log of one replica: batches in order, its end, and how much of it is on disk."""
+    """The log of one replica: batches in order, its ends, and how much of it is on disk.
+
+    What lies below ``start`` is in a snapshot, and so committed.
+    """
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        self.start = 0
         self.end: int | None = None  # None = not known
         self.flushed = 0
 
@@ -73,6 +78,16 @@ class ReplicaLog:
             self.batches.pop()
         self.end = to
         self.flushed = min(self.flushed, to)
+
+    def begin_at(self, start: int) -> None:
+        """Drop everything below ``start``."""
+        self.start = start
+        del self.batches[: bisect_left(self.batches, (start,))]
+
+    def install(self, end: int) -> None:
+        """A snapshot takes the place of the log, which begins and ends after it."""
+        self.batches.clear()
+        self.start = self.end = self.flushed = end
 
     def at(self, offset: int) -> Batch | None:
         """The batch that holds the offset."""
@@ -182,16 +197,28 @@ class Replica:
     quorum: Persisted | None = None
     incarnation: int = 0
     known: bool = True
-    voters: frozenset[int] = frozenset()
+    sets: VoterHistory = field(default_factory=VoterHistory)
+    snapshots: dict[int, int] = field(default_factory=dict)  # epoch by end offset, on its disk
     hwm: int | None = None  # of this incarnation
     hwm_max: int = 0  # of all incarnations
     agreed: int = 0  # its log is in the commit map up to here
     epoch_starts: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def key(self) -> VoterKey:
+        """As which a quorum counts it."""
+        return VoterKey(*self.id)
+
+    @property
+    def voters(self) -> frozenset[int]:
+        """Node ids of the voter set in force in its log."""
+        return frozenset(key.node for key in self.sets.in_force)
+
     def begin(self, incarnation: int, *, whole: bool) -> None:
         """A new process runs; what an incomplete trace told of its disk is forgotten."""
         if not self.known:
             self.log, self.quorum, self.agreed = ReplicaLog(), None, 0
+            self.sets = VoterHistory()
         self.incarnation, self.known, self.hwm = incarnation, whole, None
 
 
@@ -211,6 +238,9 @@ class World:
             "flush": _flush,
             "trunc": _trunc,
             "elected": _elected,
+            "snap": _snap,
+            "lstart": _lstart,
+            "voters": _voters,
             "hwm": self._hwm,
             "apply": self._applied,
         }
@@ -227,6 +257,12 @@ class World:
         """The replica that node is at present (its newest directory)."""
         key = self._current.get(node)
         return None if key is None else self.replicas[key]
+
+    def voter(self, key: VoterKey) -> Replica | None:
+        """The replica that a voter's key means; by its node id where the directory is not said."""
+        if key.directory is None:
+            return self.current(key.node)
+        return self.replicas.get(ReplicaId(key.node, key.directory))
 
     def arrive(self, event: Event, *, blind: bool) -> None:
         """Note whose event comes, before it is judged; ``blind``: its disk is not known."""
@@ -272,10 +308,13 @@ def _start(replica: Replica, event: Event) -> None:
     leo: int = event["leo"]
     if log.end is not None and log.end > leo:
         log.truncate(leo)
+    log.begin_at(event["log_start"])
     log.end = leo  # what was appended but not traced before a kill is a hole
     log.flushed = event["flushed"]
-    replica.agreed = min(replica.agreed, leo)
-    replica.voters = frozenset(v for v in event["voters"] if isinstance(v, int))
+    replica.agreed = max(min(replica.agreed, leo), log.start)
+    replica.sets.truncate(leo)
+    replica.sets.begin(keys_of(event["voters"]) or ())
+    replica.snapshots = snapshots_of(event)
     state = event["qs"]
     epoch = state.get("ep")
     if isinstance(epoch, int):
@@ -300,7 +339,41 @@ def _flush(replica: Replica, event: Event) -> None:
 def _trunc(replica: Replica, event: Event) -> None:
     replica.agreed = min(replica.agreed, event["to"])
     replica.log.truncate(event["to"])
+    replica.sets.truncate(event["to"])
 
 
 def _elected(replica: Replica, event: Event) -> None:
     replica.epoch_starts[event["ep"]] = event["es"]
+
+
+def _snap(replica: Replica, event: Event) -> None:
+    end, epoch = event["id"]
+    if event["op"] == "delete":
+        replica.snapshots.pop(end, None)
+    elif event["op"] in ("freeze", "install"):
+        replica.snapshots[end] = epoch
+    if event["op"] == "install":
+        replica.log.install(end)
+        replica.agreed = end
+        replica.hwm = max(end, replica.hwm or 0)
+        replica.hwm_max = max(end, replica.hwm_max)
+        replica.sets.truncate(end)
+        keys = keys_of(event.get("voters"))
+        if keys is not None:
+            replica.sets.add(end - 1, keys)
+
+
+def _lstart(replica: Replica, event: Event) -> None:
+    replica.log.begin_at(event["v"])
+
+
+def _voters(replica: Replica, event: Event) -> None:
+    keys = keys_of(event["set"])
+    if keys is not None:
+        replica.sets.add(event.get("off"), keys)
+
+
+def snapshots_of(event: Event) -> dict[int, int]:
+    """Epochs of the snapshots that a ``start`` names, by end offset; not the bootstrap one."""
+    found = event.get("snaps") or ()
+    return {id_[0]: id_[1] for id_ in found if is_pair(id_) and id_[0] > 0}

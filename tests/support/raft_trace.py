@@ -11,6 +11,7 @@ from raft_env import Cluster
 from checkers.invariants.monitor import Monitor
 from harness.verdict import Anomaly
 from node.core import effects as fx
+from node.core.own_log import voter_keys
 from node.core.replica import Replica
 from node.core.types import ElectionState
 
@@ -59,9 +60,22 @@ class TracedCluster(Cluster):
 
     def _freeze(self, node_id: int, end: int) -> Snapshot:
         made = super()._freeze(node_id, end)
-        epoch = self.nodes[node_id].up.epoch
-        self._emit(node_id, "snap", epoch, op="freeze", id=list(made.id), kv=made.kraft_version)
+        voters = None if made.voters is None else voter_keys(made.voters)
+        sha = str(made.records)
+        self._snap(node_id, "freeze", made, sha=sha, voters=voters, kv=made.kraft_version)
         return made
+
+    def clean(self, node_id: int) -> bool:
+        disk = self.nodes[node_id].disk
+        latest = disk.latest
+        for snapshot in disk.snapshots.values():
+            if latest is not None and snapshot.id.offset < latest.id.offset:
+                self._snap(node_id, "delete", snapshot)
+        return super().clean(node_id)
+
+    def _snap(self, node_id: int, op: str, snapshot: Snapshot, **fields: Any) -> None:
+        id_, epoch = list(snapshot.id), self.nodes[node_id].up.epoch
+        self._emit(node_id, "snap", epoch, op=op, id=id_, size=snapshot.info.size, **fields)
 
     def _apply(self, node_id: int, effect: fx.Effect) -> None:
         super()._apply(node_id, effect)

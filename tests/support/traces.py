@@ -18,7 +18,9 @@ from harness.spec import RunSpec
 
 MS = 1_000_000
 RX_LAG_NS = 3 * MS
+VOTERS_RECORD = "KRaftVotersRecord"
 Event = dict[str, Any]
+Key = tuple[int, str]  # node and directory id
 
 
 @dataclass
@@ -34,6 +36,9 @@ class Disk:
     log: list[LogBatch] = field(default_factory=list)
     flushed: int = 0
     hwm: int = 0
+    start: int = 0
+    snapshots: dict[int, int] = field(default_factory=dict)  # epoch by end offset
+    voters: list[tuple[int, list[Key]]] = field(default_factory=list)  # sets by offset
 
     @property
     def dir(self) -> str:
@@ -41,11 +46,11 @@ class Disk:
 
     @property
     def end(self) -> int:
-        return self.log[-1].last + 1 if self.log else 0
+        return self.log[-1].last + 1 if self.log else self.start
 
     @property
     def last_epoch(self) -> int:
-        return self.log[-1].epoch if self.log else 0
+        return self.log[-1].epoch if self.log else self.snapshots.get(self.start, 0)
 
 
 class RecordsFold:
@@ -110,10 +115,11 @@ class Trace:
                 "start",
                 leo=disk.end,
                 last_ep=disk.last_epoch,
-                log_start=0,
+                log_start=disk.start,
                 flushed=disk.flushed,
                 qs=self._quorum(disk),
-                voters=self.voters,
+                snaps=[[end, epoch] for end, epoch in sorted(disk.snapshots.items())],
+                voters=[key[0] for key in disk.voters[-1][1]] if disk.voters else self.voters,
                 roles=["controller" if node in self.voters else "broker"],
             )
 
@@ -176,7 +182,9 @@ class Trace:
         disk = self.disks[winner]
         self.persist(winner, epoch, leader=winner)
         self.role(winner, "leader", leader=winner)
-        self.emit(winner, "elected", grants=[winner, *others], voters=self.voters, es=disk.end)
+        self.emit(
+            winner, "elected", grants=[winner, *others], voters=self.in_force(winner), es=disk.end
+        )
         self.append(winner, control=True)
         self.flush(winner)
         for other in [*others, *self.observers]:
@@ -202,17 +210,70 @@ class Trace:
 
     def store(self, node: int, batch: LogBatch, *, src: str = "follower") -> Event:
         """Put a batch into a node's log."""
-        self.disks[node].log.append(batch)
-        return self.emit(
-            node,
-            "append",
-            base=batch.base,
-            last=batch.last,
-            bep=batch.epoch,
-            h=batch.crc,
-            ctl=batch.control,
-            src=src,
-        )
+        disk = self.disks[node]
+        disk.log.append(batch)
+        fields = {"base": batch.base, "last": batch.last, "bep": batch.epoch, "h": batch.crc}
+        event = self.emit(node, "append", **fields, ctl=batch.control, src=src)
+        for record in batch.records:
+            if record.get("type") == VOTERS_RECORD:
+                disk.voters.append((batch.base, record["fields"]["voters"]))
+                self._voters(node, revert=False)
+        return event
+
+    def _voters(self, node: int, *, revert: bool) -> Event:
+        offset, keys = self.disks[node].voters[-1]
+        return self.emit(node, "voters", off=offset, set=keys, kv=1, revert=revert)
+
+    def in_force(self, node: int) -> list[Any]:
+        """The voters as the node's log has them: keys, or ids while none are in the log."""
+        voters = self.disks[node].voters
+        return voters[-1][1] if voters else self.voters
+
+    def change_voters(self, leader: int, *nodes: int) -> LogBatch:
+        """The leader appends another voter set."""
+        keys = [(node, self.disks[node].dir) for node in nodes]
+        record = {"type": VOTERS_RECORD, "fields": {"voters": keys}}
+        return self.append(leader, record, control=True)
+
+    # ------------------------------------------------------------------ snapshots
+
+    def freeze(self, node: int, **changes: Any) -> Event:
+        """The node makes a snapshot of all that it knows to be committed."""
+        disk = self.disks[node]
+        last = next(b for b in reversed(disk.log) if b.last < disk.hwm)
+        disk.snapshots[last.last + 1] = last.epoch
+        id_ = [last.last + 1, last.epoch]
+        keys = [keys for offset, keys in disk.voters if offset <= last.last]
+        fields: dict[str, Any] = {"id": id_, "size": 100, "sha": f"{id_}", "kv": len(keys[:1])}
+        fields["voters"] = keys[-1] if keys else None
+        return self.emit(node, "snap", op="freeze", **(fields | changes))
+
+    def clean(self, node: int) -> Event:
+        """The node's log begins after its newest snapshot."""
+        disk = self.disks[node]
+        for end in sorted(disk.snapshots)[:-1]:
+            self.emit(node, "snap", op="delete", id=[end, disk.snapshots.pop(end)], size=100)
+        disk.start = max(disk.snapshots)
+        disk.log = [batch for batch in disk.log if batch.base >= disk.start]
+        return self.emit(node, "lstart", v=disk.start)
+
+    def install(self, node: int, leader: int) -> Event:
+        """The node gets the leader's newest snapshot, and its log begins anew after it."""
+        disk, source = self.disks[node], self.disks[leader]
+        end, epoch = max(source.snapshots.items())
+        disk.snapshots, disk.log = {end: epoch}, []
+        disk.start = disk.flushed = end
+        keys = [each for each in source.voters if each[0] < end][-1:]
+        voters = keys[0][1] if keys else None
+        fields = {"id": [end, epoch], "size": 100, "voters": voters, "kv": len(keys)}
+        event = self.emit(node, "snap", op="install", **fields)
+        self.emit(node, "lstart", v=end)
+        disk.voters = [(end - 1, voters)] if voters else []
+        if voters:
+            self._voters(node, revert=False)
+        disk.hwm = end
+        self.emit(node, "hwm", v=end, **{"as": "follower" if node in self.voters else "observer"})
+        return event
 
     def flush(self, node: int) -> Event:
         """Fsync all of a node's log."""
@@ -226,7 +287,12 @@ class Trace:
         was = disk.end
         disk.log = [batch for batch in disk.log if batch.last < to]
         disk.flushed = min(disk.flushed, to)
-        return self.emit(node, "trunc", to=to, was=was, why="diverging")
+        event = self.emit(node, "trunc", to=to, was=was, why="diverging")
+        left = [each for each in disk.voters if each[0] < to]
+        if left and left != disk.voters:
+            disk.voters = left
+            self._voters(node, revert=True)
+        return event
 
     def fetch(self, node: int, leader: int) -> Event:
         """A fetch leaves at the node's log end."""
@@ -238,19 +304,23 @@ class Trace:
         source = self.disks[leader]
         for node in nodes or [n for n in self.disks if n != leader]:
             disk = self.disks[node]
-            common = sum(a == b for a, b in zip(disk.log, source.log, strict=False))
-            if common < len(disk.log):
-                self.truncate(node, disk.log[common].base)
-            for batch in source.log[common:]:
-                self.store(node, batch)
+            both = [batch.last + 1 for batch in disk.log if batch in source.log]
+            common = max([disk.start, min(disk.end, source.start), *both])
+            if common < disk.end:
+                self.truncate(node, common)
+            for batch in source.log:
+                if batch.base >= common:
+                    self.store(node, batch)
             self.flush(node)
             self.fetch(node, leader)
 
     def commit(self, leader: int, *nodes: int) -> int:
         """The leader's high watermark goes to its log end, then that of the nodes."""
         value = self.disks[leader].end
-        acks = {str(v): self.disks[v].end for v in self.voters}
-        self.raise_hwm(leader, value, as_="leader", acks=acks, voters=self.voters)
+        voters = self.in_force(leader)
+        ids = [key if isinstance(key, int) else key[0] for key in voters]
+        acks = [[v, self.disks[v].dir, self.disks[v].end] for v in ids]
+        self.raise_hwm(leader, value, as_="leader", acks=acks, voters=voters)
         for node in nodes or [n for n in self.disks if n != leader]:
             as_ = "follower" if node in self.voters else "observer"
             self.raise_hwm(node, value, as_=as_)
@@ -348,4 +418,52 @@ def healthy(voters: int = 3, observers: int = 1, make_fold: MakeFold = RecordsFo
     trace.start(3)
     trace.follow(3, 2)
     trace.write(2, "r0", 4)
+    return trace
+
+
+def changing(voters: int = 3) -> Trace:
+    """Snapshots, a cleaned log, an install, and voters that come, are taken back and go.
+
+    Node ``voters + 1`` becomes a voter, and the leader that has seen to that is removed.
+    """
+    trace = Trace(voters, 2)
+    late, never = voters + 1, voters + 2
+    trace.start()
+    trace.elect(1, 1)
+    trace.change_voters(1, *trace.voters)
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    for value in (1, 2):
+        trace.write(1, "r0", value, *[n for n in trace.disks if n not in (1, never)])
+    for node in (1, 2, late):
+        trace.freeze(node)
+        trace.clean(node)
+    trace.install(never, 1)
+    trace.replicate(1)
+    trace.change_voters(1, *trace.voters, never)
+    trace.store(2, trace.disks[1].log[-1])  # and then its leader is lost for a while
+    others = [v for v in trace.voters if v != 1]
+    trace.elect(3, 2, voters=others)
+    trace.follow(1, 3)
+    trace.replicate(3)
+    trace.flush(3)
+    trace.commit(3)
+    trace.change_voters(3, *trace.voters, late)
+    trace.replicate(3)
+    trace.flush(3)
+    trace.commit(3)
+    trace.start(2)
+    trace.follow(2, 3)
+    left = [v for v in [*trace.voters, late] if v != 3]
+    trace.change_voters(3, *left)
+    trace.replicate(3)
+    trace.flush(3)
+    trace.commit(3)
+    trace.role(3, "resigned")
+    trace.elect(1, 3, voters=left)
+    trace.follow(3, 1)
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
     return trace

@@ -1,0 +1,223 @@
+"""Invariants of the voter set: majorities of the set in force, changed one voter at a time.
+
+Source: KIP-853; the KRaftWithReconfig TLA+ specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from checkers.invariants.base import Invariant
+from checkers.invariants.trace import Event, ReplicaId, label, replica_of
+from checkers.invariants.voter_sets import (
+    NEVER,
+    VoterKey,
+    VoterKeys,
+    difference,
+    holds,
+    keys_of,
+    told,
+)
+from checkers.invariants.world import Replica, World
+from harness.verdict import Anomaly
+
+
+def voters_of(event: Event, replica: Replica) -> VoterKeys | None:
+    """The voters that an event counts, with the directories that the replica's log knows."""
+    said = keys_of(event.get("voters"))
+    if said is None:
+        return None
+    known = {key.node: key for key in replica.sets.in_force}
+    return tuple(known.get(k.node, k) if k.directory is None else k for k in said)
+
+
+class MajorityElection(Invariant):
+    """S6: a leader has the votes of a majority of the voters in its log, each given in its epoch.
+
+    A vote counts only as that of the very replica that the set names.
+    """
+
+    name: ClassVar[str] = "S6"
+    listens: ClassVar[tuple[str, ...]] = ("vote", "elected")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._votes: dict[tuple[int, int], set[ReplicaId]] = {}  # by epoch and candidate
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Collect votes, and compare them with those that a winner counts."""
+        if event["t"] == "elected":
+            return self._elected(event, world)
+        if event["ok"] and not event["pre"]:
+            self._votes.setdefault((event["ep"], event["cand"]), set()).add(replica_of(event))
+        return ()
+
+    def _elected(self, event: Event, world: World) -> Iterator[Anomaly]:
+        replica = world.replica(event)
+        voters, grants = voters_of(event, replica), event.get("grants")
+        if not voters or not isinstance(grants, list | tuple):
+            return
+        self.checked += 1
+        counted = [key for key in voters if key.node in grants]
+        majority = len(voters) // 2 + 1
+        if len(counted) < majority:
+            yield self._anomaly(
+                f"{replica.id} won epoch {event['ep']} with the votes of {told(tuple(counted))}"
+                f" of the voters {told(voters)}, and {majority} needed ({label(event)})",
+                event,
+                epoch=event["ep"],
+                grants=list(grants),
+            )
+        if not world.whole:
+            return
+        given = {VoterKey(*id_) for id_ in self._votes.get((event["ep"], event["node"]), ())}
+        for key in counted:
+            if not key.fits(replica.key) and not holds(given, key):
+                yield self._anomaly(
+                    f"{replica.id} counted the vote of {key} in epoch {event['ep']}, which that"
+                    f" replica never gave ({label(event)})",
+                    event,
+                    epoch=event["ep"],
+                    voter=key.node,
+                )
+
+
+class OneChangeAtATime(Invariant):
+    """S27: voter sets that follow each other in a log differ by one replica at most.
+
+    A leader changes the set only after it has committed in its epoch, and the set before.
+    """
+
+    name: ClassVar[str] = "S27"
+    listens: ClassVar[tuple[str, ...]] = ("voters",)
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare a new set with the one before."""
+        replica, keys, offset = world.replica(event), keys_of(event["set"]), event.get("off")
+        if keys is None or not isinstance(offset, int) or event.get("revert") or not replica.known:
+            return
+        before, at = replica.sets.in_force, replica.sets.offset
+        if offset < replica.log.start or offset <= at or not before:
+            return  # a snapshot's: what was between is not known
+        self.checked += 1
+        changed = difference(before, keys)
+        if len(changed) > 1:
+            yield self._anomaly(
+                f"the voters went from {told(before)} to {told(keys)} at offset {offset} of"
+                f" {replica.id} in one step ({label(event)})",
+                event,
+                offset=offset,
+            )
+        epoch_start = replica.epoch_starts.get(event["ep"])
+        if not changed or epoch_start is None:
+            return  # a follower has it from a leader
+        hwm = replica.hwm
+        if hwm is None or hwm <= epoch_start or at >= hwm:
+            set_before = "that are configured" if at == NEVER else f"of offset {at}"
+            yield self._anomaly(
+                f"{replica.id} changed the voters at offset {offset} of epoch {event['ep']}, which"
+                f" it began at {epoch_start}, with the voters {set_before} in force and high"
+                f" watermark {hwm} ({label(event)})",
+                event,
+                offset=offset,
+                hwm=hwm,
+            )
+
+
+class LatestSetInForce(Invariant):
+    """S28: majorities are of the newest voter set in the log, and a truncation takes it back."""
+
+    name: ClassVar[str] = "S28"
+    listens: ClassVar[tuple[str, ...]] = ("elected", "hwm", "voters", "start")
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare the set that is used with the newest in the log."""
+        replica = world.replica(event)
+        used = keys_of(event.get("set" if event["t"] == "voters" else "voters"))
+        in_force = replica.sets.in_force
+        if used is None or not in_force or not self._is_decided(event, replica):
+            return
+        self.checked += 1
+        if difference(used, in_force):
+            yield self._anomaly(
+                f"{replica.id} goes by the voters {told(used)} ({label(event)}), but the newest"
+                f" in its log are {told(in_force)}, of offset {replica.sets.offset}",
+                event,
+                offset=replica.sets.offset,
+            )
+
+    def _is_decided(self, event: Event, replica: Replica) -> bool:
+        """Whether the trace tells which set must be in force."""
+        if event["t"] == "start":
+            log = replica.log
+            same = log.start == event["log_start"] and log.end is not None
+            return replica.known and same and replica.sets.offset < event["leo"] <= (log.end or 0)
+        if event["t"] == "voters":
+            return replica.known and event.get("revert") is True
+        return replica.known
+
+
+class Identity(Invariant):
+    """S29: only replicas of the voter set count, each by node and directory id."""
+
+    name: ClassVar[str] = "S29"
+    listens: ClassVar[tuple[str, ...]] = ("hwm",)
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Look for the set's replica behind every end offset that a leader counts."""
+        replica, acks = world.replica(event), event.get("acks")
+        voters = voters_of(event, replica)
+        if event["as"] != "leader" or not voters or not isinstance(acks, list | tuple):
+            return
+        for ack in acks:
+            keys = keys_of([ack])
+            if not keys:
+                continue
+            self.checked += 1
+            (key,) = keys
+            if not holds(voters, key):
+                yield self._anomaly(
+                    f"{replica.id} counted {key} (dir {key.directory}) for its high watermark"
+                    f" {event['v']}, which is not one of the voters {told(voters)}"
+                    f" ({label(event)})",
+                    event,
+                    hwm=event["v"],
+                    voter=key.node,
+                )
+
+
+class RemovedLeader(Invariant):
+    """S30: a leader that has committed its own removal leads no more."""
+
+    name: ClassVar[str] = "S30"
+    listens: ClassVar[tuple[str, ...]] = ("hwm", "append", "elected")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._removed: dict[tuple[ReplicaId, int], Event] = {}
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Note when a removal is committed, and what its leader does afterwards."""
+        replica = world.replica(event)
+        leads = event["as"] == "leader" if event["t"] == "hwm" else event.get("src") != "follower"
+        if not leads or not replica.known or not replica.sets.in_force:
+            return
+        self.checked += 1
+        reign = replica.id, event["ep"]
+        removal = self._removed.get(reign)
+        if removal is not None:
+            if self._once(reign):
+                yield self._anomaly(
+                    f"{replica.id} still leads epoch {event['ep']} ({label(event)}) after it had"
+                    f" committed its own removal ({label(removal)})",
+                    removal,
+                    event,
+                    epoch=event["ep"],
+                )
+        elif event["t"] == "hwm" and _is_outside(replica) and event["v"] > replica.sets.offset:
+            self._removed[reign] = event
+
+
+def _is_outside(replica: Replica) -> bool:
+    return not holds(replica.sets.in_force, replica.key)

@@ -1,0 +1,194 @@
+"""Invariants of snapshots: what one may cover, what a log begins with, what an install leaves.
+
+Source: KIP-630; SnapshotAtLogStart of Kafka's own simulation tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from checkers.invariants.base import Invariant
+from checkers.invariants.trace import Event, ReplicaId, label
+from checkers.invariants.voter_sets import difference, keys_of, told
+from checkers.invariants.world import Replica, World, snapshots_of
+from harness.verdict import Anomaly
+
+SnapshotId = tuple[int, int]
+
+
+class SnapshotValidity(Invariant):
+    """S22: a snapshot covers committed whole batches, names the voters of its end, and is unique.
+
+    Its epoch is that of the last record covered; the same id has the same bytes on all nodes.
+    """
+
+    name: ClassVar[str] = "S22"
+    listens: ClassVar[tuple[str, ...]] = ("snap",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first: dict[SnapshotId, dict[str, Event]] = {}
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Look at a snapshot that came into being."""
+        if event["op"] not in ("freeze", "install"):
+            return
+        self.checked += 1
+        id_ = event["id"][0], event["id"][1]
+        yield from self._unique(id_, event)
+        replica = world.replica(event)
+        if event["op"] == "freeze" and replica.known:
+            yield from self._covers(id_, replica, event)
+            yield from self._voters(id_, replica, event)
+
+    def _unique(self, id_: SnapshotId, event: Event) -> Iterator[Anomaly]:
+        seen = self._first.setdefault(id_, {})
+        for field in ("sha", "size"):
+            value = event.get(field)
+            if value is None:
+                continue
+            first = seen.setdefault(field, event)
+            if first[field] != value and self._once((id_, field)):
+                yield self._anomaly(
+                    f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
+                    f" and {value} at {label(event)}",
+                    first,
+                    event,
+                    id=list(id_),
+                )
+
+    def _covers(self, id_: SnapshotId, replica: Replica, event: Event) -> Iterator[Anomaly]:
+        end, epoch = id_
+        if replica.hwm is None or end > replica.hwm:
+            yield self._anomaly(
+                f"{replica.id} froze snapshot {_named(id_)} at high watermark {replica.hwm}"
+                f" ({label(event)})",
+                event,
+                id=list(id_),
+                hwm=replica.hwm,
+            )
+        last = replica.log.at(end - 1)
+        if last is None:
+            return
+        if last.last != end - 1:
+            yield self._anomaly(
+                f"snapshot {_named(id_)} of {replica.id} ends inside of {last} ({label(event)})",
+                event,
+                id=list(id_),
+            )
+        if last.epoch != epoch:
+            yield self._anomaly(
+                f"snapshot {_named(id_)} of {replica.id} says epoch {epoch}, but its last record"
+                f" is in {last} ({label(event)})",
+                event,
+                id=list(id_),
+            )
+
+    def _voters(self, id_: SnapshotId, replica: Replica, event: Event) -> Iterator[Anomaly]:
+        keys, in_force = keys_of(event.get("voters")), replica.sets.at(id_[0])
+        if keys is not None and in_force and difference(keys, in_force):
+            yield self._anomaly(
+                f"snapshot {_named(id_)} of {replica.id} names the voters {told(keys)}, but"
+                f" {told(in_force)} were in force at its end ({label(event)})",
+                event,
+                id=list(id_),
+            )
+
+
+class SnapshotAtLogStart(Invariant):
+    """S23: a log that does not begin at 0 begins where a complete snapshot ends."""
+
+    name: ClassVar[str] = "S23"
+    listens: ClassVar[tuple[str, ...]] = ("lstart", "start")
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Look for the snapshot of a log's beginning."""
+        replica = world.replica(event)
+        if event["t"] == "start":
+            start: int = event["log_start"]
+            if "snaps" not in event:
+                return
+            found = snapshots_of(event)
+        else:
+            start, found = event["v"], replica.snapshots
+            if not replica.known:
+                return
+        if start <= 0:
+            return
+        self.checked += 1
+        if start not in found:
+            there = ", ".join(_named(id_) for id_ in sorted(found.items())) or "none"
+            yield self._anomaly(
+                f"the log of {replica.id} begins at {start} without a snapshot that ends there"
+                f" ({label(event)}); its snapshots: {there}",
+                event,
+                log_start=start,
+                snapshots=sorted(found),
+            )
+
+
+class SnapshotInstall(Invariant):
+    """S24: an installed snapshot is ahead of the log, takes nothing committed, and begins it anew.
+
+    It ends above the log end, or its epoch is later than the log's; the log begins at its end.
+    """
+
+    name: ClassVar[str] = "S24"
+    listens: ClassVar[tuple[str, ...]] = ("snap", "lstart", "append", "fetch_tx")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: dict[ReplicaId, tuple[int, Event]] = {}  # installs whose log start is due
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Compare an install with the log before it, and with what the replica says after it."""
+        replica = world.replica(event)
+        if event["t"] != "snap":
+            return self._after(event, replica)
+        if event["op"] == "install":
+            self._open[replica.id] = replica.incarnation, event
+            return self._install(event, replica)
+        return ()
+
+    def _install(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        end, epoch = event["id"]
+        self.checked += 1
+        if not replica.known:
+            return
+        if replica.hwm is not None and end < replica.hwm:
+            yield self._anomaly(
+                f"{replica.id} installed snapshot {_named((end, epoch))} below its high watermark"
+                f" {replica.hwm} ({label(event)})",
+                event,
+                id=[end, epoch],
+                hwm=replica.hwm,
+            )
+        tail = replica.log.tail
+        if tail is not None and end <= tail.last + 1 and epoch <= tail.epoch:
+            yield self._anomaly(
+                f"{replica.id} installed snapshot {_named((end, epoch))}, but its log ended with"
+                f" {tail} ({label(event)})",
+                event,
+                id=[end, epoch],
+            )
+
+    def _after(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        incarnation, install = self._open.pop(replica.id, (0, event))
+        if install is event or incarnation != replica.incarnation or not replica.known:
+            return
+        end = install["id"][0]
+        begins = {"lstart": "v", "append": "base", "fetch_tx": "off"}[event["t"]]
+        if event[begins] != end:
+            yield self._anomaly(
+                f"{replica.id} installed a snapshot that ends at {end} ({label(install)}), but"
+                f" went on at {event[begins]} ({label(event)})",
+                install,
+                event,
+                end=end,
+            )
+
+
+def _named(id_: SnapshotId) -> str:
+    """A snapshot in a sentence, as in its file's name."""
+    return f"{id_[0]}-{id_[1]}"

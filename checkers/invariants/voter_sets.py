@@ -1,0 +1,101 @@
+"""Voter sets as the trace tells of them: keys of (node id, directory id), and those of one log.
+
+Before any set of the log was traced a replica's voters are known by id only; such a key fits every
+directory. Source: KIP-853.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+NEVER = -1  # the offset of a set that is in force from the start
+
+
+class VoterKey(NamedTuple):
+    """A voter as a quorum counts it; ``directory`` None = any, or not known."""
+
+    node: int
+    directory: str | None
+
+    def __str__(self) -> str:
+        return f"n{self.node}"
+
+    def fits(self, other: VoterKey) -> bool:
+        """Whether both may mean the same replica."""
+        unknown = self.directory is None or other.directory is None
+        return self.node == other.node and (unknown or self.directory == other.directory)
+
+
+VoterKeys = tuple[VoterKey, ...]
+
+
+def keys_of(value: object) -> VoterKeys | None:
+    """The keys in a list of ids or of [id, directory id]; None when it is no such list."""
+    if not isinstance(value, list | tuple):
+        return None
+    keys = [_key(item) for item in value]
+    return None if any(key is None for key in keys) else tuple(key for key in keys if key)
+
+
+def _key(item: object) -> VoterKey | None:
+    if isinstance(item, int):
+        return VoterKey(item, None)
+    if not isinstance(item, list | tuple) or len(item) < 2:  # noqa: PLR2004 - id and directory
+        return None
+    node, directory = item[:2]
+    known = directory is None or isinstance(directory, str)
+    return VoterKey(node, directory) if isinstance(node, int) and known else None
+
+
+def holds(keys: Iterable[VoterKey], key: VoterKey) -> bool:
+    """Whether one of the keys fits."""
+    return any(each.fits(key) for each in keys)
+
+
+def difference(one: VoterKeys, other: VoterKeys) -> list[VoterKey]:
+    """The keys of either set that fit none of the other, in order."""
+    missing = [key for key in one if not holds(other, key)]
+    return sorted([*missing, *[key for key in other if not holds(one, key)]], key=str)
+
+
+def told(keys: VoterKeys) -> str:
+    """A set in a sentence."""
+    return "[" + ", ".join(map(str, sorted(keys, key=str))) + "]"
+
+
+class VoterHistory:
+    """The sets of one log by the offsets from which on they hold; the newest is in force."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, VoterKeys]] = []
+
+    @property
+    def in_force(self) -> VoterKeys:
+        """The newest set; empty when none is known."""
+        return self._entries[-1][1] if self._entries else ()
+
+    @property
+    def offset(self) -> int:
+        """Where the newest set stands."""
+        return self._entries[-1][0] if self._entries else NEVER
+
+    def at(self, end: int) -> VoterKeys | None:
+        """The set in force at the last offset below ``end``; None when the trace does not tell."""
+        return next((keys for offset, keys in reversed(self._entries) if offset < end), None)
+
+    def begin(self, keys: VoterKeys) -> None:
+        """What a start says, which knows no directories: it stands unless it is known better."""
+        if difference(self.in_force, keys) or not self._entries:
+            self._entries = [(NEVER, keys)]
+
+    def add(self, offset: int | None, keys: VoterKeys) -> None:
+        """A set is in force from that offset on; what stood there or above is gone."""
+        at = NEVER if offset is None else offset
+        self.truncate(at)
+        self._entries.append((at, keys))
+
+    def truncate(self, to: int) -> None:
+        """The log ends at ``to``."""
+        while self._entries and self._entries[-1][0] >= to:
+            self._entries.pop()
