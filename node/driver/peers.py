@@ -8,6 +8,7 @@ everything in flight.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from node.log.batch import CorruptBatchError, iter_batches
 from node.wire import codec
 from node.wire.connection import Connection
 from node.wire.errors import UnsupportedVersionError, WireError
+
+log = logging.getLogger("krucible.node")
 
 Submit = Callable[[ResponseReceived | SendFailed], None]
 
@@ -64,6 +67,7 @@ class Peers:
         self._listener_name = listener_name
         self._on_error = on_error
         self._channels: dict[tuple[int, Endpoint], _Channel] = {}
+        self._failing: dict[Endpoint, str] = {}  # what was said of those that do not answer
 
     def send(self, effect: Send) -> None:
         """Queue a request for its peer."""
@@ -109,15 +113,24 @@ class Peers:
             send = channel.queue.popleft()
             try:
                 outcome: ResponseReceived | SendFailed = await self._exchange(channel, send)
+                if self._failing.pop(channel.endpoint, None) is not None:
+                    log.info("%s answers again", channel.endpoint)
             except UnsupportedVersionError as error:
                 outcome = SendFailed(
                     send.peer, send.correlation, str(error), unsupported_version=True
                 )
             except (WireError, CorruptBatchError) as error:
                 outcome = SendFailed(send.peer, send.correlation, str(error))
+                self._complain(channel.endpoint, str(error))
                 if channel.connection is not None:
                     channel.connection.close()  # no order of requests is known on it any more
             self._submit(outcome)
+
+    def _complain(self, endpoint: Endpoint, why: str) -> None:
+        """Say why a peer does not answer, once for as long as the reason is the same."""
+        if self._failing.get(endpoint) != why:
+            self._failing[endpoint] = why
+            log.warning("no answer from a peer: %s", why)
 
     async def _exchange(self, channel: _Channel, send: Send) -> ResponseReceived:
         timeout_s = send.timeout_ms / 1000

@@ -276,9 +276,11 @@ class NodeCluster:
         self.nodes[node_id] = node
         return node
 
-    def add_broker(self, node_id: int, **settings: str) -> ClusterNode:
+    def add_broker(
+        self, node_id: int, *, listener: str = "PLAINTEXT", **settings: str
+    ) -> ClusterNode:
         """Configure and format a broker."""
-        listeners = f"PLAINTEXT://{HOST}:{free_port(HOST)}"
+        listeners = f"{listener}://{HOST}:{free_port(HOST)}"
         node = self.add(node_id, "broker", listeners, **settings)
         node.format()
         return node
