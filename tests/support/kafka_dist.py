@@ -150,9 +150,7 @@ def _java() -> Path:
     for candidate in found:
         if (java_version(candidate) or 0) >= JAVA_MIN:
             return candidate
-    raise KafkaMissingError(
-        f"Java {JAVA_MIN} or newer is missing: install openjdk-{JAVA_MIN}-jre-headless"
-    )
+    raise KafkaMissingError(f"Java {JAVA_MIN} or newer is missing: install default-jre-headless")
 
 
 @contextlib.contextmanager
