@@ -10,6 +10,7 @@ from node_cluster import ClusterNode, in_loop, node_cluster
 
 from node.core.messages import Error
 from node.core.types import ReplicaKey
+from node.driver.membership import supported_features
 from node.formatting import Quorum
 from node.metadata.schemas import RegisterControllerRecord
 
@@ -55,6 +56,8 @@ async def test_controllers_register_each_incarnation_once(tmp_path: Path) -> Non
             (endpoint,) = record.end_points
             assert endpoint.name == "CONTROLLER"
             assert endpoint.port == cluster.nodes[record.controller_id].endpoint.port
+            # All of them: levels are changed only if every controller supports the new one.
+            assert set(record.features) == set(supported_features())
         await leader.kill()
         second = await cluster.leader([i for i in cluster.nodes if i != leader.id])
         await leader.start()

@@ -37,7 +37,6 @@ _PLAINTEXT, _SSL = 0, 1  # Kafka's SecurityProtocol
 _FIRST_RETRY_S: Final = 0.1
 _RETRY_MAX_S: Final = 60.0
 _REQUEST_TIMEOUT_S: Final = 5.0
-_OPTIONAL_FEATURES_SINCE: Final = 1  # of ControllerRegistration: levels from 0 on can be told
 
 MakeChannel = Callable[[], ControllerChannel]
 
@@ -232,6 +231,5 @@ class ControllerRegistration:
                     max_supported_version=each.max_supported_version,
                 )
                 for each in supported_features()
-                if each.min_supported_version > 0 or schema.version >= _OPTIONAL_FEATURES_SINCE
             ),
         )
