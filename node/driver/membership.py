@@ -37,6 +37,7 @@ _PLAINTEXT, _SSL = 0, 1  # Kafka's SecurityProtocol
 _FIRST_RETRY_S: Final = 0.1
 _RETRY_MAX_S: Final = 60.0
 _REQUEST_TIMEOUT_S: Final = 5.0
+_CATCH_UP_S: Final = 5.0
 
 MakeChannel = Callable[[], ControllerChannel]
 
@@ -141,7 +142,7 @@ class ControllerRegistration:
         self._incarnation: UUID = random_id(rng)
         self._endpoints = endpoints_of(config.controller_listeners)
         self._channel = channel
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[bool] | None = None
         self._retry_s = _FIRST_RETRY_S
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -171,7 +172,7 @@ class ControllerRegistration:
             self._task = asyncio.create_task(self._register())
             self._task.add_done_callback(self._told)
 
-    def _told(self, task: asyncio.Task[None]) -> None:
+    def _told(self, task: asyncio.Task[bool]) -> None:
         self._task = None
         if task.cancelled() or self._closed:
             return
@@ -179,8 +180,10 @@ class ControllerRegistration:
         if error is not None:
             self._node.fail(error)
             return
-        # Known as soon as the image has it; until then, or if it was refused, again later.
         loop = asyncio.get_running_loop()
+        if task.result():  # the image will have it when it has caught up
+            self._timer = loop.call_later(_CATCH_UP_S, self._again)
+            return
         self._timer = loop.call_later(self._retry_s, self._again)
         self._retry_s = min(2 * self._retry_s, _RETRY_MAX_S)
 
@@ -188,14 +191,15 @@ class ControllerRegistration:
         self._timer = None
         self._look()
 
-    async def _register(self) -> None:
+    async def _register(self) -> bool:
+        """Whether the registration is committed, as far as one knows."""
         try:
             answer = await self._channel.request(
                 ApiKey.CONTROLLER_REGISTRATION, self._entity, _REQUEST_TIMEOUT_S
             )
         except WireError as error:
             log.info("controller %d is not registered yet: %s", self._id, error)
-            return
+            return False
         if answer.error_code:
             log.warning(
                 "the registration of controller %d was refused: %s %s",
@@ -203,6 +207,7 @@ class ControllerRegistration:
                 answer.error_code,
                 answer.error_message,
             )
+        return not answer.error_code
 
     def _entity(self, schema: ApiSchema) -> Any:
         request = schema.request
