@@ -20,7 +20,7 @@ from uuid import UUID
 from node.config import ConfigError, NodeConfig, load
 from node.driver.clock import SystemClock
 from node.log.disk import FileDisk
-from node.log.layout import uuid_from_text, uuid_to_text
+from node.log.layout import uuid_to_text
 from node.log.meta_properties import MetaPropertiesError
 
 EXIT_USAGE = 254
@@ -99,8 +99,10 @@ def _format(config: NodeConfig, arguments: argparse.Namespace) -> None:
 
 
 def _directory_id(text: str | None) -> UUID | None:
+    from node.formatting import directory_of  # noqa: PLC0415 - run needs none of it
+
     try:
-        return None if text is None else uuid_from_text(text)
+        return None if text is None else directory_of(text)
     except ValueError as error:
         raise ConfigError(f"--directory-id: {error}") from error
 

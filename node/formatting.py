@@ -23,6 +23,7 @@ from node.log.meta_properties import (
     MetaProperties,
     MetaPropertiesError,
     format_directory,
+    is_reserved,
     load_meta_properties,
     random_id,
 )
@@ -31,6 +32,7 @@ from node.metadata.features import FEATURES, KRAFT_VERSION, METADATA_VERSION, de
 from node.properties import endpoint, non_negative
 
 _VOTER = "id@host:port:directory-id"
+_RESERVED = "is a reserved id: leave the directory id out, or draw one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +80,15 @@ def format_node(
         MetaPropertiesError: The directory is somebody's already.
     """
     quorum = quorum or Quorum()
+    _check_cluster_id(cluster_id)
     _check_quorum(config, quorum)
     _check_empty(disk, config.log_dir)
     levels = feature_levels(features or {})
-    rng = Random(config.seed)
     voters: VoterSet | None = None
     if quorum.initial_controllers is not None:
         voters = initial_controllers(quorum.initial_controllers, config)
         directory_id = _own_directory(voters, config, directory_id)
-    directory_id = directory_id or random_id(rng)
+    directory_id = directory_id or random_id(_rng(config, timestamp_ms))
     if quorum.standalone:
         voters = VoterSet.of(_self(config, directory_id))
     disk.make_dirs(config.log_dir)
@@ -128,7 +130,7 @@ def initial_controllers(text: str, config: NodeConfig) -> VoterSet:
         node_id, _, rest = part.strip().partition("@")
         address, _, directory = rest.rpartition(":")
         try:
-            key = ReplicaKey(non_negative(node_id), uuid_from_text(directory))
+            key = ReplicaKey(non_negative(node_id), directory_of(directory))
             listener = Listener(config.controller_listener_names[0], endpoint(address))
         except ValueError as error:
             raise ConfigError(
@@ -139,6 +141,25 @@ def initial_controllers(text: str, config: NodeConfig) -> VoterSet:
     if len({key.id for key in keys}) < len(keys) or len({k.directory_id for k in keys}) < len(keys):
         raise ConfigError("--initial-controllers: a node id or a directory id stands twice")
     return VoterSet.of(*voters)
+
+
+def _rng(config: NodeConfig, timestamp_ms: int) -> Random:
+    """A disk that replaces a lost one is another replica, so the seed alone must not decide."""
+    seed = config.seed
+    return Random(None if seed is None else f"{seed}/{config.node_id}/{timestamp_ms}")
+
+
+def _check_cluster_id(cluster_id: str) -> None:
+    if not cluster_id or cluster_id != cluster_id.strip() or not cluster_id.isprintable():
+        raise ConfigError(f"--cluster-id {cluster_id!r}: want some text without spaces around it")
+
+
+def directory_of(text: str) -> UUID:
+    """The directory id of a text; raises ValueError."""
+    directory_id = uuid_from_text(text)
+    if is_reserved(directory_id):
+        raise ValueError(f"{text!r} {_RESERVED}")
+    return directory_id
 
 
 def _check_quorum(config: NodeConfig, quorum: Quorum) -> None:

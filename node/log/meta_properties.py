@@ -88,8 +88,13 @@ def random_id(rng: Random) -> UUID:
     """
     while True:
         candidate = UUID(int=rng.getrandbits(128), version=4)
-        if candidate.int >= _RESERVED_IDS and not uuid_to_text(candidate).startswith("-"):
+        if not is_reserved(candidate) and not uuid_to_text(candidate).startswith("-"):
             return candidate
+
+
+def is_reserved(directory_id: UUID) -> bool:
+    """Whether the id has a meaning of its own: the first of them is no directory at all."""
+    return directory_id.int < _RESERVED_IDS
 
 
 def _decode(properties: Mapping[str, str]) -> MetaProperties:
