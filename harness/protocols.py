@@ -440,6 +440,25 @@ class LogBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class LogSnapshot:
+    """A snapshot of a node's replicated log as it lay on its disk at the end of the run."""
+
+    end: int  # it holds what the records below this offset leave behind
+    epoch: int  # of the last of them
+    records: tuple[Mapping[str, Any], ...]  # {"type", "version", "fields"}, without its frame
+    error: str | None = None  # why it is not usable; then its records are left out
+
+    def to_json(self) -> dict[str, Any]:
+        """The snapshot as a JSON object."""
+        return {
+            "end": self.end,
+            "epoch": self.epoch,
+            "error": self.error,
+            "records": [dict(r) for r in self.records],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class RunData:
     """Everything one run left behind: the input of every checker. Nothing in it is live."""
 
@@ -447,6 +466,7 @@ class RunData:
     history: History
     events: Mapping[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
     logs: Mapping[str, tuple[LogBatch, ...]] = field(default_factory=dict)
+    snapshots: Mapping[str, tuple[LogSnapshot, ...]] = field(default_factory=dict)  # oldest first
     output: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # stdout+stderr lines
     faults: tuple[Fault, ...] = ()
     voters: tuple[str, ...] = ()

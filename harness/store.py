@@ -7,6 +7,7 @@
         events/<node>.jsonl     protocol events, stamped on arrival
         logs/<node>.log         what the node's process printed
         records/<node>.jsonl    the node's replicated log at the end, one batch a line
+        snapshots/<node>.jsonl  its snapshots at the end, one a line: what its log may lack
     store/latest -> the run that was begun last
 
 Whole files are written beside their place and renamed into it. Nothing is ever deleted.
@@ -26,7 +27,7 @@ import msgspec
 
 from harness import schedule
 from harness.errors import UsageError
-from harness.protocols import Fault, LogBatch
+from harness.protocols import Fault, LogBatch, LogSnapshot
 from harness.spec import RunSpec
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -79,6 +80,11 @@ class RunDir:
         """Replicated logs, a file per node."""
         return self.path / "records"
 
+    @property
+    def snapshots_dir(self) -> Path:
+        """Snapshots of replicated logs, a file per node."""
+        return self.path / "snapshots"
+
     def events(self, node: str) -> Path:
         """The node's protocol events."""
         return self.events_dir / f"{safe_name(node)}.jsonl"
@@ -90,6 +96,10 @@ class RunDir:
     def records(self, node: str) -> Path:
         """The node's replicated log."""
         return self.records_dir / f"{safe_name(node)}.jsonl"
+
+    def snapshots(self, node: str) -> Path:
+        """The node's snapshots."""
+        return self.snapshots_dir / f"{safe_name(node)}.jsonl"
 
     def write_schedule(self, faults: Iterable[Fault]) -> None:
         """Save the schedule."""
@@ -107,6 +117,12 @@ class RunDir:
         """Save a node's replicated log."""
         lines = [msgspec.json.encode(batch.to_json()) + b"\n" for batch in batches]
         write_whole(self.records(node), b"".join(lines))
+
+    def write_snapshots(self, node: str, snapshots: Iterable[LogSnapshot]) -> None:
+        """Save a node's snapshots, oldest first."""
+        self.snapshots_dir.mkdir(exist_ok=True)
+        lines = [msgspec.json.encode(snapshot.to_json()) + b"\n" for snapshot in snapshots]
+        write_whole(self.snapshots(node), b"".join(lines))
 
 
 class Store:

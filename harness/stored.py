@@ -12,7 +12,7 @@ import msgspec
 from harness import schedule
 from harness.errors import UsageError
 from harness.history import History, read_jsonl
-from harness.protocols import Fault, LogBatch, RunData
+from harness.protocols import Fault, LogBatch, LogSnapshot, RunData
 from harness.spec import RunSpec
 from harness.store import RunDir
 
@@ -47,6 +47,7 @@ def load_run(path: Path) -> StoredRun:
         history=_history(run, warnings),
         events=_per_node(run.events_dir, ".jsonl", lambda p: _objects(p, warnings)),
         logs=_per_node(run.records_dir, ".jsonl", lambda p: _batches(p, warnings)),
+        snapshots=_per_node(run.snapshots_dir, ".jsonl", lambda p: _snapshots(p, warnings)),
         output=_per_node(run.logs_dir, ".log", _text_lines),
         faults=_faults(run, warnings),
         voters=nodes[: spec.voters],
@@ -140,6 +141,17 @@ def _batches(path: Path, warnings: list[str]) -> tuple[LogBatch, ...]:
         except (KeyError, TypeError) as error:
             warnings.append(f"records/{path.name}: not a batch: {error!r} in {fields}")
     return tuple(batches)
+
+
+def _snapshots(path: Path, warnings: list[str]) -> tuple[LogSnapshot, ...]:
+    snapshots: list[LogSnapshot] = []
+    for fields in _objects(path, warnings):
+        try:
+            end, epoch, error = fields["end"], fields["epoch"], fields["error"]
+            snapshots.append(LogSnapshot(end, epoch, tuple(fields["records"]), error))
+        except (KeyError, TypeError) as error:
+            warnings.append(f"snapshots/{path.name}: not a snapshot: {error!r}")
+    return tuple(snapshots)
 
 
 def _text_lines(path: Path) -> tuple[str, ...]:

@@ -7,20 +7,24 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from harness import seeds
 from harness.errors import EnvError, NodeStartError, UsageError
-from harness.protocols import Address, Environment, LogBatch, RegisterClient, Role, TopicClient
+from harness.protocols import Address, Environment, RegisterClient, Role, TopicClient
 from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store import RunDir
 from harness.systems.kafka_client import KafkaClient
 from harness.systems.kafka_route import Cluster
-from harness.systems.kraft_log import read_log
+from harness.systems.kraft_log import read_log, read_snapshots
 from harness.systems.quorum_probe import QuorumView, ask
 from node import mutants
-from node.config import ConfigError, parse
+from node.config import ConfigError, load, parse
+from node.driver.clock import SystemClock
+from node.formatting import Quorum, format_node
 from node.log.disk import FileDisk
+from node.log.layout import uuid_to_text
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
 
 START_TIMEOUT_S = 20.0
@@ -37,6 +41,7 @@ OWN_SETTINGS: Mapping[str, str] = {
     "node.id": "1",
     "process.roles": "controller",
     "controller.quorum.voters": "1@127.0.0.1:1",
+    "controller.quorum.bootstrap.servers": "",
     "listeners": "CONTROLLER://127.0.0.1:1",
     "advertised.listeners": "CONTROLLER://127.0.0.1:1",
     "log.dirs": "data",
@@ -45,6 +50,11 @@ OWN_SETTINGS: Mapping[str, str] = {
     "krucible.seed": "0",
     "krucible.mutant": "",
 }
+
+# How the quorum is made; ours, not the node's. static: ``controller.quorum.voters``; dynamic: the
+# voters are in the log, with the directory ids of their disks (KIP-853).
+QUORUM_SETTING = "krucible.quorum"
+STATIC, DYNAMIC = "static", "dynamic"
 
 # Faster than Kafka's, so that half a minute holds many elections; the ratios are Kafka's.
 TIMERS: Mapping[str, str] = {
@@ -70,7 +80,10 @@ class _Node:
 
 @systems.register("kraft")
 class Kraft:
-    """KRaft controllers and brokers of this project, one process each."""
+    """KRaft controllers and brokers of this project, one process each.
+
+    Settings are the node's; ``krucible.quorum=dynamic`` puts the voters into the log (KIP-853).
+    """
 
     name = "kraft"
     leaves = frozenset({"events", "records", "output"})
@@ -106,9 +119,12 @@ class Kraft:
         for key in settings:
             if key in OWN_SETTINGS:
                 raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
+        quorum = settings.get(QUORUM_SETTING, STATIC)
+        if quorum not in (STATIC, DYNAMIC):
+            raise UsageError(f"--set {QUORUM_SETTING}={quorum}: want {STATIC} or {DYNAMIC}")
         example = {k: v for k, v in OWN_SETTINGS.items() if v}
         try:
-            parse({**example, **TIMERS, **settings})
+            parse({**example, **TIMERS, **_of_node(settings)})
         except ConfigError as error:
             raise UsageError(f"--set: {error}") from error
 
@@ -163,10 +179,10 @@ class Kraft:
             )
 
     def collect(self) -> None:
-        """Write each node's replicated log into the store, as it lies on its disk."""
+        """Write each node's log and snapshots into the store, as they lie on its disk."""
         for name in self._node:
-            batches: list[LogBatch] = read_log(self._log_dir(name))
-            self._run_dir.write_records(name, batches)
+            self._run_dir.write_records(name, read_log(self._log_dir(name)))
+            self._run_dir.write_snapshots(name, read_snapshots(self._log_dir(name)))
 
     def event_files(self) -> dict[str, Path]:
         """Where each node writes its protocol events."""
@@ -264,14 +280,11 @@ class Kraft:
     def _configure(self, name: str, index: int) -> _Node:
         env, spec = self._env, self._spec
         voter = name in self.voters
-        ids = {n: i for i, n in enumerate(self.nodes, start=1)}
         listener = "CONTROLLER" if voter else "PLAINTEXT"
         settings = {
             "node.id": str(index),
             "process.roles": "controller" if voter else "broker",
-            "controller.quorum.voters": ",".join(
-                f"{ids[v]}@{_text(env.address(v))}" for v in self.voters
-            ),
+            **self._quorum_settings(),
             "listeners": f"{listener}://{_text(env.bind_address(name))}",
             "advertised.listeners": f"{listener}://{_text(env.address(name))}",
             "log.dirs": str(self._log_dir(name)),
@@ -281,7 +294,7 @@ class Kraft:
             "read.barrier": "true",
             "krucible.brokers": "",  # topics need no replicas before the first broker is there
             **TIMERS,
-            **spec.settings,
+            **_of_node(spec.settings),
         }
         if spec.mutant is not None:
             settings["krucible.mutant"] = spec.mutant
@@ -293,6 +306,27 @@ class Kraft:
         path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
         return _Node(name, index, voter, path, self._trace_file(name))
 
+    @property
+    def _is_dynamic(self) -> bool:
+        return self._spec.settings.get(QUORUM_SETTING) == DYNAMIC
+
+    def _quorum_settings(self) -> dict[str, str]:
+        addresses = [_text(self._env.address(voter)) for voter in self.voters]
+        if self._is_dynamic:
+            return {"controller.quorum.bootstrap.servers": ",".join(addresses)}
+        voters = ",".join(f"{i}@{address}" for i, address in enumerate(addresses, start=1))
+        return {"controller.quorum.voters": voters}
+
+    def _initial_controllers(self) -> str:
+        """The first voters as the node's ``format`` wants them, each with its directory id."""
+        return ",".join(
+            f"{i}@{_text(self._env.address(voter))}:{uuid_to_text(self._directory_id(i))}"
+            for i, voter in enumerate(self.voters, start=1)
+        )
+
+    def _directory_id(self, node_id: int) -> UUID:
+        return random_id(seeds.rng(self._spec.seed, "directory", node_id))
+
     def _log_dir(self, name: str) -> Path:
         return self._env.node_dir(name) / "data"
 
@@ -300,17 +334,26 @@ class Kraft:
         return self._env.node_dir(name) / "events.jsonl"
 
     def _format(self, node: _Node) -> None:
-        """Give the node its identity, unless its disk has one from before."""
-        directory_id = random_id(seeds.rng(self._spec.seed, "directory", node.id))
+        """Give the node its identity, and to a voter of a dynamic quorum the first voters."""
         try:
-            format_directory(
-                FileDisk(),
-                self._log_dir(node.name),
-                cluster_id=CLUSTER_ID,
-                node_id=node.id,
-                directory_id=directory_id,
-            )
-        except (MetaPropertiesError, OSError) as error:
+            if self._is_dynamic:
+                format_node(
+                    FileDisk(),
+                    load(node.config),
+                    cluster_id=CLUSTER_ID,
+                    directory_id=self._directory_id(node.id),
+                    quorum=Quorum(self._initial_controllers() if node.voter else None),
+                    timestamp_ms=SystemClock().wall_ms(),
+                )
+            else:
+                format_directory(
+                    FileDisk(),
+                    self._log_dir(node.name),
+                    cluster_id=CLUSTER_ID,
+                    node_id=node.id,
+                    directory_id=self._directory_id(node.id),
+                )
+        except (ConfigError, MetaPropertiesError, OSError) as error:
             raise NodeStartError(f"cannot format {node.name}: {error}") from error
 
     async def _launch(self, name: str) -> None:
@@ -340,6 +383,11 @@ class Kraft:
 
 def _command(verb: str, config: Path) -> list[str]:
     return [sys.executable, "-m", "node", verb, "--config", str(config)]
+
+
+def _of_node(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the node itself knows."""
+    return {key: value for key, value in settings.items() if key != QUORUM_SETTING}
 
 
 def _text(address: Address) -> str:

@@ -1,4 +1,4 @@
-"""A node's replicated log as it lies on disk, read without opening (and so recovering) it."""
+"""A node's log and snapshots as they lie on disk, read without opening (and so recovering) them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.protocols import LogBatch
+from harness.protocols import LogBatch, LogSnapshot
 from node.core.messages import Batch
+from node.core.types import OffsetAndEpoch
 from node.log.batch import CorruptBatchError, decode_records, iter_batches
 from node.log.control import ControlRecordError, control_to_json
-from node.log.layout import partition_dir, segment_base
+from node.log.layout import BOOTSTRAP_SNAPSHOT, partition_dir, segment_base, snapshot_of_name
+from node.log.snapshot_format import SnapshotError, iter_snapshot, snapshot_values
 from node.metadata.records import RecordError, decode_record, to_json
 
 UNREADABLE = "Unreadable"
@@ -30,6 +32,29 @@ def read_log(log_dir: Path) -> list[LogBatch]:
             # a killed node's tail may be torn; what is behind it was never acknowledged by it
             break
     return batches
+
+
+def read_snapshots(log_dir: Path) -> list[LogSnapshot]:
+    """All snapshots that bear the name of a complete one, oldest first; not the bootstrap one."""
+    folder = partition_dir(log_dir)
+    if not folder.is_dir():
+        return []
+    found = {snapshot_of_name(path.name): path for path in folder.iterdir()}
+    return [
+        _snapshot(id_, found[id_].read_bytes())
+        for id_ in sorted(id_ for id_ in found if id_ is not None)
+        if id_ != BOOTSTRAP_SNAPSHOT
+    ]
+
+
+def _snapshot(id_: OffsetAndEpoch, data: bytes) -> LogSnapshot:
+    try:
+        batches = list(iter_snapshot(id_, lambda at, size: data[at : at + size], len(data)))
+        values = [value for batch in batches for value in snapshot_values(id_, batch)]
+    except SnapshotError as error:
+        return LogSnapshot(id_.offset, id_.epoch, (), str(error))
+    records = tuple(_record(None, value, control=False) for value in values)
+    return LogSnapshot(id_.offset, id_.epoch, records)
 
 
 def _log_batch(batch: Batch) -> LogBatch:
