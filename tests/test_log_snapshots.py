@@ -22,6 +22,7 @@ from node.core.types import (
     Voter,
     VoterSet,
 )
+from node.log import snapshot_files
 from node.log.batch import decode_records, encode_batch, iter_batches
 from node.log.control import SnapshotFooter, SnapshotHeader, encode_control
 from node.log.disk import Disk, FileDisk, read_file
@@ -409,3 +410,31 @@ def test_bootstrap_metadata_round_trip() -> None:
     file.truncate(file.size() - 1)
     with pytest.raises(SnapshotError):
         read_bootstrap_metadata(disk, DIR)
+
+
+@pytest.mark.parametrize("received", [False, True])
+def test_the_end_of_a_long_snapshot_has_little_left_to_fsync(
+    received: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million partitions are more than a disk takes within an election timeout."""
+    monkeypatch.setattr(snapshot_files, "SYNC_BYTES", 1000)
+    disk = MemoryDisk()
+    synced: list[bool] = []
+    monkeypatch.setattr(
+        disk, "_before", lambda operation, *_, **__: synced.append(operation == "fsync")
+    )
+    store = SnapshotStore(disk, PARTITION)
+    if received:
+        partial = store.open_partial(ID)
+        for position in range(0, 5000, 500):
+            partial.write(position, bytes(500))
+        partial.discard()
+        wanted = 5000 // 1000
+    else:
+        writer = store.create(ID, last_contained_log_timestamp_ms=1, batch_bytes=1500)
+        for _ in range(12):
+            writer.append([bytes(400)])
+        wanted = writer.size // 1000
+        assert wanted > 1
+        writer.abort()
+    assert sum(synced) == wanted

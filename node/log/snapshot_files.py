@@ -25,6 +25,8 @@ from node.log.snapshot_format import (
     snapshot_values,
 )
 
+SYNC_BYTES = 4 << 20  # at most so much waits for the fsync at the end
+
 
 def _nobody(_: SnapshotInfo) -> None:
     """For snapshots that belong to no store."""
@@ -54,12 +56,25 @@ class _PartFile:
         self._target = place.directory / snapshot_name(snapshot)
         place.disk.make_dirs(place.directory)
         self._file: File | None = place.disk.open(self._part, create=True)
+        self._unsynced_bytes = 0
 
     @property
     def file(self) -> File:
         if self._file is None:
             raise SnapshotUseError(f"the snapshot {self._target} is finished or given up")
         return self._file
+
+    def check_open(self) -> None:
+        """Raise SnapshotUseError unless it can still be written."""
+        _ = self.file
+
+    def append(self, data: bytes) -> None:
+        """Add to the file; now and then wait for the disk, so that the end has not all to do."""
+        self.file.append(data)
+        self._unsynced_bytes += len(data)
+        if self._unsynced_bytes >= SYNC_BYTES:
+            self.file.fsync()
+            self._unsynced_bytes = 0
 
     def publish(self) -> SnapshotInfo:
         """Make the content durable, then the name; the file is closed."""
@@ -106,7 +121,7 @@ class SnapshotWriter:
         )
         header = self._encoder.header(kraft_version, voters)
         self._part = _PartFile(place, snapshot)
-        self._part.file.append(header)
+        self._part.append(header)
 
     @property
     def size(self) -> int:
@@ -115,13 +130,14 @@ class SnapshotWriter:
 
     def append(self, values: Iterable[bytes]) -> None:
         """Add the values of data records, as many or few at a time as one likes."""
-        file = self._part.file
+        part = self._part
+        part.check_open()  # before the encoder takes the values
         if full := self._encoder.add(values):
-            file.append(full)
+            part.append(full)
 
     def freeze(self) -> SnapshotInfo:
         """Write the footer and put the snapshot in its place, durably. Blocks for the disk."""
-        self._part.file.append(self._encoder.footer())
+        self._part.append(self._encoder.footer())
         return self._part.publish()
 
     def abort(self) -> None:
@@ -148,7 +164,7 @@ class PartialSnapshot:
             raise SnapshotUseError(
                 f"bytes for position {position} of {self.id}, which has {file.size()}"
             )
-        file.append(data)
+        self._part.append(data)
 
     def install(self) -> SnapshotInfo:
         """Check the whole file and put it in its place, durably. Blocks for the disk.

@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterable, Iterator
 
 import pytest
-from kafka_calls import describe_quorum
 from kafka_cluster import Quorum
 from kafka_dist import KafkaDist
 from kafka_quorum_files import faults
+from kafka_quorum_view import await_observer, described, voters
 from kafka_quorums import dynamic_quorum
 from kafka_tools import KafkaTools
 
-from node.core.messages import DescribeQuorumResponse
 from node.core.types import ReplicaKey
 from node.log.layout import uuid_to_text
 
@@ -30,31 +29,10 @@ def growing(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield quorum
 
 
-def described(quorum: Quorum) -> DescribeQuorumResponse:
-    """The answer of the leader to our own request."""
-    return quorum.wait_for(
-        lambda: describe_quorum(quorum[quorum.await_leader().leader_id].endpoint),
-        "the leader describes the quorum",
-    )
-
-
-def voters(quorum: Quorum) -> set[int]:
-    """The voters, as the leader tells."""
-    return {voter.key.id for voter in described(quorum).voters}
-
-
 def add(quorum: Quorum, tools: KafkaTools, node_id: int) -> None:
     """Add a voter by Kafka's tool, once it has caught up."""
-    quorum.wait_for(lambda: has_caught_up(quorum, node_id), f"{node_id} has caught up")
+    await_observer(quorum, node_id)
     tools.add_controller(quorum.addresses, quorum[node_id].config)
-
-
-def has_caught_up(quorum: Quorum, node_id: int) -> bool:
-    view = described(quorum)
-    return any(
-        each.key.id == node_id and (each.log_end_offset or 0) >= (view.high_watermark or 0) > 0
-        for each in view.observers
-    )
 
 
 def remove(quorum: Quorum, tools: KafkaTools, node_id: int) -> None:

@@ -101,9 +101,7 @@ class Member(ABC):
 
     def format(self, *options: str, cluster_id: str = CLUSTER_ID) -> None:
         """Write the configuration and make the directory the node's own."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lines = [f"{key}={value}\n" for key, value in self.properties.items()]
-        self.config.write_text("".join(lines), encoding="utf-8")
+        self.configure()
         done = subprocess.run(
             self._format_argv(cluster_id, options),
             capture_output=True,
@@ -112,6 +110,12 @@ class Member(ABC):
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+    def configure(self) -> None:
+        """Write the configuration."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"{key}={value}\n" for key, value in self.properties.items()]
+        self.config.write_text("".join(lines), encoding="utf-8")
 
     def start(self) -> None:
         """Start the process; it may take a while to answer."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 from kafka_cluster import Member
 
 from node.broker.committed import CommittedBatch, Provenance
@@ -13,12 +16,12 @@ from node.broker.loader import MetadataLoader
 from node.broker.snapshot_policy import SnapshotPolicy
 from node.core.types import OffsetAndEpoch, VoterSet
 from node.log.disk import FileDisk
-from node.log.layout import snapshot_of_name
+from node.log.layout import partition_dir, segment_base, snapshot_of_name
 from node.log.snapshots import SnapshotReader
 from node.metadata.image import MetadataImage
-from node.metadata.records import decode_record
+from node.metadata.records import MetadataRecord, decode_record
 
-_FAULT = re.compile(r"^\S+ (?:ERROR|FATAL) .*|.*CRITICAL.*|Exception in thread.*", re.MULTILINE)
+_FAULT = re.compile(r"\S+ (?:ERROR|FATAL) |\S+ \S+ (?:ERROR|CRITICAL) |Exception in thread")
 _NEVER = 1 << 62
 
 
@@ -34,12 +37,26 @@ class Snapshot:
 
 def read_snapshot(path: Path) -> Snapshot:
     """Read a ``.checkpoint`` of either kind; raises SnapshotError, RecordError."""
+    with _open(path) as reader:
+        image = MetadataImage.from_records(_records(reader), reader.id.offset)
+        return Snapshot(reader.id, image, reader.voters, reader.kraft_version)
+
+
+def snapshot_records(path: Path) -> list[MetadataRecord]:
+    """The metadata records of a snapshot, as they stand there."""
+    with _open(path) as reader:
+        return list(_records(reader))
+
+
+def _open(path: Path) -> SnapshotReader:
     id_ = snapshot_of_name(path.name)
     assert id_ is not None, path
-    with SnapshotReader(FileDisk(), path, id_) as reader:
-        records = [decode_record(value) for values in reader.values() for value in values]
-        image = MetadataImage.from_records(records, id_.offset)
-        return Snapshot(id_, image, reader.voters, reader.kraft_version)
+    return SnapshotReader(FileDisk(), path, id_)
+
+
+def _records(reader: SnapshotReader) -> Iterator[MetadataRecord]:
+    for values in reader.values():
+        yield from map(decode_record, values)
 
 
 def fold(member: Member, until: int) -> MetadataImage:
@@ -49,17 +66,36 @@ def fold(member: Member, until: int) -> MetadataImage:
     )
     start = 0
     for path in member.snapshots:
-        id_ = snapshot_of_name(path.name)
-        if id_ is not None and id_.offset <= until:
-            start = id_.offset
-            with SnapshotReader(FileDisk(), path, id_) as reader:
-                records = [decode_record(value) for values in reader.values() for value in values]
-            loader.load_snapshot(Provenance(start - 1, id_.epoch, 0), records)
+        with _open(path) as reader:
+            if reader.id.offset <= until:
+                start = reader.id.offset
+                loader.load_snapshot(Provenance(start - 1, reader.id.epoch, 0), _records(reader))
     batches = [b for b in member.batches() if start <= b.base_offset and b.last_offset < until]
     loader.load_batches([CommittedBatch.of(batch) for batch in batches], now_ms=0)
     return loader.image
 
 
+def log_start(member: Member) -> int:
+    """Where the first segment begins."""
+    bases = [segment_base(path.name) for path in partition_dir(member.data).iterdir()]
+    return min(base for base in bases if base is not None)
+
+
+def applied(trace: Path) -> tuple[int, str]:
+    """How far a node of ours has come by its trace, exclusive, and the digest of its image."""
+    lines = map(msgspec.json.decode, trace.read_bytes().splitlines())
+    last = [line for line in lines if line["t"] == "apply"][-1]
+    return last["off"], last["st"]
+
+
 def faults(member: Member) -> list[str]:
-    """The lines of its logs that tell of an error."""
-    return [match[0] for match in _FAULT.finditer(member.said)]
+    """The lines of its logs that tell of an error.
+
+    Kafka calls it one that its own request came to a node that leads no more; that is none.
+    """
+    lines = member.said.splitlines()
+    return [
+        line
+        for line, following in pairwise([*lines, ""])
+        if _FAULT.match(line) and "NotControllerException" not in following
+    ]

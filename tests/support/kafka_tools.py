@@ -24,7 +24,9 @@ FEATURES = "org.apache.kafka.tools.FeatureCommand"
 _TIMEOUT_S = 60
 _NUMBER = re.compile(r"-?\d+")
 _FIELD = re.compile(r"(\w+): (\S+)")
-_CONTENT = re.compile(r"headerKeys: \[\] (?:payload: (?P<data>.*)|(?P<kind>\w+): (?P<control>.*))$")
+_CONTENT = re.compile(
+    r"headerKeys: \[\] (?:payload: (?P<data>.*)|(?P<kind>\w+):? (?P<control>\{.*))$"
+)
 
 
 @dataclass(frozen=True)
