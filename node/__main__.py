@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 from uuid import UUID
 
+from node.clock import SystemClock
 from node.config import ConfigError, NodeConfig, load
-from node.driver.clock import SystemClock
 from node.log.disk import FileDisk
 from node.log.layout import uuid_to_text
 from node.log.meta_properties import MetaPropertiesError

@@ -19,8 +19,8 @@ from node.broker.exchange import heartbeat_entity, registration_entity
 from node.broker.lifecycle import BrokerLifecycle, LifecycleConfig
 from node.broker.runner import BrokerFatalError, BrokerRunner
 from node.broker.states import BrokerState
+from node.clock import SystemClock
 from node.controller.broker_operations import BrokerHeartbeatRequest, BrokerRegistrationRequest
-from node.driver.clock import SystemClock
 from node.metadata.schemas import BrokerEndpoint, BrokerFeature
 from node.wire.payloads import api_schema, decode, encode
 

@@ -20,8 +20,8 @@ from harness.systems.kafka_route import Cluster
 from harness.systems.kraft_log import read_log, read_snapshots
 from harness.systems.quorum_probe import QuorumView, ask
 from node import mutants
+from node.clock import SystemClock
 from node.config import ConfigError, load, parse
-from node.driver.clock import SystemClock
 from node.formatting import Quorum, format_node
 from node.log.disk import FileDisk
 from node.log.layout import uuid_to_text

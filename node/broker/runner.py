@@ -30,7 +30,7 @@ from node.broker.events import (
 from node.broker.exchange import Channel, exchange
 from node.broker.lifecycle import BrokerLifecycle
 from node.broker.states import BrokerState
-from node.driver.clock import Clock
+from node.clock import Clock
 from node.trace import Tracer
 
 log = logging.getLogger(__name__)

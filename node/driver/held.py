@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from node.clock import Clock
 from node.core.types import ReplicaKey
-from node.driver.clock import Clock
 from node.log.file_log import FileLog
 from node.log.quorum_state import ElectionStateStore
 from node.trace import Tracer

@@ -13,10 +13,10 @@ from typing import Any
 
 from node import mutants
 from node.broker.controller_channel import ControllerChannel
+from node.clock import SystemClock
 from node.config import ConfigError, NodeConfig
 from node.core.types import Endpoint, ReplicaKey
 from node.driver.bootstrap import load_bootstrap
-from node.driver.clock import SystemClock
 from node.driver.held import Outside, Storage
 from node.driver.listening import Listeners, client_tls
 from node.driver.membership import Broker, ControllerRegistration

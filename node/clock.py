@@ -1,4 +1,4 @@
-"""The clock seam of the driver: a real side here, a virtual one under the simulator."""
+"""The clock seam of the node: a real side here, a virtual one under the simulator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the driver gets its time from."""
+    """Where driver and broker get their time from."""
 
     def now_ms(self) -> int:
         """Milliseconds for the consensus timers; never runs backward on the real side."""
