@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from checkers.invariants.convergence import Convergence, converged
-from checkers.invariants.fold import Folded, MakeFold, MetadataFold, fold, reference_log
+from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of, fold
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.local_reads import Starts, Written, judge_local_reads
+from checkers.invariants.reference import reference
 from checkers.invariants.trace import Event, Intake, merged
 from harness.protocols import RunData
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
+from node.metadata.image import ImageError
+from node.metadata.records import RecordError
 
 NAME = "observers"
 
@@ -32,14 +35,15 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     whole = [event for event in merged(run.events) if intake.admit(event)]
     if not whole:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event to judge")
-    log = reference_log(run)
-    folded = fold(log, _committed_end(whole), make_fold)
+    known = reference(run)
+    folded = fold(known, _committed_end(whole), make_fold)
     images = ImageChecks(folded)
     anomalies = [Anomaly("C8", folded.misfit)] if folded.misfit else []
     for event in whole:
         anomalies += images.feed(event)
+    anomalies += _snapshots(run, images, make_fold)
     intervals = run.history.intervals()
-    anomalies += judge_local_reads(intervals, Written(log, intervals), Starts(run.events))
+    anomalies += judge_local_reads(intervals, Written(known, intervals), Starts(run.events))
     end = converged(run, _by_node(whole))
     anomalies += end.anomalies
     reads = sum(i.invocation.f == "local-read" and i.outcome == "ok" for i in intervals)
@@ -50,9 +54,23 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         Valid.INVALID if anomalies else unsure,
         tuple(anomalies),
         checked={"C8": images.checked, "L8": end.checked, "local-reads": reads},
-        stats={"folded_to": folded.end},
+        stats={"folded_from": folded.begin, "folded_to": folded.end},
         reason=reason,
     )
+
+
+def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterator[Anomaly]:
+    """What the snapshots on the disks hold; whether one can be read at all is for S23."""
+    for node, snapshots in sorted(run.snapshots.items()):
+        for snapshot in snapshots:
+            if snapshot.error is None:
+                try:
+                    digest = digest_of(snapshot, make_fold)
+                except (RecordError, ImageError) as error:
+                    where = f"the snapshot of {node} at offset {snapshot.end}"
+                    yield Anomaly("C8", f"{where} is no state: {error}")
+                    continue
+                yield from images.judge_snapshot(node, snapshot.end, digest)
 
 
 def _committed_end(events: Sequence[Event]) -> int:

@@ -10,6 +10,7 @@ from traces import MS, Event, RecordsFold, Trace, healthy, register_record
 
 from checkers.invariants.convergence import GRACE_NS
 from checkers.invariants.fold import MetadataFold, fold
+from checkers.invariants.reference import Reference
 from checkers.observers import judge, observers
 from harness.history import NEMESIS
 from harness.protocols import LogBatch
@@ -137,8 +138,8 @@ def test_a_record_that_cannot_be_read_is_unknown() -> None:
 
 
 def test_a_log_that_was_cut_at_its_front_is_not_folded() -> None:
-    log = healthy().disks[2].log[1:]
-    assert "begins at offset 1" in (fold(log, 99, RecordsFold).unreadable or "")
+    known = Reference(healthy().disks[2].log[1:])
+    assert "begins at offset 1" in (fold(known, 99, RecordsFold).unreadable or "")
 
 
 # ---------------------------------------------------------------------- local reads

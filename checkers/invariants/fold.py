@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from harness.protocols import LogBatch, RunData
+from checkers.invariants.reference import Reference
+from harness.protocols import LogBatch, LogSnapshot
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.records import RecordError, from_json
 from node.metadata.transactions import Transactions
 
 Record = Mapping[str, Any]
+TRANSACTION_BEGIN = "BeginTransactionRecord"
 
 
 class Fold(Protocol):
@@ -25,6 +27,10 @@ class Fold(Protocol):
     @property
     def digest(self) -> str:
         """Fingerprint of the state."""
+        ...
+
+    def load(self, records: Sequence[Record], end: int) -> None:
+        """Begin with the records of a snapshot of all below ``end``; raises as ``apply``."""
         ...
 
     def apply(self, record: Record, offset: int) -> None:
@@ -49,6 +55,12 @@ class MetadataFold:
         """The image's digest, 16 hex digits."""
         return self._image.digest
 
+    def load(self, records: Sequence[Record], end: int) -> None:
+        """Decode the records into a new image."""
+        decoded = [from_json({"version": 0, **record}) for record in records]
+        self._image = MetadataImage.from_records(decoded, end)
+        self._gate = Transactions()
+
     def apply(self, record: Record, offset: int) -> None:
         """Decode the record and apply it to the image; those of a transaction at its end."""
         for each, at in self._gate.feed(from_json({"version": 0, **record}), offset):
@@ -60,33 +72,37 @@ MakeFold = Callable[[], Fold]
 
 @dataclass(slots=True)
 class Folded:
-    """The digest at each batch boundary below ``end``; why the fold ended there, if too early."""
+    """The digest at each batch boundary in [begin, end]; why the fold ended there, if too early.
+
+    Where a transaction begins the state stands until it ends: that offset has a digest too.
+    """
 
     digests: dict[int, str] = field(default_factory=dict)
+    begin: int = 0  # what lies below is in the snapshot that the fold began with
     end: int = 0
     unreadable: str | None = None  # the fold could not read a record
     misfit: str | None = None  # a committed record does not fit the state before it
 
 
-def reference_log(run: RunData) -> Sequence[LogBatch]:
-    """The most up-to-date final log of a voter: it holds all that is committed (S11)."""
-    logs = [run.logs[node] for node in run.voters if run.logs.get(node)]
-    return max(logs, key=lambda log: (log[-1].epoch, log[-1].last), default=())
-
-
-def fold(log: Sequence[LogBatch], below: int, make: MakeFold = MetadataFold) -> Folded:
-    """Fold all whole batches below an offset. O(records)."""
-    folded = Folded()
-    if log and log[0].base > 0:
-        folded.unreadable = f"the log begins at offset {log[0].base}: what was before is not there"
+def fold(known: Reference, below: int, make: MakeFold = MetadataFold) -> Folded:
+    """Fold the snapshot, if there is one, and all whole batches below an offset. O(records)."""
+    folded, image, snapshot = Folded(), make(), known.snapshot
+    if snapshot is not None:
+        if not _load(snapshot, image, folded):
+            return folded
+    elif known.start > 0:
+        folded.unreadable = (
+            f"the log begins at offset {known.start}, and no snapshot has what was before"
+        )
         return folded
-    image = make()
-    folded.digests[0] = image.digest
-    for batch in log:
+    folded.digests[folded.begin] = image.digest
+    for batch in known.log:
+        if batch.base < folded.begin:
+            continue
         if batch.last >= below:
             break
         try:
-            _apply(batch, image)
+            _apply(batch, image, folded)
         except RecordError as error:
             folded.unreadable = f"offset {batch.base}: {error}"
             break
@@ -98,9 +114,31 @@ def fold(log: Sequence[LogBatch], below: int, make: MakeFold = MetadataFold) -> 
     return folded
 
 
-def _apply(batch: LogBatch, image: Fold) -> None:
+def digest_of(snapshot: LogSnapshot, make: MakeFold = MetadataFold) -> str:
+    """The digest of the state in a snapshot; raises RecordError, ImageError."""
+    image = make()
+    image.load(snapshot.records, snapshot.end)
+    return image.digest
+
+
+def _load(snapshot: LogSnapshot, image: Fold, folded: Folded) -> bool:
+    """Begin with a snapshot; says whether that was possible."""
+    try:
+        image.load(snapshot.records, snapshot.end)
+    except RecordError as error:
+        folded.unreadable = f"snapshot {snapshot.end}: {error}"
+    except ImageError as error:
+        folded.misfit = f"snapshot {snapshot.end} holds no state: {error}"
+    folded.begin = folded.end = snapshot.end
+    return folded.unreadable is None and folded.misfit is None
+
+
+def _apply(batch: LogBatch, image: Fold, folded: Folded) -> None:
     if batch.control:
         return
     for place, record in enumerate(batch.records):
         offset = record.get("offset")
-        image.apply(record, offset if isinstance(offset, int) else batch.base + place)
+        at = offset if isinstance(offset, int) else batch.base + place
+        if record.get("type") == TRANSACTION_BEGIN:
+            folded.digests[at] = image.digest
+        image.apply(record, at)

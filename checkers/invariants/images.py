@@ -53,11 +53,26 @@ class ImageChecks:
         if expected is not None:
             if seen.digest != expected:
                 yield from self._differs(seen, f"the committed log folds to {expected}", None)
-        elif seen.offset <= self.folded.end:
+        elif self.folded.begin <= seen.offset <= self.folded.end:
             yield from self._differs(seen, "no committed batch ends there", None)
         elif seen.digest != first.digest:
             where = f"n{first.event['node']} has {first.digest} ({label(first.event)})"
             yield from self._differs(seen, where, first.event)
+
+    def judge_snapshot(self, node: str, end: int, digest: str) -> Iterator[Anomaly]:
+        """Compare what a node's snapshot file holds with the fold, or with what images said."""
+        expected = self.folded.digests.get(end)
+        first = self._first.get(end)
+        if expected is None and first is None:
+            return
+        self.checked += 1
+        other = f"the committed log folds to {expected}"
+        if expected is None and first is not None:
+            expected, other = first.digest, f"n{first.event['node']} had {first.digest}"
+        if digest != expected:
+            yield Anomaly(
+                NAME, f"the snapshot of {node} at offset {end} holds state {digest}, but {other}"
+            )
 
     def _differs(self, seen: Snapshot, other: str, by: Event | None) -> Iterator[Anomaly]:
         """Once per node process: what follows a wrong image is wrong too."""

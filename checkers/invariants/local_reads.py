@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from checkers.invariants.clocks import HarnessTime
 from checkers.invariants.effects import write_of_op, write_of_record
+from checkers.invariants.reference import Reference
 from checkers.invariants.trace import Event
 from harness.history import Interval
-from harness.protocols import LogBatch
 from harness.verdict import Anomaly
 
 NAME = "C8"
@@ -32,14 +32,18 @@ class Read:
 class Written:
     """Where each (key, value) was written, and what anybody ever tried to write."""
 
-    def __init__(self, log: Sequence[LogBatch], intervals: Sequence[Interval]) -> None:
-        self.complete = bool(log) and log[0].base == 0
+    def __init__(self, known: Reference, intervals: Sequence[Interval]) -> None:
+        self.complete = bool(known.log) and known.start == 0
         self._offsets: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for batch in log:
+        for batch in known.log:
             for place, record in enumerate(batch.records):
                 write = write_of_record(record)
                 if write is not None:
                     self._offsets[write].append(batch.base + place)
+        for record in known.snapshot.records if known.snapshot else ():
+            write = write_of_record(record)
+            if write is not None and write not in self._offsets:
+                self._offsets[write].append(known.start - 1)  # before all that the log has
         self._tried = {write_of_op(i.invocation) for i in intervals}
 
     def tried(self, key: str, value: object) -> bool:

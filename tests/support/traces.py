@@ -6,15 +6,17 @@ healthy trace and adds, drops or changes a single event to break one promise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 from checkers.invariants.fold import MakeFold, fold
+from checkers.invariants.reference import Reference
 from harness.history import History, Op
-from harness.protocols import LogBatch, RunData
+from harness.protocols import LogBatch, LogSnapshot, RunData
 from harness.spec import RunSpec
+from node.metadata.image import ImageError
 
 MS = 1_000_000
 RX_LAG_NS = 3 * MS
@@ -34,6 +36,7 @@ class Disk:
     leader: int | None = None
     voted: int | None = None
     log: list[LogBatch] = field(default_factory=list)
+    covered: list[LogBatch] = field(default_factory=list)  # by its snapshot, and not in its log
     flushed: int = 0
     hwm: int = 0
     start: int = 0
@@ -59,6 +62,13 @@ class RecordsFold:
     def __init__(self) -> None:
         self._records: list[str] = []
 
+    def load(self, records: Sequence[Mapping[str, Any]], end: int) -> None:
+        self._records = []
+        for record in records:
+            if record["offset"] >= end:
+                raise ImageError(f"{record['offset']} in a snapshot of all below {end}")
+            self.apply(record, record["offset"])
+
     @property
     def digest(self) -> str:
         return blake2b("\n".join(self._records).encode(), digest_size=8).hexdigest()
@@ -79,6 +89,7 @@ class Trace:
         self.disks = {n: Disk(n) for n in [*self.voters, *self.observers]}
         self.events: dict[str, list[Event]] = {f"n{n}": [] for n in self.disks}
         self.ops: list[Op] = []
+        self.contents: dict[int, LogSnapshot] = {}  # of the snapshots, by end offset
         self.now_ns = 1_000 * MS
         self._incs = 0
 
@@ -244,6 +255,8 @@ class Trace:
         disk.snapshots[last.last + 1] = last.epoch
         id_ = [last.last + 1, last.epoch]
         keys = [keys for offset, keys in disk.voters if offset <= last.last]
+        records = [r for b in self._whole(disk) if b.last < id_[0] for r in b.records]
+        self.contents[id_[0]] = LogSnapshot(id_[0], last.epoch, tuple(_data(records)))
         fields: dict[str, Any] = {"id": id_, "size": 100, "sha": f"{id_}", "kv": len(keys[:1])}
         fields["voters"] = keys[-1] if keys else None
         return self.emit(node, "snap", op="freeze", **(fields | changes))
@@ -254,6 +267,7 @@ class Trace:
         for end in sorted(disk.snapshots)[:-1]:
             self.emit(node, "snap", op="delete", id=[end, disk.snapshots.pop(end)], size=100)
         disk.start = max(disk.snapshots)
+        disk.covered += [batch for batch in disk.log if batch.base < disk.start]
         disk.log = [batch for batch in disk.log if batch.base >= disk.start]
         return self.emit(node, "lstart", v=disk.start)
 
@@ -262,17 +276,24 @@ class Trace:
         disk, source = self.disks[node], self.disks[leader]
         end, epoch = max(source.snapshots.items())
         disk.snapshots, disk.log = {end: epoch}, []
+        disk.covered = [batch for batch in self._whole(source) if batch.last < end]
         disk.start = disk.flushed = end
         keys = [each for each in source.voters if each[0] < end][-1:]
         voters = keys[0][1] if keys else None
-        fields = {"id": [end, epoch], "size": 100, "voters": voters, "kv": len(keys)}
+        fields: dict[str, Any] = {
+            "id": [end, epoch],
+            "size": 100,
+            "voters": voters,
+            "kv": len(keys),
+        }
         event = self.emit(node, "snap", op="install", **fields)
         self.emit(node, "lstart", v=end)
         disk.voters = [(end - 1, voters)] if voters else []
         if voters:
             self._voters(node, revert=False)
         disk.hwm = end
-        self.emit(node, "hwm", v=end, **{"as": "follower" if node in self.voters else "observer"})
+        told: dict[str, Any] = {"as": "follower" if node in self.voters else "observer"}
+        self.emit(node, "hwm", v=end, **told)
         return event
 
     def flush(self, node: int) -> Event:
@@ -339,7 +360,12 @@ class Trace:
 
     def digest(self, node: int, below: int) -> str:
         """What the node's state is at an offset."""
-        return fold(self.disks[node].log, below, self.make_fold).digests.get(below, "?")
+        known = Reference(self._whole(self.disks[node]))
+        return fold(known, below, self.make_fold).digests.get(below, "?")
+
+    @staticmethod
+    def _whole(disk: Disk) -> list[LogBatch]:
+        return [*disk.covered, *disk.log]
 
     def write(self, leader: int, key: str, value: int, *nodes: int) -> int:
         """A register write from invocation to acknowledgement; returns its offset."""
@@ -377,10 +403,19 @@ class Trace:
             "history": History(self.ops),
             "events": {node: tuple(events) for node, events in self.events.items()},
             "logs": {f"n{n}": tuple(disk.log) for n, disk in self.disks.items()},
+            "snapshots": {
+                f"n{n}": tuple(self.contents[end] for end in sorted(disk.snapshots))
+                for n, disk in self.disks.items()
+            },
             "voters": tuple(f"n{n}" for n in self.voters),
             "observers": tuple(f"n{n}" for n in self.observers),
         }
         return RunData(**(fields | changes))
+
+
+def _data(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The records that are no control records."""
+    return (record for record in records if record.get("type") != VOTERS_RECORD)
 
 
 def register_record(key: str, value: object) -> dict[str, Any]:

@@ -1,0 +1,74 @@
+"""The committed log as far as the disks still have it: from its beginning, or after a snapshot.
+
+Logs are cleaned at their front. What one node has dropped another may still have, and what nobody
+has is in a snapshot; only how that came about is not known any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.protocols import LogBatch, LogSnapshot, RunData
+
+Logs = Mapping[str, Sequence[LogBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A log, and the snapshot that stands for what it lacks; ``start`` is where the log begins."""
+
+    log: Sequence[LogBatch] = ()
+    snapshot: LogSnapshot | None = None
+
+    @property
+    def start(self) -> int:
+        """Offset of the log's first record."""
+        return self.log[0].base if self.log else 0
+
+
+def reference(run: RunData) -> Reference:
+    """The most up-to-date final log of a voter: it holds all that is committed (S11).
+
+    Its front is completed from other nodes' logs, and what then lacks from a snapshot.
+    """
+    logs = [run.logs[node] for node in run.voters if run.logs.get(node)]
+    best = max(logs, key=lambda log: (log[-1].epoch, log[-1].last), default=())
+    log = _completed(best, run.logs.values())
+    if not log or not log[0].base:
+        return Reference(log)
+    return Reference(log, _before(log, run.snapshots.values()))
+
+
+def _completed(log: Sequence[LogBatch], others: Iterable[Sequence[LogBatch]]) -> list[LogBatch]:
+    """The log with what others have before it: logs that share a batch share all below (S8)."""
+    whole = list(log)
+    for other in sorted((o for o in others if o), key=lambda o: o[0].base, reverse=True):
+        if whole and other[0].base < whole[0].base:
+            place = next((i for i, b in enumerate(other) if _same(b, whole[0])), None)
+            if place is not None:
+                whole[:0] = other[:place]
+    return whole
+
+
+def _same(one: LogBatch, other: LogBatch) -> bool:
+    return (one.base, one.epoch, one.crc) == (other.base, other.epoch, other.crc)
+
+
+def _before(
+    log: Sequence[LogBatch], snapshots: Iterable[Sequence[LogSnapshot]]
+) -> LogSnapshot | None:
+    """The oldest usable snapshot after which the log goes on without a gap."""
+    found = [s for of_node in snapshots for s in of_node if s.error is None]
+    ends = {log[0].base, *[batch.last + 1 for batch in log]}
+    return min((s for s in found if s.end in ends), key=lambda s: s.end, default=None)
+
+
+def known_from(logs: Logs) -> int:
+    """The offset from which on the logs together leave no gap up to their end."""
+    spans = sorted(((log[-1].last, log[0].base) for log in logs.values() if log), reverse=True)
+    start = spans[0][1] if spans else 0
+    for last, base in spans:
+        if last + 1 >= start:
+            start = min(start, base)
+    return start
