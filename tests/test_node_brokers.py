@@ -1,0 +1,155 @@
+"""Real broker processes: registered, in service, stopped, killed, and their way to the leader."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_cluster import eventually
+from node_cluster import WAIT_S, ClusterNode, NodeCluster, in_loop, node_cluster
+
+from node.metadata.schemas import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+
+pytestmark = pytest.mark.slow
+
+FENCE = 1  # of BrokerRegistrationChangeRecord.fenced
+
+
+@in_loop
+async def test_a_broker_comes_goes_and_is_fenced(tmp_path: Path) -> None:
+    async with node_cluster(tmp_path, 1) as cluster:
+        cluster.format_initial()
+        one, two = cluster.add_broker(10), cluster.add_broker(11)
+        await cluster.start()
+        for broker in (one, two):
+            await in_service(broker)
+        await cluster.create("t", replicas=2, partitions=4)
+        assert {p.leader_id for p in await partitions(one)} == {10, 11}
+        assert all(set(p.replica_nodes) == {10, 11} for p in await partitions(one))
+
+        # it shows nothing and is fenced until it has caught up with what is committed
+        kinds = [e["t"] for e in two.kinds("catchup", "image")]
+        assert kinds[0] == "catchup"
+        assert kinds.count("catchup") == 1
+        caught_up = two.kinds("catchup")[0]
+        assert all(e["fenced"] for e in answered(two) if e["ts"] < caught_up["ts"])
+
+        # SIGTERM: the controller takes its partitions away, then lets it go
+        assert await two.signal(signal.SIGTERM) == 0
+        assert answered(two)[-1]["shut_down"]
+        assert [e["to"] for e in two.kinds("bstate")[-2:]] == [
+            "PENDING_CONTROLLED_SHUTDOWN",
+            "SHUTTING_DOWN",
+        ]
+        await led_by(one, {10})
+        first = two.kinds("reg")[-1]
+        await two.start()
+        await in_service(two)
+        second = two.kinds("reg")[-1]
+        assert second["prev"] == first["b_ep"], "it knows that it has stopped in good order"
+        assert second["b_ep"] > first["b_ep"]
+        assert second["inc_id"] != first["inc_id"]
+
+        # SIGKILL: nobody is told, so the session runs out
+        (controller,) = cluster.controllers.values()
+        before = len(fencings(controller, 11))
+        await two.kill()
+        await eventually(lambda: len(fencings(controller, 11)) > before, "it is fenced", WAIT_S)
+        await led_by(one, {10})
+        await two.start()
+        await in_service(two)
+        assert two.kinds("reg")[-1]["prev"] == -1
+        epochs = [
+            r.broker_epoch
+            for r in controller.records()
+            if isinstance(r, RegisterBrokerRecord) and r.broker_id == 11
+        ]
+        assert len(epochs) == 3
+        assert epochs == sorted(set(epochs))
+        assert cluster.assert_same_images() > 0
+
+
+@in_loop
+async def test_a_broker_finds_the_leader_however_often_it_changes(tmp_path: Path) -> None:
+    """What a client has been told through the broker is there; each leader dies in its turn."""
+    async with node_cluster(tmp_path, 3) as cluster:
+        cluster.format_initial()
+        broker = cluster.add_broker(10)
+        await cluster.start()
+        await in_service(broker)
+        made: set[str] = set()
+        writing = asyncio.create_task(create_all(cluster, broker, made))
+        try:
+            for _ in range(2):
+                leader = await cluster.leader()
+                count = len(made)
+                await leader.kill()
+                await eventually(lambda c=count: len(made) > c + 2, "clients go on", WAIT_S)  # type: ignore[misc]
+                await leader.start()
+        finally:
+            writing.cancel()
+        await asyncio.wait([writing])
+        assert writing.cancelled()
+        await eventually(
+            lambda: (
+                broker.kinds("apply")[-1]["off"]
+                >= max(n.kinds("apply")[-1]["off"] for n in cluster.controllers.values())
+            ),
+            "the broker knows all",
+            WAIT_S,
+        )
+        assert set(await broker.topics()) >= made
+        assert cluster.assert_same_images() > 0
+
+
+async def create_all(cluster: NodeCluster, broker: ClusterNode, made: set[str]) -> None:
+    """Create one topic after the other until cancelled."""
+    while True:
+        name = f"topic-{len(made)}"
+        await cluster.create(name, through=broker)
+        made.add(name)
+
+
+async def in_service(broker: ClusterNode) -> None:
+    """Wait until the present process of the broker has been unfenced."""
+    incarnation = [e["inc"] for e in broker.events][-1]
+    await eventually(
+        lambda: any(not e["fenced"] and e["inc"] == incarnation for e in answered(broker)),
+        f"broker {broker.id} is unfenced",
+        WAIT_S,
+    )
+
+
+def answered(broker: ClusterNode) -> list[dict[str, Any]]:
+    """The heartbeats that were answered without an error."""
+    return [e for e in broker.kinds("hb") if e["err"] == 0]
+
+
+def fencings(controller: ClusterNode, broker_id: int) -> list[BrokerRegistrationChangeRecord]:
+    """The records that fence a broker, oldest first."""
+    return [
+        r
+        for r in controller.records()
+        if isinstance(r, BrokerRegistrationChangeRecord)
+        and r.broker_id == broker_id
+        and r.fenced == FENCE
+    ]
+
+
+async def partitions(broker: ClusterNode) -> list[Any]:
+    """The partitions of topic t as the broker shows them."""
+    topics = await broker.topics()
+    return list(topics["t"].partitions) if "t" in topics else []
+
+
+async def led_by(broker: ClusterNode, leaders: set[int]) -> None:
+    """Wait until the broker shows just those leaders, alone in their ISRs."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            shown = await partitions(broker)
+            if {p.leader_id for p in shown} == leaders == {i for p in shown for i in p.isr_nodes}:
+                return
+            await asyncio.sleep(0.02)
