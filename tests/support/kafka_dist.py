@@ -108,6 +108,7 @@ class KafkaDist:
             f"-Xmx{heap_mb}m",
             f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}",
             f"-Dkrucible.log={log}",
+            "-Dlog4j.shutdownHookEnabled=false",  # what it says while it ends is wanted too
             "-cp",
             f"{self.home / 'lib'}/*",
             main,
