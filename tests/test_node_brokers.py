@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_nodes import NO_TIMEOUT
 from local_cluster import eventually
 from node_cluster import WAIT_S, ClusterNode, NodeCluster, in_loop, node_cluster
 
 from node.metadata.schemas import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from node.wire.api import ApiKey
 
 pytestmark = pytest.mark.slow
 
+LOADING = 14
 FENCE = 1  # of BrokerRegistrationChangeRecord.fenced
 
 
@@ -29,6 +32,8 @@ async def test_a_broker_comes_goes_and_is_fenced(tmp_path: Path) -> None:
         await cluster.create("t", replicas=2, partitions=4)
         assert {p.leader_id for p in await partitions(one)} == {10, 11}
         assert all(set(p.replica_nodes) == {10, 11} for p in await partitions(one))
+
+        given = [await producer_id(b) for b in (one, two, one, two)]
 
         # it shows nothing and is fenced until it has caught up with what is committed
         kinds = [e["t"] for e in two.kinds("catchup", "image")]
@@ -48,6 +53,7 @@ async def test_a_broker_comes_goes_and_is_fenced(tmp_path: Path) -> None:
         first = two.kinds("reg")[-1]
         await two.start()
         await in_service(two)
+        given += [await producer_id(b) for b in (one, two)]
         second = two.kinds("reg")[-1]
         assert second["prev"] == first["b_ep"], "it knows that it has stopped in good order"
         assert second["b_ep"] > first["b_ep"]
@@ -62,6 +68,8 @@ async def test_a_broker_comes_goes_and_is_fenced(tmp_path: Path) -> None:
         await two.start()
         await in_service(two)
         assert two.kinds("reg")[-1]["prev"] == -1
+        given += [await producer_id(b) for b in (one, two)]
+        assert len(set(given)) == len(given), "no producer id is given twice, nor after a restart"
         epochs = [
             r.broker_epoch
             for r in controller.records()
@@ -137,6 +145,24 @@ def fencings(controller: ClusterNode, broker_id: int) -> list[BrokerRegistration
         and r.broker_id == broker_id
         and r.fenced == FENCE
     ]
+
+
+async def producer_id(broker: ClusterNode) -> int:
+    """InitProducerId, asked until there is an id."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            answer = await broker.ask(
+                ApiKey.INIT_PRODUCER_ID,
+                5,
+                transactional_id=None,
+                transaction_timeout=NO_TIMEOUT,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            if not answer.error_code:
+                return int(answer.producer_id)
+            assert int(answer.error_code) == LOADING
+            await asyncio.sleep(0.02)
 
 
 async def partitions(broker: ClusterNode) -> list[Any]:

@@ -18,6 +18,7 @@ from node.broker.clean_shutdown import take_previous_epoch, write_clean_shutdown
 from node.broker.controller_channel import ControllerChannel
 from node.broker.isr_trace import IsrTrace
 from node.broker.lifecycle import BrokerLifecycle, LifecycleConfig
+from node.broker.producer_ids import ProducerIds
 from node.broker.runner import BrokerRunner
 from node.config import ListenerConfig, NodeConfig
 from node.driver.node import Node
@@ -76,7 +77,7 @@ class Broker:
         node: Node,
         *,
         disk: Disk,
-        channel: ControllerChannel,
+        channel: MakeChannel,
         trace: Tracer,
         rng: Random,
         on_fatal: Callable[[BaseException], None],
@@ -102,10 +103,18 @@ class Broker:
         )
         self.runner = BrokerRunner(
             lifecycle,
-            channel,
+            channel(),
             clock=node.clock,
             trace=trace,
             epoch=lambda: node.replica.epoch,
+            on_fatal=on_fatal,
+        )
+        # ids have a way of their own: a heartbeat must not wait for a block
+        self._producer_ids = node.producer_ids = ProducerIds(
+            config.node_id,
+            lambda: self.runner.broker_epoch,
+            channel(),
+            now_ms=node.now_ms,
             on_fatal=on_fatal,
         )
         self._node = node
@@ -121,6 +130,11 @@ class Broker:
         """Hand over what the broker leads, if the controller agrees in time."""
         if await self.runner.stop(timeout_s):
             write_clean_shutdown(self._disk, self._log_dir, self.runner.broker_epoch)
+
+    def halt(self) -> None:
+        """Send nothing more. Idempotent."""
+        self._producer_ids.close()
+        self.runner.halt()
 
     def _applied(self) -> None:
         if self._node.published is not None:

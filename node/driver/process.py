@@ -160,7 +160,7 @@ class Running:
                 config,
                 node,
                 disk=FileDisk(fsync=config.fsync),
-                channel=self._channel(),
+                channel=self._channel,
                 trace=node.tracer,
                 rng=rng,
                 on_fatal=on_fatal,
@@ -189,7 +189,7 @@ class Running:
         if self.broker is not None:
             if orderly:
                 await self.broker.stop(HAND_OVER_S)
-            self.broker.runner.halt()
+            self.broker.halt()
         if self.registration is not None:
             self.registration.close()
         if orderly:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from node.broker.producer_ids import ProducerIds
 from node.config import NodeConfig
 from node.controller.controller import QuorumController
 from node.controller.feature_operations import BootstrapMetadata
@@ -45,6 +46,7 @@ class Writing(Pump):
         super().__init__(config, storage, outside)
         self.machine = machine
         self.controller = controller
+        self.producer_ids: ProducerIds | None = None  # of a broker that is registered
         self.on_applied: list[Callable[[], None]] = []  # called after each slice
         self._bootstrap = bootstrap
         self._lingering: list[Work] = []

@@ -13,6 +13,7 @@ from uuid import UUID
 from controllers import Cluster
 
 from node.broker.controller_channel import ControllerChannel
+from node.broker.producer_ids import ProducerIds
 from node.config import NodeConfig, parse
 from node.controller.controller import QuorumController
 from node.controller.operations import payload_values
@@ -68,6 +69,7 @@ class FakeNode:
         self.controller: QuorumController | None = None
         if config.is_controller:
             self.controller = cluster.controller
+        self.producer_ids: ProducerIds | None = None
         self.mute = False
         self.deposed = False
         self.pending: list[HeldWrite] = []

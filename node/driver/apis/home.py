@@ -46,6 +46,14 @@ class Disk(Protocol):
         ...
 
 
+class ProducerIdSource(Protocol):
+    """Where a broker has its producer ids from."""
+
+    def take(self) -> int | None:
+        """An id that nobody was ever given; None while there is none."""
+        ...
+
+
 class Home(Protocol):
     """A node, as far as its handlers are concerned."""
 
@@ -77,6 +85,11 @@ class Home(Protocol):
     @property
     def controller(self) -> QuorumController | None:
         """Its controller; None on a node that is only a broker."""
+        ...
+
+    @property
+    def producer_ids(self) -> ProducerIdSource | None:
+        """Its producer ids; None on a node that gives none."""
         ...
 
     @property
