@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -67,8 +67,8 @@ class Client(ABC):
         """The value of a setting of a topic; of kafka-python's None unless it is the topic's."""
 
     @abstractmethod
-    def produce(self, topic: str, values: Sequence[bytes]) -> None:
-        """Write idempotently, and wait until all is acknowledged."""
+    def stream(self, topic: str, values: Iterable[bytes], acknowledged: list[bytes]) -> None:
+        """Write idempotently what comes, and note what is acknowledged; waits for the last ones."""
 
     @abstractmethod
     def transact(self, topic: str, committed: Sequence[bytes], aborted: Sequence[bytes]) -> None:
@@ -77,6 +77,12 @@ class Client(ABC):
     @abstractmethod
     def consume(self, topic: str, group: str, count: int) -> list[bytes]:
         """The next values for a member of a group, which then commits its offsets."""
+
+    def produce(self, topic: str, values: Sequence[bytes]) -> None:
+        """Write idempotently, and wait until all is acknowledged."""
+        acknowledged: list[bytes] = []
+        self.stream(topic, values, acknowledged)
+        assert sorted(acknowledged) == sorted(values), "not all is acknowledged"
 
     def close(self) -> None:  # noqa: B027 -- librdkafka's closes itself
         """Nothing is connected any more."""
@@ -122,10 +128,17 @@ class PythonClient(Client):
         found: dict[str, Any] = self.admin.describe_configs(asked)["topic"][topic]
         return found[name]["value"] if name in found else None
 
-    def produce(self, topic: str, values: Sequence[bytes]) -> None:
-        producer = KafkaProducer(bootstrap_servers=self.servers, enable_idempotence=True)
-        for sent in [producer.send(topic, value) for value in values]:
-            sent.get(TIMEOUT_S)
+    def stream(self, topic: str, values: Iterable[bytes], acknowledged: list[bytes]) -> None:
+        producer = KafkaProducer(
+            bootstrap_servers=self.servers,
+            enable_idempotence=True,
+            delivery_timeout_ms=_TIMEOUT_MS,
+            request_timeout_ms=_TIMEOUT_MS // 2,
+        )
+        for value in values:
+            sent = producer.send(topic, value)
+            sent.add_callback(lambda _, value=value: acknowledged.append(value))
+        producer.flush(TIMEOUT_S)
         producer.close()
 
     def transact(self, topic: str, committed: Sequence[bytes], aborted: Sequence[bytes]) -> None:
@@ -201,13 +214,18 @@ class LibrdClient(Client):
         value: str | None = settings[name].value
         return value
 
-    def produce(self, topic: str, values: Sequence[bytes]) -> None:
-        producer = Producer({**self.common, "enable.idempotence": True, "linger.ms": 0})
-        failed: list[Any] = []
+    def stream(self, topic: str, values: Iterable[bytes], acknowledged: list[bytes]) -> None:
+        settings = {"enable.idempotence": True, "linger.ms": 0, "message.timeout.ms": _TIMEOUT_MS}
+        producer = Producer({**self.common, **settings})
+
+        def note(error: Any, message: Any) -> None:
+            if error is None:
+                acknowledged.append(message.value())
+
         for value in values:
-            producer.produce(topic, value, on_delivery=lambda e, _: failed.append(e) if e else None)
-        assert producer.flush(TIMEOUT_S) == 0, "not all is acknowledged"
-        assert not failed, failed
+            producer.produce(topic, value, on_delivery=note)
+            producer.poll(0)
+        producer.flush(TIMEOUT_S)
 
     def transact(self, topic: str, committed: Sequence[bytes], aborted: Sequence[bytes]) -> None:
         producer = Producer({**self.common, "transactional.id": f"{topic}-librdkafka"})

@@ -1,0 +1,297 @@
+"""Brokers of Apache Kafka with a quorum of our controllers: they come, serve, fail and leave.
+
+The tests tell one story and run in its order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka_cluster import HOST, running
+from kafka_data import CLIENTS, Client, LibrdClient, address
+from kafka_data_cluster import Cluster
+from kafka_dist import STARTED, KafkaDist
+from kafka_quorum_files import fold, log_start, read_snapshot
+from kafka_quorums import dynamic_quorum, kafka_broker
+from kafka_tools import CLUSTER, FEATURES, TOPICS, KafkaTools
+
+from node.log.layout import uuid_from_text
+from node.metadata.schemas import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from node.metadata.state import Listener
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+CONTROLLERS = {1: "ours", 2: "ours", 3: "ours"}
+SESSION = {"broker_session_timeout_ms": "4000"}
+BROKER = {
+    "broker_session_timeout_ms": "4000",
+    "broker_heartbeat_interval_ms": "300",
+    "offsets_topic_replication_factor": "2",
+    "transaction_state_log_replication_factor": "2",
+    # A follower that is dead leaves the ISR before its session ends.
+    "replica_lag_time_max_ms": "1000",
+}
+SMALL_LOG = {
+    "metadata.log.max.record.bytes.between.snapshots": "1500",
+    "metadata.max.retention.bytes": "1",
+    "krucible.log.clean.interval.ms": "100",
+}
+SIGTERM_EXIT = 128 + 15  # what a JVM says that has ended in good order after a SIGTERM
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: KafkaDist, folder: Path) -> Iterator[Cluster]:
+    """Three controllers of ours, two brokers of Kafka, and a third one that is not started."""
+    with dynamic_quorum(kafka, folder, CONTROLLERS, **SESSION) as quorum:
+        brokers = {i: kafka_broker(kafka, folder, i, quorum, **BROKER) for i in (11, 12, 13)}
+        with running(brokers.values()):
+            for broker in brokers.values():
+                broker.format()
+            for broker_id in (11, 12):
+                brokers[broker_id].start()
+            quorum.start_all()
+            quorum.await_leader()
+            quorum.wait_for(
+                lambda: all(STARTED in brokers[i].said for i in (11, 12)),
+                "the brokers have started",
+            )
+            yield Cluster(quorum, brokers)
+
+
+@pytest.fixture(scope="module")
+def clients(cluster: Cluster) -> Iterator[dict[str, Client]]:
+    """One client of each kind."""
+    made = {name: kind(cluster.servers) for name, kind in CLIENTS.items()}
+    yield made
+    for client in made.values():
+        client.close()
+
+
+@pytest.fixture(params=list(CLIENTS))
+def client(request: pytest.FixtureRequest, clients: dict[str, Client]) -> Client:
+    """A client of each kind in turn."""
+    return clients[request.param]
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name of the test's own."""
+    return "".join(c if c.isalnum() else "-" for c in request.node.name.removeprefix("test_"))
+
+
+def create(cluster: Cluster, client: Client, topic: str) -> None:
+    """A topic of three partitions on two brokers, known to both."""
+    client.create(topic, partitions=3, replicas=2)
+    cluster.quorum.wait_for(lambda: topic in client.topics(), f"{topic} is known")
+    cluster.await_replicas(topic, leaders={11, 12}, isr={11, 12})
+
+
+def test_brokers_register_with_all_they_have_and_are_unfenced(cluster: Cluster) -> None:
+    registrations = cluster.records(RegisterBrokerRecord)
+    assert sorted(record.broker_id for _, record in registrations) == [11, 12]
+    for offset, record in registrations:
+        member, state = cluster.brokers[record.broker_id], cluster.broker(record.broker_id)
+        endpoint = member.endpoint
+        assert state.epoch == offset == record.broker_epoch
+        assert state.listeners == (Listener("PLAINTEXT", endpoint.host, endpoint.port, 0),)
+        assert state.log_dirs == (uuid_from_text(member.directory_id),)
+        assert state.features["metadata.version"][1] == cluster.image().features["metadata.version"]
+        assert state.features["transaction.version"] == (0, 2)
+        assert state.features["group.version"] == (0, 1)
+        assert not state.fenced
+        assert not state.in_controlled_shutdown
+
+
+def test_kafkas_tools_find_the_brokers_features_and_topics_that_our_log_has(
+    cluster: Cluster, clients: dict[str, Client], tools: KafkaTools, topic: str
+) -> None:
+    create(cluster, clients["librdkafka"], topic)
+    through_broker = ("--bootstrap-server", cluster.servers)
+    _, *rows = tools.run(CLUSTER, "list-endpoints", *through_broker).splitlines()
+    assert {tuple(row.split()) for row in rows if row} == {
+        (str(i), HOST, str(cluster.brokers[i].endpoint.port), "null", "unfenced", "broker")
+        for i in (11, 12)
+    }
+    image = cluster.image()
+    lines = tools.run(FEATURES, *through_broker, "describe").splitlines()
+    features = dict(line.removeprefix("Feature: ").split("\t", 1) for line in lines)
+    for name, level in image.features.items():
+        if name != "metadata.version":  # which has a name instead of a number
+            assert f"FinalizedVersionLevel: {level}\t" in features[name]
+    described = tools.run(TOPICS, *through_broker, "--describe", "--topic", topic)
+    for index, state in image.topics[topic].partitions.items():
+        replicas, isr = (",".join(map(str, ids)) for ids in (state.replicas, state.isr))
+        assert (
+            f"Partition: {index}\tLeader: {state.leader}\tReplicas: {replicas}\tIsr: {isr}\t"
+            in described
+        )
+
+
+def test_topics_are_created_grown_configured_and_deleted(
+    cluster: Cluster, client: Client, topic: str
+) -> None:
+    create(cluster, client, topic)
+    wait = cluster.quorum.wait_for
+    wait(lambda: len(client.topics()[topic]) == 3, "all partitions are known")
+    told = {i: (leader, set(isr)) for i, (leader, _, isr) in client.topics()[topic].items()}
+    assert told == cluster.replicas(topic)
+    client.grow(topic, 5)
+    wait(lambda: len(client.topics()[topic]) == 5, "the broker knows the new partitions")
+    client.set(topic, "retention.ms", "7654321")
+    wait(lambda: client.get(topic, "retention.ms") == "7654321", "the broker knows the setting")
+    on_disk = [path for i in (11, 12) for path in cluster.brokers[i].data.glob(f"{topic}-?")]
+    assert len(on_disk) == 10, "each partition has a log on both brokers"
+    client.delete(topic)
+    wait(lambda: topic not in client.topics(), "the broker forgot the topic")
+    assert topic not in cluster.image().topics
+    wait(lambda: not any(path.exists() for path in on_disk), "the logs are gone")
+
+
+def test_a_producer_writes_and_a_group_reads(cluster: Cluster, client: Client, topic: str) -> None:
+    create(cluster, client, topic)
+    values = [b"%d" % number for number in range(200)]
+    client.produce(topic, values)
+    assert sorted(client.consume(topic, topic, 200)) == sorted(values)
+    client.produce(topic, [b"later"])
+    assert client.consume(topic, topic, 1) == [b"later"], "the group has its offsets"
+
+
+def test_only_what_a_transaction_committed_is_read(
+    cluster: Cluster, client: Client, topic: str
+) -> None:
+    create(cluster, client, topic)
+    client.transact(topic, committed=[b"a", b"b"], aborted=[b"x", b"y"])
+    client.transact(topic, committed=[b"c"], aborted=[b"z"])
+    assert sorted(client.consume(topic, topic, 3)) == [b"a", b"b", b"c"]
+
+
+@contextlib.contextmanager
+def all_writing(cluster: Cluster, clients: dict[str, Client], topic: str) -> Iterator[list[str]]:
+    """Each kind of client writes to a topic of its own meanwhile, and loses nothing."""
+    topics = {name: f"{topic}-{name}" for name in clients}
+    for name, client in clients.items():
+        create(cluster, client, topics[name])
+    with contextlib.ExitStack() as stack:
+        for name, client in clients.items():
+            stack.enter_context(cluster.writing(client, topics[name]))
+        yield list(topics.values())
+
+
+def test_a_kill_of_our_leader_loses_no_value_and_no_broker(
+    cluster: Cluster, clients: dict[str, Client], topic: str
+) -> None:
+    before = {i: cluster.broker(i) for i in (11, 12)}
+    with all_writing(cluster, clients, topic):
+        view = cluster.quorum.await_leader()
+        cluster.quorum[view.leader_id].kill()
+        cluster.quorum.await_leader(after_epoch=view.epoch)
+        for client in clients.values():
+            create(cluster, client, f"{topic}-after-{type(client).__name__}")
+    assert {i: cluster.broker(i) for i in (11, 12)} == before, "with the same epochs, unfenced"
+    cluster.quorum.start_all()
+    cluster.quorum.await_replicated()
+
+
+def test_a_killed_broker_is_fenced_what_it_led_goes_on_and_it_comes_back(
+    cluster: Cluster, clients: dict[str, Client], topic: str
+) -> None:
+    before = cluster.broker(12)
+    with all_writing(cluster, clients, topic) as topics:
+        cluster.brokers[12].kill()
+        cluster.quorum.wait_for(lambda: cluster.broker(12).fenced, "the broker is fenced")
+        for each in topics:
+            cluster.await_replicas(each, leaders={11}, isr={11})
+        shrunk = {each: cluster.partition_epochs(each) for each in topics}
+        cluster.start(12)
+        for each in topics:
+            cluster.await_replicas(each, leaders={11}, isr={11, 12})
+    after = cluster.broker(12)
+    assert after.epoch > before.epoch
+    assert after.incarnation != before.incarnation
+    assert not after.fenced
+    for each in topics:
+        assert cluster.partition_epochs(each) == {i: n + 1 for i, n in shrunk[each].items()}
+    assert "Shrinking ISR from" in cluster.brokers[11].said, "the leader itself told us"
+    assert "Expanding ISR from 11 to 11,12" in cluster.brokers[11].said
+
+
+def test_a_broker_that_stops_hands_over_first_and_comes_back(
+    cluster: Cluster, clients: dict[str, Client], topic: str
+) -> None:
+    before, since = cluster.broker(12), cluster.image().end_offset
+    with all_writing(cluster, clients, topic) as topics:
+        assert cluster.brokers[12].stop() == SIGTERM_EXIT
+        for each in topics:
+            cluster.await_replicas(each, leaders={11}, isr={11})
+    told = cluster.brokers[12].said
+    assert "The controller has asked us to exit controlled shutdown" in told
+    (begin, begun), (end, ended) = cluster.records(BrokerRegistrationChangeRecord, since)
+    assert (begun.broker_id, begun.fenced, begun.in_controlled_shutdown) == (12, 0, 1)
+    assert (ended.broker_id, ended.fenced, ended.in_controlled_shutdown) == (12, 1, 0)
+    image = fold(cluster.brokers[11], end)
+    assert image.led_count(12) == 0, "before it was fenced"
+    assert not list(image.isr_partitions(12))
+    assert cluster.broker(12).epoch == before.epoch
+    cluster.start(12)
+    assert begin < end < cluster.broker(12).epoch
+
+
+def test_brokers_do_not_mind_that_all_controllers_restart_one_by_one(
+    cluster: Cluster, clients: dict[str, Client], topic: str
+) -> None:
+    """From here on they make snapshots, and remove what those hold from their logs."""
+    before = {i: cluster.broker(i) for i in (11, 12)}
+    with all_writing(cluster, clients, topic):
+        for member in cluster.quorum:
+            assert member.stop() == 0
+            member.properties |= SMALL_LOG
+            member.configure()
+            member.start()
+            cluster.quorum.await_replicated()
+    assert {i: cluster.broker(i) for i in (11, 12)} == before
+
+
+def test_brokers_without_a_log_catch_up_by_snapshots_of_ours(
+    cluster: Cluster, clients: dict[str, Client], topic: str
+) -> None:
+    for number in range(40):
+        clients["librdkafka"].create(f"{topic}-{number}")
+    controllers = list(cluster.quorum)
+    cluster.quorum.wait_for(
+        lambda: all(log_start(member) > 0 for member in controllers), "our logs begin later"
+    )
+    epoch = cluster.broker(12).epoch
+    cluster.brokers[12].stop()
+    shutil.rmtree(cluster.brokers[12].data)
+    cluster.brokers[12].format()
+    for broker_id in (12, 13):
+        cluster.start(broker_id)
+        broker = cluster.brokers[broker_id]
+        snapshot = read_snapshot(broker.snapshots[0])
+        assert log_start(broker) == snapshot.id.offset > 0
+        assert snapshot.image.digest == fold(cluster.brokers[11], snapshot.id.offset).digest
+    assert cluster.broker(12).epoch > epoch
+    assert cluster.broker(12).log_dirs == (uuid_from_text(cluster.brokers[12].directory_id),)
+    newcomer = LibrdClient(address(cluster.brokers[13]))
+    newcomer.create(f"{topic}-new", partitions=3, replicas=3)
+    cluster.await_replicas(f"{topic}-new", leaders={11, 12, 13}, isr={11, 12, 13})
+    newcomer.produce(f"{topic}-new", [b"value"])
+    assert newcomer.consume(f"{topic}-new", topic, 1) == [b"value"]
+
+
+def test_all_brokers_have_the_image_that_our_controllers_have(cluster: Cluster) -> None:
+    target = cluster.image()
+    for broker in cluster.brokers.values():
+        cluster.quorum.wait_for(
+            lambda broker=broker: broker.batches()[-1].last_offset + 1 >= target.end_offset,
+            f"broker {broker.node_id} has the log",
+        )
+        assert fold(broker, target.end_offset).digest == target.digest
+
+
+def test_nobody_has_found_a_fault(cluster: Cluster) -> None:
+    assert cluster.faults() == {}

@@ -1,0 +1,137 @@
+"""A quorum of any kind with brokers of Kafka on it, and what its log says of them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kafka_cluster import Member, Quorum
+from kafka_data import TIMEOUT_S, Client, address
+from kafka_dist import STARTED
+from kafka_quorum_files import faults, fold
+
+from node.broker.committed import CommittedBatch
+from node.metadata.image import MetadataImage
+from node.metadata.schemas import MetadataRecord
+from node.metadata.state import BrokerState
+
+_PACE_S = 0.005
+_ENOUGH = 20  # acknowledged values that show that writing goes on
+
+# Kafka says so of every partition that a topic gets after its creation, whoever the controller is.
+_NO_FAULT = re.compile(r"Expected partition \S+ with topic id \S+ to exist, but it was missing")
+
+R = TypeVar("R", bound=MetadataRecord)
+
+
+@dataclass
+class Flow:
+    """Values that a client writes for as long as a test wants."""
+
+    sent: int = 0
+    acknowledged: list[bytes] = field(default_factory=list)
+    ends: threading.Event = field(default_factory=threading.Event)
+
+    def __iter__(self) -> Iterator[bytes]:
+        while not self.ends.wait(_PACE_S):
+            yield b"%d" % self.sent
+            self.sent += 1
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Controllers, and brokers of Kafka that begin with what the controllers say."""
+
+    quorum: Quorum
+    brokers: dict[int, Member]
+
+    @property
+    def servers(self) -> str:
+        """Where clients begin."""
+        return address(*self.brokers.values())
+
+    def start(self, broker_id: int) -> None:
+        """Start a broker and wait until it serves."""
+        broker = self.brokers[broker_id]
+        before = broker.said.count(STARTED)
+        broker.start()
+        self.quorum.wait_for(
+            lambda: broker.said.count(STARTED) > before, f"broker {broker_id} has started"
+        )
+
+    def image(self) -> MetadataImage:
+        """What the leader has committed, from the files of the leader."""
+        view = self.quorum.await_leader()
+        return fold(self.quorum[view.leader_id], view.high_watermark)
+
+    def broker(self, broker_id: int) -> BrokerState:
+        """The registration of a broker."""
+        return self.image().brokers[broker_id]
+
+    def replicas(self, topic: str) -> dict[int, tuple[int, set[int]]]:
+        """Leader and ISR of each partition of a topic."""
+        partitions = self.image().topics[topic].partitions
+        return {index: (each.leader, set(each.isr)) for index, each in partitions.items()}
+
+    def await_replicas(self, topic: str, leaders: set[int], isr: set[int]) -> None:
+        """Wait until all partitions have that ISR, and leaders among those."""
+        self.quorum.wait_for(
+            lambda: all(
+                leader in leaders and found == isr
+                for leader, found in self.replicas(topic).values()
+            ),
+            f"{topic} has leaders among {leaders} and the ISR {isr}",
+        )
+
+    def partition_epochs(self, topic: str) -> dict[int, int]:
+        """How often each partition of a topic has changed."""
+        partitions = self.image().topics[topic].partitions
+        return {index: each.partition_epoch for index, each in partitions.items()}
+
+    def records(self, kind: type[R], since: int = 0) -> list[tuple[int, R]]:
+        """The committed records of a kind and their offsets; while the log is whole."""
+        view = self.quorum.await_leader()
+        return [
+            (offset, record)
+            for batch in self.quorum[view.leader_id].batches()
+            if batch.last_offset < view.high_watermark
+            for offset, record in CommittedBatch.of(batch).records
+            if isinstance(record, kind) and offset >= since
+        ]
+
+    @contextmanager
+    def writing(self, client: Client, topic: str) -> Iterator[Flow]:
+        """A client writes to a topic all the while, and still does at the end.
+
+        All is acknowledged then, and nothing of it is lost or there twice.
+        """
+        flow = Flow()
+        with ThreadPoolExecutor(1) as threads:
+            done: Future[None] = threads.submit(client.stream, topic, flow, flow.acknowledged)
+            try:
+                self.await_more(flow)
+                yield flow
+                self.await_more(flow)
+            finally:
+                flow.ends.set()
+            done.result(2 * TIMEOUT_S)
+        assert len(flow.acknowledged) == flow.sent, "some were never acknowledged"
+        found = client.consume(topic, f"readers-of-{topic}", flow.sent)
+        assert len(set(found)) == len(found), "values are there twice"
+        assert set(found) == set(flow.acknowledged), "acknowledged values are lost"
+
+    def await_more(self, flow: Flow) -> None:
+        """Wait until more is acknowledged."""
+        wanted = len(flow.acknowledged) + _ENOUGH
+        self.quorum.wait_for(lambda: len(flow.acknowledged) >= wanted, "writing goes on")
+
+    def faults(self) -> dict[int, list[str]]:
+        """What controllers and brokers call an error."""
+        members = [*self.quorum, *self.brokers.values()]
+        found = {m.node_id: [x for x in faults(m) if not _NO_FAULT.search(x)] for m in members}
+        return {node_id: lines for node_id, lines in found.items() if lines}
