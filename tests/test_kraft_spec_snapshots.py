@@ -281,6 +281,15 @@ def test_the_voters_of_an_installed_snapshot_are_in_force() -> None:
     assert one.replica.quorum_at(8) == (voters, 1)
 
 
+def test_an_install_is_traced_with_the_digest_of_its_file() -> None:
+    """KRaft S22: whoever has a snapshot of that id can be compared, who fetched it too."""
+    one = downloading(auto_install=False)
+    one.chunk(b"a" * 100)
+    one.step(inputs.SnapshotInstalled(SnapshotInfo(S8, 100), None, 0, "5a"))
+    (trace,) = one.traces("snap")
+    assert (trace["op"], trace["sha"], trace["size"]) == ("install", "5a", 100)
+
+
 def test_an_uncommitted_set_gives_way_to_one_of_the_same_offset() -> None:
     """KIP-853: the set is the snapshot's, though its record had the offset of the lost one."""
     lost, kept = keyed_voters(1, 2, 3, 4), keyed_voters(1, 2)

@@ -136,6 +136,7 @@ class Downloading(Following):
             op="install",
             id=list(id_),
             size=size,
+            sha=installed.sha,
             voters=None if installed.voters is None else voter_keys(installed.voters),
             kv=installed.kraft_version,
         )

@@ -79,12 +79,14 @@ class SnapshotsChanged:
 class SnapshotInstalled:
     """The snapshot of an ``InstallSnapshot`` is in place and the log begins and ends with it.
 
-    To be stepped right after the effects that held it. ``voters`` is None for a static quorum.
+    To be stepped right after the effects that held it. ``voters`` is None for a static quorum;
+    ``sha`` is the SHA-256 of the file in hex, for the trace.
     """
 
     snapshot: SnapshotInfo
     voters: VoterSet | None
     kraft_version: int
+    sha: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

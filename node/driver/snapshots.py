@@ -125,7 +125,8 @@ class Snapshots:
         self._log.truncate_fully_to(snapshot)
         voters, kraft_version = self._load(snapshot)
         log.info("installed the snapshot %d-%d, %d bytes", *snapshot, info.size)
-        return inputs.SnapshotInstalled(info, voters, kraft_version)
+        sha = self._store.sha256(snapshot)
+        return inputs.SnapshotInstalled(info, voters, kraft_version, sha)
 
     def _receiving(self, snapshot: OffsetAndEpoch) -> PartialSnapshot:
         if self._partial is None or self._partial.id != snapshot:

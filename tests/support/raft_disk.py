@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -33,6 +34,11 @@ class Snapshot:
     @property
     def info(self) -> SnapshotInfo:
         return SnapshotInfo(self.id, SNAPSHOT_BYTES)
+
+    @property
+    def sha(self) -> str:
+        """Stands for the digest of the file: equal for equal content."""
+        return hashlib.sha256(repr((self.id, self.records)).encode()).hexdigest()
 
 
 @dataclass

@@ -421,7 +421,9 @@ class Cluster:
             self.invariants.installing(node_id, snapshot)
             node.disk.install(snapshot)
             voters, version = snapshot.voters, snapshot.kraft_version
-            self.step(node_id, inputs.SnapshotInstalled(snapshot.info, voters, version))
+            self.step(
+                node_id, inputs.SnapshotInstalled(snapshot.info, voters, version, snapshot.sha)
+            )
             return
         self.invariants.after_step(node_id)
 

@@ -61,8 +61,7 @@ class TracedCluster(Cluster):
     def _freeze(self, node_id: int, end: int) -> Snapshot:
         made = super()._freeze(node_id, end)
         voters = None if made.voters is None else voter_keys(made.voters)
-        sha = str(made.records)
-        self._snap(node_id, "freeze", made, sha=sha, voters=voters, kv=made.kraft_version)
+        self._snap(node_id, "freeze", made, sha=made.sha, voters=voters, kv=made.kraft_version)
         return made
 
     def clean(self, node_id: int) -> bool:
