@@ -8,14 +8,19 @@ from itertools import combinations, count, pairwise
 import pytest
 from kafka_cluster import Quorum
 from kafka_dist import KafkaDist
+from kafka_quorum_files import faults
 from kafka_quorums import static_quorum
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
+# The kind of the first leader: it writes the first records.
 MIXES = {
-    "two-of-kafka": {1: "kafka", 2: "kafka", 3: "ours"},
-    "two-of-ours": {1: "kafka", 2: "ours", 3: "ours"},
+    "two-of-kafka": ({1: "kafka", 2: "kafka", 3: "ours"}, "kafka"),
+    "two-of-ours": ({1: "kafka", 2: "ours", 3: "ours"}, "kafka"),
+    "two-of-kafka-led-by-ours": ({1: "kafka", 2: "kafka", 3: "ours"}, "ours"),
 }
+ELECTION_TIMEOUT = "controller.quorum.election.timeout.ms"
+PATIENT_MS = "20000"
 VALUES = map(str, count(1_000))
 
 
@@ -23,22 +28,32 @@ VALUES = map(str, count(1_000))
 def mixed(
     request: pytest.FixtureRequest, kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Quorum]:
-    """A running quorum whose first leader is Kafka's."""
-    with static_quorum(kafka, tmp_path_factory.mktemp("mixed"), request.param) as quorum:
-        start_led_by_kafka(quorum)
+    """A running quorum that has had a leader of one kind only."""
+    kinds, first = request.param
+    with static_quorum(kafka, tmp_path_factory.mktemp("mixed"), kinds) as quorum:
+        start_led_by(quorum, first)
         yield quorum
 
 
-def start_led_by_kafka(quorum: Quorum) -> None:
-    """The first leader writes the first records; Kafka's stands for election before ours is up."""
-    for node_id in quorum.of_kind("kafka"):
-        quorum[node_id].start()
-    quorum.wait_for(
-        lambda: any("Prospective" in quorum[i].said for i in quorum.of_kind("kafka")),
-        "a controller of Kafka stands for election",
-    )
+def start_led_by(quorum: Quorum, kind: str) -> None:
+    """Have one of that kind lead first: the others do not stand for election by themselves."""
+    leading = quorum.of_kind(kind)
+    others = [quorum[i] for i in quorum.members if i not in leading]
+    usual = {m.node_id: m.properties[ELECTION_TIMEOUT] for m in others}
+    for member in others:
+        member.properties[ELECTION_TIMEOUT] = PATIENT_MS
+        member.configure()
     quorum.start_all()
-    quorum.await_leader(quorum.of_kind("kafka"))
+    quorum.await_leader(leading)
+    quorum.write(next(VALUES))
+    for member in others:
+        member.stop()
+        member.properties[ELECTION_TIMEOUT] = usual[member.node_id]
+        member.configure()
+        member.start()
+        quorum.write(next(VALUES))
+    view = quorum.await_leader()
+    assert view.leader_id in leading
 
 
 @pytest.mark.parametrize("kind", ["kafka", "ours"])
@@ -81,6 +96,7 @@ def test_the_logs_agree_batch_by_batch(mixed: Quorum) -> None:
     committed = mixed.await_replicated()
     for member in mixed.live:
         member.stop()
+    assert {m.node_id: faults(m) for m in mixed} == {1: [], 2: [], 3: []}
     logs = {i: member.batches() for i, member in mixed.members.items()}
     for log in logs.values():
         assert all(a.last_offset + 1 == b.base_offset for a, b in pairwise(log))

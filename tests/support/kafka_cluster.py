@@ -58,6 +58,7 @@ class Member(ABC):
     properties: dict[str, str]
     dist: KafkaDist
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    is_paused: bool = field(default=False, init=False)
 
     @property
     def data(self) -> Path:
@@ -132,6 +133,7 @@ class Member(ABC):
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone; nothing when it does not run."""
+        self.is_paused = False
         process, self.process = self.process, None
         if process is not None:
             process.kill()
@@ -144,6 +146,18 @@ class Member(ABC):
         code = self.process.wait(WAIT_S)
         self.process = None
         return code
+
+    def pause(self) -> None:
+        """SIGSTOP: it keeps its connections, and says nothing."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """SIGCONT: it goes on as if no time had passed."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.is_paused = False
 
     def batches(self) -> list[Batch]:
         """What its log holds, each batch checked; the last one may still be being written."""
@@ -230,7 +244,8 @@ class Quorum:
 
     @property
     def live(self) -> list[Member]:
-        return [member for member in self if member.alive]
+        """Those that run, and are not paused."""
+        return [member for member in self if member.alive and not member.is_paused]
 
     @property
     def addresses(self) -> str:

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
-from kafka_cluster import HOST, KINDS, KafkaMember, Member, Quorum, free_ports, running
+from kafka_cluster import (
+    HOST,
+    KINDS,
+    KafkaMember,
+    Member,
+    OurMember,
+    Quorum,
+    free_ports,
+    running,
+)
 from kafka_dist import KafkaDist
 
 from node.core.types import Endpoint
@@ -132,6 +141,25 @@ def kafka_broker(
     dist: KafkaDist, folder: Path, node_id: int, quorum: Quorum, **settings: str
 ) -> Member:
     """A broker of Kafka, not formatted yet, for the controllers of a quorum of either kind."""
+    own = {**dict.fromkeys(_REPLICATED_ONCE, "1"), **_SMALL_BROKER, **_dotted(settings)}
+    return _broker(KafkaMember, dist, folder, node_id, quorum, own)
+
+
+def our_broker(
+    dist: KafkaDist, folder: Path, node_id: int, quorum: Quorum, **settings: str
+) -> Member:
+    """A broker of ours, not formatted yet, for the controllers of a quorum of either kind."""
+    return _broker(OurMember, dist, folder, node_id, quorum, _dotted(settings))
+
+
+def _broker(
+    kind: type[Member],
+    dist: KafkaDist,
+    folder: Path,
+    node_id: int,
+    quorum: Quorum,
+    settings: Mapping[str, str],
+) -> Member:
     (port,) = free_ports(1)
     listener = f"PLAINTEXT://{HOST}:{port}"
     own = {
@@ -143,8 +171,6 @@ def kafka_broker(
         "log.dirs": str(folder / f"b{node_id}" / "data"),
         **_LISTENERS,
         **{k: v for k, v in next(iter(quorum)).properties.items() if k in _FINDS_QUORUM},
-        **dict.fromkeys(_REPLICATED_ONCE, "1"),
-        **_SMALL_BROKER,
-        **_dotted(settings),
+        **settings,
     }
-    return KafkaMember(node_id, Endpoint(HOST, port), folder / f"b{node_id}", own, dist)
+    return kind(node_id, Endpoint(HOST, port), folder / f"b{node_id}", own, dist)

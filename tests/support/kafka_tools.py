@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_dist import KafkaDist
 
@@ -27,6 +27,18 @@ _FIELD = re.compile(r"(\w+): (\S+)")
 _CONTENT = re.compile(
     r"headerKeys: \[\] (?:payload: (?P<data>.*)|(?P<kind>\w+):? (?P<control>\{.*))$"
 )
+
+
+class Through(NamedTuple):
+    """Whom a tool is to ask: an option of it, and the addresses of controllers or of brokers."""
+
+    option: str
+    addresses: str
+
+
+def asking(where: str | Through) -> Through:
+    """The options that name whom to ask; addresses alone are those of controllers."""
+    return where if isinstance(where, Through) else Through("--bootstrap-controller", where)
 
 
 @dataclass(frozen=True)
@@ -74,37 +86,33 @@ class KafkaTools:
         assert (done.returncode == 0) == succeeds, said
         return done.stdout
 
-    def quorum_status(self, controllers: str) -> dict[str, str]:
+    def quorum_status(self, where: str | Through) -> dict[str, str]:
         """``describe --status``: its lines, by title."""
-        said = self.run(
-            METADATA_QUORUM, "--bootstrap-controller", controllers, "describe", "--status"
-        )
+        said = self.run(METADATA_QUORUM, *asking(where), "describe", "--status")
         lines = (line.partition(":") for line in said.splitlines() if ":" in line)
         return {title.strip(): value.strip() for title, _, value in lines}
 
-    def quorum_replication(self, controllers: str) -> list[dict[str, str]]:
+    def quorum_replication(self, where: str | Through) -> list[dict[str, str]]:
         """``describe --replication``: its table, a row per replica."""
-        said = self.run(
-            METADATA_QUORUM, "--bootstrap-controller", controllers, "describe", "--replication"
-        )
+        said = self.run(METADATA_QUORUM, *asking(where), "describe", "--replication")
         head, *rows = (line.split("\t") for line in said.splitlines() if line.strip())
         titles = [title.strip() for title in head]
         return [dict(zip(titles, map(str.strip, row), strict=False)) for row in rows]
 
-    def add_controller(self, controllers: str, config: Path) -> str:
+    def add_controller(self, where: str | Through, config: Path) -> str:
         """Make the controller with that configuration, which is running, a voter."""
         return self.run(
             METADATA_QUORUM,
             *("--command-config", config),
-            *("--bootstrap-controller", controllers),
+            *asking(where),
             "add-controller",
         )
 
-    def remove_controller(self, controllers: str, node_id: int, directory_id: str) -> str:
+    def remove_controller(self, where: str | Through, node_id: int, directory_id: str) -> str:
         """Make a voter a controller that is none."""
         return self.run(
             METADATA_QUORUM,
-            *("--bootstrap-controller", controllers),
+            *asking(where),
             "remove-controller",
             *("--controller-id", str(node_id)),
             *("--controller-directory-id", directory_id),
