@@ -6,6 +6,7 @@ The tests tell one story and run in its order.
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from kafka_cluster import HOST, running
 from kafka_data import CLIENTS, Client, LibrdClient, address
 from kafka_data_cluster import Cluster
-from kafka_dist import STARTED, KafkaDist
+from kafka_dist import KafkaDist
 from kafka_quorum_files import fold, log_start, read_snapshot
 from kafka_quorums import dynamic_quorum, kafka_broker
 from kafka_tools import CLUSTER, FEATURES, TOPICS, KafkaTools
@@ -23,7 +24,12 @@ from node.log.layout import uuid_from_text
 from node.metadata.schemas import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from node.metadata.state import Listener
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    # kafka-python leaves its socket open when a broker refuses its connection.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
 
 CONTROLLERS = {1: "ours", 2: "ours", 3: "ours"}
 SESSION = {"broker_session_timeout_ms": "4000"}
@@ -37,6 +43,7 @@ BROKER = {
 }
 SMALL_LOG = {
     "metadata.log.max.record.bytes.between.snapshots": "1500",
+    "metadata.log.segment.bytes": "4000",
     "metadata.max.retention.bytes": "1",
     "krucible.log.clean.interval.ms": "100",
 }
@@ -46,29 +53,25 @@ SIGTERM_EXIT = 128 + 15  # what a JVM says that has ended in good order after a 
 @pytest.fixture(scope="module")
 def cluster(kafka: KafkaDist, folder: Path) -> Iterator[Cluster]:
     """Three controllers of ours, two brokers of Kafka, and a third one that is not started."""
-    with dynamic_quorum(kafka, folder, CONTROLLERS, **SESSION) as quorum:
+    with dynamic_quorum(kafka, folder, CONTROLLERS, None, **SESSION) as quorum:
         brokers = {i: kafka_broker(kafka, folder, i, quorum, **BROKER) for i in (11, 12, 13)}
         with running(brokers.values()):
             for broker in brokers.values():
                 broker.format()
-            for broker_id in (11, 12):
-                brokers[broker_id].start()
             quorum.start_all()
-            quorum.await_leader()
-            quorum.wait_for(
-                lambda: all(STARTED in brokers[i].said for i in (11, 12)),
-                "the brokers have started",
-            )
-            yield Cluster(quorum, brokers)
+            made = Cluster(quorum, brokers)
+            made.start(11, 12)
+            yield made
 
 
 @pytest.fixture(scope="module")
 def clients(cluster: Cluster) -> Iterator[dict[str, Client]]:
-    """One client of each kind."""
-    made = {name: kind(cluster.servers) for name, kind in CLIENTS.items()}
+    """One client of each kind; they begin with the broker that never fails."""
+    made = {name: kind(address(cluster.brokers[11])) for name, kind in CLIENTS.items()}
     yield made
     for client in made.values():
         client.close()
+    gc.collect()  # while those warnings are ignored
 
 
 @pytest.fixture(params=list(CLIENTS))
@@ -110,7 +113,7 @@ def test_kafkas_tools_find_the_brokers_features_and_topics_that_our_log_has(
     cluster: Cluster, clients: dict[str, Client], tools: KafkaTools, topic: str
 ) -> None:
     create(cluster, clients["librdkafka"], topic)
-    through_broker = ("--bootstrap-server", cluster.servers)
+    through_broker = ("--bootstrap-server", address(cluster.brokers[11]))
     _, *rows = tools.run(CLUSTER, "list-endpoints", *through_broker).splitlines()
     assert {tuple(row.split()) for row in rows if row} == {
         (str(i), HOST, str(cluster.brokers[i].endpoint.port), "null", "unfenced", "broker")
@@ -216,7 +219,7 @@ def test_a_killed_broker_is_fenced_what_it_led_goes_on_and_it_comes_back(
     for each in topics:
         assert cluster.partition_epochs(each) == {i: n + 1 for i, n in shrunk[each].items()}
     assert "Shrinking ISR from" in cluster.brokers[11].said, "the leader itself told us"
-    assert "Expanding ISR from 11 to 11,12" in cluster.brokers[11].said
+    assert "ISR updated to 11,12" in cluster.brokers[11].said
 
 
 def test_a_broker_that_stops_hands_over_first_and_comes_back(
@@ -268,8 +271,8 @@ def test_brokers_without_a_log_catch_up_by_snapshots_of_ours(
     cluster.brokers[12].stop()
     shutil.rmtree(cluster.brokers[12].data)
     cluster.brokers[12].format()
+    cluster.start(12, 13)
     for broker_id in (12, 13):
-        cluster.start(broker_id)
         broker = cluster.brokers[broker_id]
         snapshot = read_snapshot(broker.snapshots[0])
         assert log_start(broker) == snapshot.id.offset > 0
@@ -287,7 +290,9 @@ def test_all_brokers_have_the_image_that_our_controllers_have(cluster: Cluster) 
     target = cluster.image()
     for broker in cluster.brokers.values():
         cluster.quorum.wait_for(
-            lambda broker=broker: broker.batches()[-1].last_offset + 1 >= target.end_offset,
+            lambda broker=broker: (  # type: ignore[misc]
+                broker.batches()[-1].last_offset + 1 >= target.end_offset
+            ),
             f"broker {broker.node_id} has the log",
         )
         assert fold(broker, target.end_offset).digest == target.digest

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kafka_cluster import Member, Quorum
-from kafka_data import TIMEOUT_S, Client, address
+from kafka_data import TIMEOUT_S, Client
 from kafka_dist import STARTED
 from kafka_quorum_files import faults, fold
 
@@ -45,23 +45,20 @@ class Flow:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Controllers, and brokers of Kafka that begin with what the controllers say."""
+    """Controllers, and brokers of Kafka that they are in charge of."""
 
     quorum: Quorum
     brokers: dict[int, Member]
 
-    @property
-    def servers(self) -> str:
-        """Where clients begin."""
-        return address(*self.brokers.values())
-
-    def start(self, broker_id: int) -> None:
-        """Start a broker and wait until it serves."""
-        broker = self.brokers[broker_id]
-        before = broker.said.count(STARTED)
-        broker.start()
+    def start(self, *broker_ids: int) -> None:
+        """Start brokers and wait until they serve."""
+        brokers = [self.brokers[broker_id] for broker_id in broker_ids]
+        before = [broker.said.count(STARTED) for broker in brokers]
+        for broker in brokers:
+            broker.start()
         self.quorum.wait_for(
-            lambda: broker.said.count(STARTED) > before, f"broker {broker_id} has started"
+            lambda: all(b.said.count(STARTED) > n for b, n in zip(brokers, before, strict=True)),
+            f"brokers {broker_ids} have started",
         )
 
     def image(self) -> MetadataImage:
