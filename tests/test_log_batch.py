@@ -113,6 +113,34 @@ def test_records_that_lie_about_their_lengths_are_corrupt() -> None:
             decode_records(lying)
 
 
+VALUE = b"v" * 70  # record: length (2 bytes), attributes, times, delta, no key, length (2), headers
+NOT_STRUCTURE = (2, 3)  # attributes, timestamp delta
+
+
+@pytest.mark.parametrize("at", [0, 1, *NOT_STRUCTURE, 4, 5, 6, 7, -1])
+@pytest.mark.parametrize("number", [0, 1])
+def test_records_without_keys_that_lie_are_corrupt_too(at: int, number: int) -> None:
+    batch = parse_batch(encode_batch(7, 1, [(None, VALUE)] * 2, control=False, timestamp_ms=5))
+    size = (len(batch.data) - HEADER_BYTES) // 2
+    for flip in (0x02, 0x7E):
+        data = bytearray(batch.data)
+        data[HEADER_BYTES + number * size + at % size] ^= flip
+        lying = type(batch)(7, 8, 1, batch.crc, False, bytes(data))
+        if at in NOT_STRUCTURE:
+            assert decode_records(lying) == [(7, None, VALUE), (8, None, VALUE)]
+            continue
+        with pytest.raises(CorruptBatchError):
+            decode_records(lying)
+
+
+@pytest.mark.parametrize("cut", range(1, 20))
+def test_records_without_keys_that_are_cut_short_are_corrupt(cut: int) -> None:
+    batch = parse_batch(encode_batch(0, 1, [(None, b"0123456789")], control=False, timestamp_ms=5))
+    short = type(batch)(0, 0, 1, batch.crc, False, batch.data[:-cut])
+    with pytest.raises(CorruptBatchError):
+        decode_records(short)
+
+
 def test_no_records_and_too_many_bytes_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         encode_batch(0, 1, [], control=False, timestamp_ms=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
 
+from node.core.messages import Batch
 from node.core.types import (
     Endpoint,
     Listener,
@@ -28,7 +30,12 @@ from node.log.control import SnapshotFooter, SnapshotHeader, encode_control
 from node.log.disk import Disk, FileDisk, read_file
 from node.log.memory_disk import MemoryDisk
 from node.log.snapshot_files import SnapshotUseError
-from node.log.snapshot_format import SnapshotEncoder, SnapshotError, iter_snapshot
+from node.log.snapshot_format import (
+    SnapshotEncoder,
+    SnapshotError,
+    iter_snapshot,
+    snapshot_values,
+)
 from node.log.snapshots import (
     BOOTSTRAP_SNAPSHOT,
     SnapshotNotFoundError,
@@ -57,6 +64,10 @@ def frozen(
     )
     writer.append(values)
     return writer.freeze()
+
+
+def read_whole(store: SnapshotStore) -> bytes:
+    return store.read_chunk(ID, 0, 1 << 30)[0]
 
 
 def raw(disk: Disk, name: str = NAME) -> bytes:
@@ -209,6 +220,57 @@ def test_a_snapshot_travels_in_chunks_of_any_size(chunk: int) -> None:
         assert reader.voters == VOTERS
         assert reader.kraft_version == 1
         assert [v for values in reader.values() for v in values] == VALUES
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 1 << 20])
+def test_a_snapshot_is_checked_as_it_comes_so_that_its_end_is_no_long_silence(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, follower = (SnapshotStore(MemoryDisk(), PARTITION) for _ in range(2))
+    info = frozen(leader, values=VALUES * 10)
+    checked: list[int] = []
+
+    def values(snapshot: OffsetAndEpoch, batch: Batch) -> list[bytes]:
+        checked.append(batch.base_offset)
+        return snapshot_values(snapshot, batch)
+
+    monkeypatch.setattr(snapshot_files, "snapshot_values", values)
+    partial = follower.open_partial(ID)
+    while partial.size < info.size:
+        partial.write(partial.size, leader.read_chunk(ID, partial.size, chunk)[0])
+    before = list(checked)
+    assert before == [batch.base_offset for batch in iter_batches(read_whole(leader))]
+    partial.install()
+    assert checked == before
+
+
+@pytest.mark.parametrize("at", [70, -10])
+def test_damage_is_told_at_the_end_and_not_before(at: int) -> None:
+    data = bytearray(WHOLE)
+    data[at] ^= 1
+    store = SnapshotStore(MemoryDisk(), PARTITION)
+    partial = store.open_partial(ID)
+    for position in range(0, len(data), 10):
+        partial.write(position, bytes(data[position : position + 10]))
+    for _ in range(2):
+        with pytest.raises(SnapshotError, match="CRC"):
+            partial.install()
+    assert ID not in store
+
+
+def test_the_digest_is_that_of_the_file_whoever_wrote_it() -> None:
+    disk, other = MemoryDisk(), MemoryDisk()
+    made, received = SnapshotStore(disk, PARTITION), SnapshotStore(other, PARTITION)
+    frozen(made)
+    partial = received.open_partial(ID)
+    for position in range(0, len(raw(disk)), 50):
+        partial.write(position, made.read_chunk(ID, position, 50)[0])
+    partial.install()
+    want = hashlib.sha256(raw(disk)).hexdigest()
+    assert [s.sha256(ID) for s in (made, received, SnapshotStore(disk, PARTITION))] == [want] * 3
+    made.delete_before(OffsetAndEpoch(43, 3))
+    with pytest.raises(SnapshotNotFoundError):
+        made.sha256(ID)
 
 
 def test_chunks_are_taken_in_order_only() -> None:

@@ -8,6 +8,7 @@ Source: Kafka's FileRawSnapshotWriter, FileRawSnapshotReader; KIP-630.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from node.log.layout import partial_name, snapshot_name
 from node.log.snapshot_format import (
     DEFAULT_BATCH_BYTES,
     SnapshotEncoder,
+    SnapshotError,
+    SnapshotWalk,
     iter_snapshot,
     quorum_of,
     snapshot_header,
@@ -28,18 +31,21 @@ from node.log.snapshot_format import (
 SYNC_BYTES = 4 << 20  # at most so much waits for the fsync at the end
 
 
-def _nobody(_: SnapshotInfo) -> None:
+def _nobody(_: SnapshotInfo, __: str) -> None:
     """For snapshots that belong to no store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a new snapshot goes: the partition's folder, and who is told when it is complete."""
+    """Where a new snapshot goes: the partition's folder, and who is told when it is complete.
+
+    ``installed`` takes its SHA-256 too, in hex.
+    """
 
     disk: Disk
     directory: Path
     unique: str = "0"  # tells the part files of one id apart
-    installed: Callable[[SnapshotInfo], None] = _nobody
+    installed: Callable[[SnapshotInfo, str], None] = _nobody
 
 
 class SnapshotUseError(Exception):
@@ -57,6 +63,7 @@ class _PartFile:
         place.disk.make_dirs(place.directory)
         self._file: File | None = place.disk.open(self._part, create=True)
         self._unsynced_bytes = 0
+        self._sha = hashlib.sha256()
 
     @property
     def file(self) -> File:
@@ -71,6 +78,7 @@ class _PartFile:
     def append(self, data: bytes) -> None:
         """Add to the file; now and then wait for the disk, so that the end has not all to do."""
         self.file.append(data)
+        self._sha.update(data)
         self._unsynced_bytes += len(data)
         if self._unsynced_bytes >= SYNC_BYTES:
             self.file.fsync()
@@ -87,7 +95,7 @@ class _PartFile:
         disk.make_read_only(self._part)
         disk.rename(self._part, self._target)
         disk.fsync_dir(self._target.parent)
-        self._place.installed(info)
+        self._place.installed(info, self._sha.hexdigest())
         return info
 
     def discard(self) -> None:
@@ -146,11 +154,16 @@ class SnapshotWriter:
 
 
 class PartialSnapshot:
-    """A snapshot being fetched from the leader. Ends with ``install`` or ``discard``."""
+    """A snapshot being fetched from the leader. Ends with ``install`` or ``discard``.
+
+    It is checked as it comes: a million records at its end would keep the node silent for seconds.
+    """
 
     def __init__(self, place: Place, snapshot: OffsetAndEpoch) -> None:
         self.id = snapshot
         self._part = _PartFile(place, snapshot)
+        self._walk = SnapshotWalk(snapshot, self._part.file.read)
+        self._damage: SnapshotError | None = None
 
     @property
     def size(self) -> int:
@@ -165,17 +178,29 @@ class PartialSnapshot:
                 f"bytes for position {position} of {self.id}, which has {file.size()}"
             )
         self._part.append(data)
+        self._check(growing=True)
 
     def install(self) -> SnapshotInfo:
-        """Check the whole file and put it in its place, durably. Blocks for the disk.
+        """Put it in its place, durably, if all of it is there and sound. Blocks for the disk.
 
         Raises:
             SnapshotError: It is incomplete or damaged; only ``discard`` is left to do.
         """
-        file = self._part.file
-        for batch in iter_snapshot(self.id, file.read, file.size()):
-            snapshot_values(self.id, batch)
+        self._check(growing=False)
+        if self._damage is not None:
+            raise self._damage
+        self._walk.end(self.size)
         return self._part.publish()
+
+    def _check(self, *, growing: bool) -> None:
+        """Look at what was not looked at yet; damage is told at the end."""
+        if self._damage is not None:
+            return
+        try:
+            for batch in self._walk.forward(self.size, growing=growing):
+                snapshot_values(self.id, batch)
+        except SnapshotError as error:
+            self._damage = error
 
     def discard(self) -> None:
         """Remove what was received; nothing after ``install`` or a first ``discard``."""

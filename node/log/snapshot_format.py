@@ -125,6 +125,70 @@ class SnapshotEncoder:
         return data
 
 
+class SnapshotWalk:
+    """Goes through the batches of one snapshot, as far as its bytes have come.
+
+    ``read`` gives the bytes at (position, count).
+    """
+
+    def __init__(self, snapshot: OffsetAndEpoch, read: ReadAt) -> None:
+        self._snapshot = snapshot
+        self._read = read
+        self._position = 0  # of the next batch
+        self._end = HEADER_BYTES  # so much must be there before it is worth a look
+        self._next_offset = 0
+        self._footer = False
+
+    def forward(self, size: int, *, growing: bool) -> Iterator[Batch]:
+        """The batches of the first ``size`` bytes that were not yielded before.
+
+        ``growing``: the last one may be cut short, the rest of it is still to come.
+
+        Raises:
+            SnapshotError: These are not the bytes of a snapshot.
+        """
+        chunk, chunk_start = b"", 0
+        while self._position < size and not (growing and size < self._end):
+            position = self._position
+            if self._footer:
+                raise self._error(f"there is more after the footer, at byte {position}")
+            try:
+                local = position - chunk_start
+                left = len(chunk) - local
+                if left < HEADER_BYTES or left < batch_size(chunk, local):
+                    chunk, chunk_start, local = _chunk(self._read, position), position, 0
+                end = local + batch_size(chunk, local)
+                self._end = chunk_start + end
+                if growing and size < self._end:
+                    return
+                batch = parse_batch(chunk[local:end], local)
+            except CorruptBatchError as error:
+                raise self._error(f"at byte {position}: {error.reason}") from error
+            self._pass(batch)
+            yield batch
+
+    def end(self, size: int) -> None:
+        """Raise SnapshotError unless these ``size`` bytes were all, and a whole snapshot."""
+        if not self._footer:
+            raise self._error(f"it has no footer after {size} bytes")
+
+    def _pass(self, batch: Batch) -> None:
+        snapshot, position = self._snapshot, self._position
+        if batch.base_offset != self._next_offset:
+            raise self._error(
+                f"at byte {position}: batch begins at {batch.base_offset}, want {self._next_offset}"
+            )
+        if not position:
+            snapshot_header(snapshot, batch)
+        self._footer = _is_footer(snapshot, batch)
+        self._next_offset = batch.last_offset + 1
+        self._position += len(batch.data)
+        self._end = self._position + HEADER_BYTES
+
+    def _error(self, reason: str) -> SnapshotError:
+        return SnapshotError(self._snapshot, reason)
+
+
 def iter_snapshot(snapshot: OffsetAndEpoch, read: ReadAt, size: int) -> Iterator[Batch]:
     """All batches of a snapshot of ``size`` bytes, the header and the footer with them.
 
@@ -134,32 +198,9 @@ def iter_snapshot(snapshot: OffsetAndEpoch, read: ReadAt, size: int) -> Iterator
     Raises:
         SnapshotError: The bytes are no complete, undamaged snapshot.
     """
-    position = expected = 0
-    chunk, chunk_start = b"", 0
-    footer = False
-    while position < size:
-        if footer:
-            raise SnapshotError(snapshot, f"there is more after the footer, at byte {position}")
-        try:
-            local = position - chunk_start
-            left = len(chunk) - local
-            if left < HEADER_BYTES or left < batch_size(chunk, local):
-                chunk, chunk_start, local = _chunk(read, position), position, 0
-            end = local + batch_size(chunk, local)
-            batch = parse_batch(chunk[local:end], local)
-        except CorruptBatchError as error:
-            raise SnapshotError(snapshot, f"at byte {position}: {error.reason}") from error
-        if batch.base_offset != expected:
-            reason = f"at byte {position}: batch begins at {batch.base_offset}, want {expected}"
-            raise SnapshotError(snapshot, reason)
-        if not position:
-            snapshot_header(snapshot, batch)
-        footer = _is_footer(snapshot, batch)
-        expected = batch.last_offset + 1
-        position += len(batch.data)
-        yield batch
-    if not footer:
-        raise SnapshotError(snapshot, f"it has no footer after {size} bytes")
+    walk = SnapshotWalk(snapshot, read)
+    yield from walk.forward(size, growing=False)
+    walk.end(size)
 
 
 def snapshot_header(snapshot: OffsetAndEpoch, batch: Batch) -> SnapshotHeader:

@@ -48,6 +48,7 @@ class SnapshotStore:
         self._dir = directory
         self._sizes: dict[OffsetAndEpoch, int] = {}
         self._timestamps: dict[OffsetAndEpoch, int] = {}
+        self._digests: dict[OffsetAndEpoch, str] = {}  # of those made or received since the start
         self._created = 0
         for name in disk.listdir(directory):
             if (snapshot := snapshot_of_name(name)) is not None:
@@ -124,6 +125,8 @@ class SnapshotStore:
         Raises:
             SnapshotNotFoundError
         """
+        if (known := self._digests.get(snapshot)) is not None:
+            return known
         digest, position = hashlib.sha256(), 0
         while chunk := self.read_chunk(snapshot, position, _DIGEST_BYTES)[0]:
             digest.update(chunk)
@@ -173,6 +176,7 @@ class SnapshotStore:
         for snapshot in snapshots:
             del self._sizes[snapshot]
             self._timestamps.pop(snapshot, None)
+            self._digests.pop(snapshot, None)
             source = self._dir / snapshot_name(snapshot)
             self._disk.rename(source, self._dir / deleted_name(snapshot))
         if snapshots:
@@ -183,8 +187,9 @@ class SnapshotStore:
 
     # ------------------------------------------------------------------ inside
 
-    def _add(self, info: SnapshotInfo) -> None:
+    def _add(self, info: SnapshotInfo, sha256: str) -> None:
         self._sizes[info.id] = info.size
+        self._digests[info.id] = sha256
 
     def _place(self) -> Place:
         self._created += 1  # leftovers of earlier processes are gone, so counting is enough
