@@ -72,6 +72,7 @@ class FakeNode:
         self.producer_ids: ProducerIds | None = None
         self.mute = False
         self.deposed = False
+        self.refuses_reads = False
         self.pending: list[HeldWrite] = []
         self.reads: list[str] = []
         self.traced: list[tuple[str, dict[str, object]]] = []
@@ -97,7 +98,7 @@ class FakeNode:
 
     def read(self, pending: HeldRead) -> None:
         self.reads.append(pending.api)
-        self.later(pending.done)
+        self.later(pending.refused if self.refuses_reads else pending.done)
 
     def when_published(self, look: Callable[[], None]) -> None:
         look()

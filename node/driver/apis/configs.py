@@ -37,6 +37,9 @@ DEFAULT_BROKER_CONFIG: Final = 3  # on all brokers,
 STATIC_BROKER_CONFIG: Final = 4  # in the broker's properties,
 DEFAULT_CONFIG: Final = 5  # nowhere
 _UNKNOWN: Final = Default(ConfigType.UNKNOWN, None)
+# One request may name a topic with long settings ten thousand times.
+ANSWER_CHARS_MAX: Final = 8 * 1024 * 1024
+_CHARS_OF_A_SETTING: Final = 16  # besides name and values
 
 Place = tuple[str, str | None, int]  # where a setting is set: name there, value, source
 
@@ -124,24 +127,42 @@ def describe_configs(serving: Serving, call: Call) -> None:
         return [ConfigDescription(*resource, error, message) for resource, _ in asked]
 
     def encode(rows: list[ConfigDescription]) -> Any:
-        return call.struct(
-            results=tuple(
-                [
-                    call.struct(
-                        "DescribeConfigsResult",
-                        resource_type=row.resource_type,
-                        resource_name=row.resource_name,
-                        configs=()
-                        if row.error
-                        else _configs(call, serving, row, keys, synonyms=body.include_synonyms),
-                        **error_fields(row),
-                    )
-                    for row, (_, keys) in zip(rows, asked, strict=True)
-                ]
-            )
-        )
+        left = ANSWER_CHARS_MAX
+        results = []
+        for row, (_, keys) in zip(rows, asked, strict=True):
+            settings = _configs(call, serving, row, keys, synonyms=body.include_synonyms)
+            left -= sum(map(_chars, settings))
+            results.append(_described(call, row, settings) if left >= 0 else _too_much(call, row))
+        return call.struct(results=tuple(results))
 
     serving.read(call, look, refused, encode)
+
+
+def _described(call: Call, row: ConfigDescription, settings: tuple[Any, ...]) -> Any:
+    return call.struct(
+        "DescribeConfigsResult",
+        resource_type=row.resource_type,
+        resource_name=row.resource_name,
+        configs=settings,
+        **error_fields(row),
+    )
+
+
+def _too_much(call: Call, row: ConfigDescription) -> Any:
+    refusal = ConfigDescription(
+        row.resource_type,
+        row.resource_name,
+        ApiError.POLICY_VIOLATION,
+        f"The answer would have more than {ANSWER_CHARS_MAX} characters: "
+        "describe fewer resources at a time",
+    )
+    return _described(call, refusal, ())
+
+
+def _chars(setting: Any) -> int:
+    """How long a setting is in the answer, by and large."""
+    places = [(setting.name, setting.value), *((s.name, s.value) for s in setting.synonyms)]
+    return sum(_CHARS_OF_A_SETTING + len(name) + len(value or "") for name, value in places)
 
 
 def _look(serving: Serving, type_: int, name: str) -> ConfigDescription:
@@ -164,6 +185,8 @@ def _configs(
     *,
     synonyms: bool,
 ) -> tuple[Any, ...]:
+    if row.error:
+        return ()
     of_all = serving.node.machine.image.config((BROKER, ""))
     if row.resource_type != BROKER:
         own = serving.node.machine.image.config((BROKER, str(serving.node.config.node_id)))

@@ -62,7 +62,11 @@ def metadata(serving: Serving, call: Call) -> None:
         return _Seen(serving.reader.describe_topics(refs), nodes)
 
     def refused(error: ApiError, _: str) -> _Seen:
-        return _Seen(error=error)
+        if call.knows(None, "error_code"):
+            return _Seen(error=error)
+        # Versions that cannot say so: each topic has the error, and that there are no brokers
+        # tells clients to ask elsewhere.
+        return _Seen([TopicDescription(ref.name, ref.id, error) for ref in refs or ()])
 
     serving.read(call, look, refused, lambda seen: _metadata(serving, call, seen))
 
