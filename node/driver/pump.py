@@ -90,6 +90,11 @@ class Pump:
         if not self._stopped:
             self._periodic[name] = self._loop.call_later(interval_ms / 1000, fire)
 
+    def after(self, name: str, delay_ms: int, work: Callable[[], None]) -> None:
+        """Queue ``work`` once, unless the node halts before; ``name`` is of one such call."""
+        if not self._stopped:
+            self._periodic[name] = self._loop.call_later(delay_ms / 1000, self.enqueue, work)
+
     def now_ms(self) -> int:
         """The node's steady clock."""
         return self.clock.now_ms()

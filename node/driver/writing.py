@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from node.broker.producer_ids import ProducerIds
 from node.config import NodeConfig
@@ -28,6 +28,9 @@ from node.driver.state_machine import StateMachine
 log = logging.getLogger("krucible.node")
 
 LEADER_BALANCE_INTERVAL_MS = 300_000  # Kafka's leader.imbalance.check.interval.seconds
+AGAIN_MS = 10  # between two parts of a large job: others get their turn
+
+T = TypeVar("T")
 
 
 class Writing(Pump):
@@ -138,21 +141,42 @@ class Writing(Pump):
             "ExpireSessions",
             controller.session_check_interval_ms,
             lambda: controller.expire_sessions(self.now_ms()),
+            more=lambda broker: broker is not None,  # the next silent one need not wait
         )
-        self._schedule("BalanceLeaders", LEADER_BALANCE_INTERVAL_MS, controller.balance_leaders)
-        self._schedule("ElectUnclean", LEADER_BALANCE_INTERVAL_MS, controller.elect_unclean)
+        most = controller.config.elections_per_balance_max
+        for name, elect in (
+            ("BalanceLeaders", controller.balance_leaders),
+            ("ElectUnclean", controller.elect_unclean),
+        ):
+            self._schedule(name, LEADER_BALANCE_INTERVAL_MS, elect, more=lambda n: n >= most)
 
     def _schedule(
-        self, name: str, interval_ms: int, operate: Callable[[], ControllerResult[Any]]
+        self,
+        name: str,
+        interval_ms: int,
+        operate: Callable[[], ControllerResult[T]],
+        *,
+        more: Callable[[T], bool] = lambda _: False,
     ) -> None:
-        self.every(name, interval_ms, lambda: self._operate(name, operate))
+        """Operate every so often, and again at once as long as the reply says there is ``more``."""
 
-    def _operate(self, name: str, operate: Callable[[], ControllerResult[Any]]) -> None:
+        def work() -> None:
+            result = self._operate(name, operate)
+            if result is not None and more(result.reply):
+                self.after(f"{name} again", AGAIN_MS, work)
+
+        self.every(name, interval_ms, work)
+
+    def _operate(
+        self, name: str, operate: Callable[[], ControllerResult[T]]
+    ) -> ControllerResult[T] | None:
+        """Do and propose an operation that nobody has asked for; None of a controller at rest."""
         if self.controller is None or not self.controller.active:
-            return
+            return None
         result = operate()
         if result.entries:
             self.propose(result.entries, HeldWrite(name, _nothing, _nothing, _nothing))
+        return result
 
     # ------------------------------------------------------------------ commit and apply
 
