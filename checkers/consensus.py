@@ -18,9 +18,8 @@ NAME = "consensus"
 def consensus(run: RunData) -> CheckResult:
     """Election safety, durable votes, log matching, quorum-backed commits, acked writes survive.
 
-    Judges S1 to S4, S6 to S10, S13 to S17, S22 to S24 and S27 to S30 of the catalogue, snapshots
-    and voter changes with them. O(n log n) in the events. UNKNOWN without events, and when the
-    trace lacks some of what was to be judged.
+    Judges S1 to S33 of the catalogue, snapshots and voter changes with them. O(n log n) in the
+    events. UNKNOWN without events, and when the trace lacks some of what was to be judged.
     """
     if not any(run.events.values()):
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event: nothing was judged")

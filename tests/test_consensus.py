@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken_traces import MORE_BREAKS
 from traces import Event, Trace, changing, healthy, register_record, topic_record
 
 from checkers.consensus import consensus
 from checkers.invariants.monitor import INVARIANTS, KEPT_PER_INVARIANT_MAX, Monitor
+from checkers.invariants.world import stored
 from harness.history import History
 from harness.protocols import LogBatch, RunData
 from harness.verdict import CheckResult, Valid
@@ -462,6 +464,7 @@ BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S28", start_with_another_set),
     ("S29", count_another_disk),
     ("S30", lead_on_after_own_removal),
+    *MORE_BREAKS,
 ]
 
 
@@ -586,6 +589,61 @@ def test_without_final_logs_acknowledged_writes_are_undecided() -> None:
     result = consensus(one_leader().run(logs={}))
     assert result.valid is Valid.UNKNOWN
     assert result.reason == "acknowledged ops were not looked up: there are no final logs"
+
+
+def stopped(trace: Trace) -> Trace:
+    for node in trace.disks:
+        trace.emit(node, "stop", why="signal")
+    return trace
+
+
+def test_final_logs_are_those_of_the_traces() -> None:
+    for make in (healthy, changing):
+        result = consensus(stopped(make()).run())
+        assert (result.valid, result.anomalies) == (Valid.VALID, ())
+        assert result.checked["S25"] > consensus(make().run()).checked["S25"]
+
+
+def test_final_log_with_a_batch_that_the_trace_does_not_tell_of() -> None:
+    run = stopped(one_leader()).run()
+    extra = LogBatch(2, 2, 1, 4242, False, ())
+    logs = {**run.logs, "n3": (*run.logs["n3"], extra)}
+    (found,) = consensus(stopped(one_leader()).run(logs=logs)).anomalies
+    assert found.message == (
+        f"the final log of n3 holds {stored(extra)}, where its trace tells of nothing"
+    )
+
+
+def test_final_log_that_lost_its_flushed_end() -> None:
+    run = stopped(one_leader()).run()
+    logs = {**run.logs, "n3": run.logs["n3"][:-1]}
+    (found,) = consensus(stopped(one_leader()).run(logs=logs)).anomalies
+    assert found.message == "the final log of n3 ends at 1, but n3 had flushed up to 2"
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_killed_process_may_have_cut_what_its_leader_lacks(follows: bool) -> None:
+    trace = Trace(5)
+    trace.start()
+    trace.elect(1, 1)
+    trace.replicate(1)
+    trace.commit(1)
+    trace.store(3, trace.append(1))
+    trace.flush(3)
+    if follows:
+        trace.elect(2, 2, voters=[4, 5])
+        trace.follow(3, 2)
+    trace.disks[3].log.pop()  # and it was killed before it told
+    trace.start(3)
+    assert names(consensus(trace.run())) == (set() if follows else {"S25"})
+
+
+def test_a_vote_is_told_again_though_the_log_has_grown() -> None:
+    trace = one_leader()
+    trace.elect(2, 2, voters=[3])
+    trace.replicate(2, 3)
+    trace.grant(3, 2)["cl_leo"] -= 1
+    assert consensus(trace.run()).valid is Valid.VALID
 
 
 # ---------------------------------------------------------------------- robustness

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from checkers.invariants.acknowledged import AcknowledgedAfterCommit
+from checkers.invariants.applying import ApplyOrder, AtomicBatches, Fencing
 from checkers.invariants.base import FinalLogs, Invariant
+from checkers.invariants.candidates import (
+    NoResumedReign,
+    ObserversPassive,
+    PreVoteHarmless,
+    UpToDateGrants,
+)
 from checkers.invariants.commits import (
     CommitStability,
     CurrentEpochCommit,
@@ -16,6 +23,11 @@ from checkers.invariants.commits import (
     QuorumBacked,
 )
 from checkers.invariants.elections import ElectionSafety, MonotonicEpoch, OneVote, VoteDurability
+from checkers.invariants.leading import (
+    ClaimAfterCatchUp,
+    LeaderAppendOnly,
+    LeaderCompleteness,
+)
 from checkers.invariants.logs import LogMatching, NoCommittedTruncation, RecordIdentity
 from checkers.invariants.membership import (
     Identity,
@@ -24,6 +36,7 @@ from checkers.invariants.membership import (
     OneChangeAtATime,
     RemovedLeader,
 )
+from checkers.invariants.recovery import Recovery
 from checkers.invariants.snapshots import SnapshotAtLogStart, SnapshotInstall, SnapshotValidity
 from checkers.invariants.trace import Event, Intake, merged
 from checkers.invariants.world import World
@@ -38,23 +51,34 @@ INVARIANTS: Mapping[str, type[Invariant]] = {
         OneVote,
         VoteDurability,
         MonotonicEpoch,
+        UpToDateGrants,
         MajorityElection,
         RecordIdentity,
         LogMatching,
         CommitStability,
         NoCommittedTruncation,
+        LeaderCompleteness,
+        LeaderAppendOnly,
         QuorumBacked,
         CurrentEpochCommit,
         MonotonicHighWatermark,
         DurableBeforeFetch,
         AcknowledgedAfterCommit,
+        AtomicBatches,
+        ApplyOrder,
+        ClaimAfterCatchUp,
         SnapshotValidity,
         SnapshotAtLogStart,
         SnapshotInstall,
+        Recovery,
+        NoResumedReign,
         OneChangeAtATime,
         LatestSetInForce,
         Identity,
         RemovedLeader,
+        Fencing,
+        PreVoteHarmless,
+        ObserversPassive,
     )
 }
 

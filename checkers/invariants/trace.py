@@ -24,13 +24,14 @@ _LIST: _Kinds = (list, tuple)
 _PAIR: _Kinds = (tuple, list)  # an offset and an epoch: looked into, unlike all others
 _COMMON = {"ts": _INT, "seq": _INT, "node": _INT, "dir": _STR, "inc": _INT, "t": _STR}
 _EPOCH = {"ep": _INT}
+_LOGS = {"cl_ep": _INT, "cl_leo": _INT, "my_ep": _INT, "my_leo": _INT}
 # What the invariants read, by type; fields that may be null or absent are not listed.
 REQUIRED: dict[str, dict[str, _Kinds]] = {
     "start": {"leo": _INT, "log_start": _INT, "flushed": _INT, "qs": (dict,), "voters": _LIST},
     "role": {"to": _STR} | _EPOCH,
     "qs": _EPOCH,
     "votereq": {"pre": _BOOL} | _EPOCH,
-    "vote": {"pre": _BOOL, "ok": _BOOL, "cand": _INT} | _EPOCH,
+    "vote": {"pre": _BOOL, "ok": _BOOL, "cand": _INT, **_LOGS} | _EPOCH,
     "elected": {"es": _INT} | _EPOCH,
     "append": {"base": _INT, "last": _INT, "bep": _INT, "h": _INT, "src": _STR} | _EPOCH,
     "flush": {"upto": _INT},
@@ -40,7 +41,10 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "snap": {"op": _STR, "id": _PAIR} | _EPOCH,
     "lstart": {"v": _INT},
     "voters": {"set": _LIST} | _EPOCH,
-    "apply": {"off": _INT},
+    "apply": {"off": _INT, "n": _INT} | _EPOCH,
+    "claim": {"applied": _INT} | _EPOCH,
+    "renounce": {"applied": _INT} | _EPOCH,
+    "rpc_err": {"api": _STR, "code": _INT} | _EPOCH,
     "ack": {"off": _INT},
     "image": {"off": _INT, "digest": _STR},
 }

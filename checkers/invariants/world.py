@@ -134,6 +134,11 @@ class Commits:
         self._found[batch.base] = batch, event
         self.end = max(self.end, batch.last + 1)
 
+    def since(self, offset: int) -> Iterator[tuple[Batch, Event]]:
+        """The committed batches that begin at an offset or above."""
+        for place in range(bisect_left(self._bases, offset), len(self._bases)):
+            yield self._found[self._bases[place]]
+
     def overlapping(self, batch: Batch) -> tuple[Batch, Event] | None:
         """A committed batch that shares an offset with this one, and the event that committed it.
 
@@ -203,6 +208,8 @@ class Replica:
     hwm_max: int = 0  # of all incarnations
     agreed: int = 0  # its log is in the commit map up to here
     epoch_starts: dict[int, int] = field(default_factory=dict)
+    leads: int | None = None  # the epoch that it leads at present
+    applied: int | None = None  # its state is that of all below; None until it says so
 
     @property
     def key(self) -> VoterKey:
@@ -220,6 +227,7 @@ class Replica:
             self.log, self.quorum, self.agreed = ReplicaLog(), None, 0
             self.sets = VoterHistory()
         self.incarnation, self.known, self.hwm = incarnation, whole, None
+        self.leads = self.applied = None
 
 
 class World:
@@ -234,6 +242,7 @@ class World:
         self._apply: dict[str, Callable[[Replica, Event], None]] = {
             "start": _start,
             "qs": _qs,
+            "role": _role,
             "append": _append,
             "flush": _flush,
             "trunc": _trunc,
@@ -293,6 +302,7 @@ class World:
         self._commit(replica, value, event)
 
     def _applied(self, replica: Replica, event: Event) -> None:
+        replica.applied = event["off"]
         self._commit(replica, event["off"], event)
 
     def _commit(self, replica: Replica, below: int, event: Event) -> None:
@@ -325,6 +335,11 @@ def _qs(replica: Replica, event: Event) -> None:
     replica.quorum = persisted(event["ep"], event)
 
 
+def _role(replica: Replica, event: Event) -> None:
+    if event["to"] != "leader":
+        replica.leads = None
+
+
 def _append(replica: Replica, event: Event) -> None:
     replica.agreed = min(replica.agreed, event["base"])
     replica.log.append(appended(event))
@@ -344,6 +359,7 @@ def _trunc(replica: Replica, event: Event) -> None:
 
 def _elected(replica: Replica, event: Event) -> None:
     replica.epoch_starts[event["ep"]] = event["es"]
+    replica.leads = event["ep"]
 
 
 def _snap(replica: Replica, event: Event) -> None:

@@ -39,6 +39,8 @@ class Disk:
     covered: list[LogBatch] = field(default_factory=list)  # by its snapshot, and not in its log
     flushed: int = 0
     hwm: int = 0
+    applied: int = 0
+    active: bool = False  # its controller
     start: int = 0
     snapshots: dict[int, int] = field(default_factory=dict)  # epoch by end offset
     voters: list[tuple[int, list[Key]]] = field(default_factory=list)  # sets by offset
@@ -121,6 +123,7 @@ class Trace:
             self._incs += 1
             disk.inc, disk.seq, disk.hwm = 1_000 + self._incs, 0, 0
             disk.flushed = disk.end
+            disk.applied, disk.active = max(disk.snapshots, default=0), False
             self.emit(
                 node,
                 "start",
@@ -159,7 +162,12 @@ class Trace:
     def role(self, node: int, to: str, **fields: Any) -> Event:
         """A change of role in the node's present epoch."""
         fields = {"from": "unattached", "leader": None, "voted": None, "why": "test"} | fields
-        return self.emit(node, "role", to=to, **fields)
+        event = self.emit(node, "role", to=to, **fields)
+        disk = self.disks[node]
+        if disk.active and to != "leader":
+            disk.active = False
+            self.emit(node, "renounce", applied=disk.applied)
+        return event
 
     def grant(self, node: int, candidate: int, *, ok: bool = True, pre: bool = False) -> Event:
         """Answer a vote request in the node's present epoch."""
@@ -183,6 +191,10 @@ class Trace:
     def elect(self, winner: int, epoch: int, voters: Iterable[int] | None = None) -> None:
         """An election that ``winner`` wins with the votes of ``voters``; appends LeaderChange."""
         others = [v for v in (self.voters if voters is None else voters) if v != winner]
+        self.role(winner, "prospective")
+        for other in others:
+            self.emit(winner, "votereq", pre=True, to=other)
+            self.grant(other, winner, pre=True)
         self.persist(winner, epoch, voted=winner)
         self.role(winner, "candidate", voted=winner)
         for other in others:
@@ -291,7 +303,7 @@ class Trace:
         disk.voters = [(end - 1, voters)] if voters else []
         if voters:
             self._voters(node, revert=False)
-        disk.hwm = end
+        disk.hwm = disk.applied = end
         told: dict[str, Any] = {"as": "follower" if node in self.voters else "observer"}
         self.emit(node, "hwm", v=end, **told)
         return event
@@ -342,6 +354,10 @@ class Trace:
         ids = [key if isinstance(key, int) else key[0] for key in voters]
         acks = [[v, self.disks[v].dir, self.disks[v].end] for v in ids]
         self.raise_hwm(leader, value, as_="leader", acks=acks, voters=voters)
+        disk = self.disks[leader]
+        if not disk.active:
+            disk.active = True
+            self.emit(leader, "claim", applied=disk.applied)
         for node in nodes or [n for n in self.disks if n != leader]:
             as_ = "follower" if node in self.voters else "observer"
             self.raise_hwm(node, value, as_=as_)
@@ -350,7 +366,7 @@ class Trace:
     def raise_hwm(self, node: int, value: int, *, as_: str, **fields: Any) -> None:
         """Expose a high watermark and apply up to it."""
         disk = self.disks[node]
-        before, disk.hwm = disk.hwm, value
+        before, disk.hwm, disk.applied = disk.applied, value, value
         told: dict[str, Any] = {"v": value, "as": as_, **fields}
         self.emit(node, "hwm", **told)
         digest = self.digest(node, value)
@@ -448,6 +464,7 @@ def healthy(voters: int = 3, observers: int = 1, make_fold: MakeFold = RecordsFo
     trace.append(1, register_record("r9", 99))  # never leaves the old leader
     trace.elect(2, 2, voters=[v for v in trace.voters if v != 1])
     trace.follow(1, 2)
+    trace.emit(1, "rpc_err", api="Fetch", peer=3, req_ep=1, code=74)
     trace.replicate(2)
     trace.commit(2)
     trace.start(3)
@@ -477,10 +494,11 @@ def changing(voters: int = 3) -> Trace:
     trace.install(never, 1)
     trace.replicate(1)
     trace.change_voters(1, *trace.voters, never)
-    trace.store(2, trace.disks[1].log[-1])  # and then its leader is lost for a while
+    trace.store(late, trace.disks[1].log[-1])  # and then its leader is lost for a while
     others = [v for v in trace.voters if v != 1]
     trace.elect(3, 2, voters=others)
     trace.follow(1, 3)
+    trace.emit(1, "rpc_err", api="Fetch", peer=2, req_ep=2, code=6)
     trace.replicate(3)
     trace.flush(3)
     trace.commit(3)

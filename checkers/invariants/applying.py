@@ -1,0 +1,122 @@
+"""Invariants of applying the log: whole batches, in order, and nothing that is not committed.
+
+Source: KIP-595; KAFKA-14275, etcd 3.5's inconsistent index, redisraft #14.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from checkers.invariants.base import Invariant
+from checkers.invariants.trace import Event, ReplicaId, label
+from checkers.invariants.world import Replica, World, snapshots_of
+from harness.verdict import Anomaly
+
+
+class AtomicBatches(Invariant):
+    """S19: no high watermark, no truncation and no applied state ends inside of a batch.
+
+    What a client wrote at once is one batch; where a snapshot ends S22 looks.
+    """
+
+    name: ClassVar[str] = "S19"
+    listens: ClassVar[tuple[str, ...]] = ("hwm", "trunc", "apply")
+    _ENDS: ClassVar[dict[str, tuple[str, str]]] = {
+        "hwm": ("v", "exposed high watermark"),
+        "trunc": ("to", "cut its log at"),
+        "apply": ("off", "stopped applying at"),
+    }
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Look whether a batch ends there."""
+        replica = world.replica(event)
+        field, did = self._ENDS[event["t"]]
+        batch = replica.log.at(event[field] - 1) if replica.known else None
+        if batch is None:
+            return
+        self.checked += 1
+        if batch.last != event[field] - 1:
+            yield self._anomaly(
+                f"{replica.id} {did} {event[field]}, inside of {batch} ({label(event)})",
+                event,
+                offset=event[field],
+            )
+
+
+class ApplyOrder(Invariant):
+    """S20: records are applied one after the other from 0 or a snapshot, and only if committed.
+
+    That equal offsets mean equal states is C8.
+    """
+
+    name: ClassVar[str] = "S20"
+    listens: ClassVar[tuple[str, ...]] = ("start", "snap", "apply")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._snapshots: dict[ReplicaId, set[int]] = defaultdict(set)  # ends, also deleted ones
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Collect snapshots, and look where applied records begin and end."""
+        replica = world.replica(event)
+        if event["t"] == "start":
+            self._snapshots[replica.id] = set(snapshots_of(event))
+        elif event["t"] == "snap" and event["op"] in ("freeze", "install"):
+            self._snapshots[replica.id].add(event["id"][0])
+        elif event["t"] == "apply" and replica.known:
+            return self._apply(event, replica)
+        return ()
+
+    def _apply(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        self.checked += 1
+        end, before = event["off"], replica.applied
+        begin = end - event["n"]
+        if replica.hwm is None or end > replica.hwm:
+            yield self._anomaly(
+                f"{replica.id} applied records up to {end} at high watermark {replica.hwm}"
+                f" ({label(event)})",
+                event,
+                offset=end,
+                hwm=replica.hwm,
+            )
+        loaded = begin in self._snapshots[replica.id] and begin > (before or 0)
+        follows = begin == before if before is not None else begin == replica.log.start == 0
+        if not follows and not loaded:
+            had = "it had no state" if before is None else f"its state was that of {before}"
+            yield self._anomaly(
+                f"{replica.id} applied records from {begin} to {end} ({label(event)}), but {had}",
+                event,
+                begin=begin,
+                before=before,
+            )
+
+
+class Fencing(Invariant):
+    """S31: an older epoch is refused as fenced, a newer one as unknown, the same as not leader."""
+
+    name: ClassVar[str] = "S31"
+    listens: ClassVar[tuple[str, ...]] = ("rpc_err",)
+    _SIGNS: ClassVar[dict[int, tuple[int, str]]] = {
+        74: (-1, "FENCED_LEADER_EPOCH"),
+        75: (1, "UNKNOWN_LEADER_EPOCH"),
+        6: (0, "NOT_LEADER_OR_FOLLOWER"),
+    }
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare the epoch that was asked with the one that refuses."""
+        del world
+        asked, own = event.get("req_ep"), event["ep"]
+        rule = self._SIGNS.get(event["code"])
+        if rule is None or not isinstance(asked, int):
+            return
+        self.checked += 1
+        if (asked > own) - (asked < own) != rule[0]:
+            yield self._anomaly(
+                f"n{event['node']} in epoch {own} refused a {event['api']} of epoch {asked} with"
+                f" {rule[1]} ({label(event)})",
+                event,
+                asked=asked,
+                epoch=own,
+            )

@@ -1,0 +1,197 @@
+"""Invariants of those who want to lead: who may be voted for, and who must not even ask.
+
+Source: KIP-595, KIP-853, KIP-996 (pre-vote); KAFKA-17067, KAFKA-17333.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from checkers.invariants.base import Invariant
+from checkers.invariants.trace import Event, ReplicaId, label, replica_of
+from checkers.invariants.voter_sets import holds, told
+from checkers.invariants.world import Persisted, Replica, World
+from harness.verdict import Anomaly
+
+
+class UpToDateGrants(Invariant):
+    """S5: a vote goes only to a log that is at least as up to date as the voter's own.
+
+    Last epochs are compared first, then log ends; the voter's own are those of its log. A vote that
+    is told again is the old one: the voter's log may have grown meanwhile.
+    """
+
+    name: ClassVar[str] = "S5"
+    listens: ClassVar[tuple[str, ...]] = ("vote",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._given: set[tuple[ReplicaId, int, int]] = set()
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Compare the two logs of a granted vote."""
+        if not event["ok"]:
+            return
+        vote = replica_of(event), event["ep"], event["cand"]
+        if not event["pre"]:
+            if vote in self._given:
+                return
+            self._given.add(vote)
+        self.checked += 1
+        asks, own = (event["cl_ep"], event["cl_leo"]), (event["my_ep"], event["my_leo"])
+        if asks < own:
+            yield self._anomaly(
+                f"n{event['node']} voted for n{event['cand']} in epoch {event['ep']}, whose log"
+                f" ends at {asks[1]} of epoch {asks[0]}, its own at {own[1]} of epoch {own[0]}"
+                f" ({label(event)})",
+                event,
+                epoch=event["ep"],
+                candidate=event["cand"],
+            )
+        yield from self._own_log(event, world.replica(event), own)
+
+    def _own_log(self, event: Event, replica: Replica, said: tuple[int, int]) -> Iterator[Anomaly]:
+        end, epoch = replica.log.end, _last_epoch(replica)
+        if not replica.known or end is None:
+            return
+        if said[1] != end or epoch not in (None, said[0]):
+            yield self._anomaly(
+                f"n{event['node']} voted with a log that ends at {said[1]} of epoch {said[0]},"
+                f" but its log ends at {end} of epoch {epoch} ({label(event)})",
+                event,
+                epoch=event["ep"],
+            )
+
+
+def _last_epoch(replica: Replica) -> int | None:
+    """The epoch of the last record as far as the trace tells."""
+    tail = replica.log.tail
+    if tail is not None:
+        return tail.epoch
+    return (
+        replica.snapshots.get(replica.log.start) if replica.log.end == replica.log.start else None
+    )
+
+
+class NoResumedReign(Invariant):
+    """S26: who starts as the leader that it was before writes nothing in that epoch any more.
+
+    It may have lost what it had not flushed, and would give its offsets a second content.
+    """
+
+    name: ClassVar[str] = "S26"
+    listens: ClassVar[tuple[str, ...]] = ("start", "append", "elected")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._over: dict[tuple[ReplicaId, int], Event] = {}
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Remember reigns that a restart ended, and look who goes on with one."""
+        del world
+        replica = replica_of(event)
+        if event["t"] == "start":
+            state = event["qs"]
+            if state.get("leader") == event["node"] and isinstance(state.get("ep"), int):
+                self._over.setdefault((replica, state["ep"]), event)
+            return
+        if event["t"] == "append" and event["src"] != "leader":
+            return
+        self.checked += 1
+        reign = replica, event["ep"] if event["t"] == "elected" else event["bep"]
+        over = self._over.get(reign)
+        if over is not None and self._once(reign):
+            yield self._anomaly(
+                f"{replica} leads epoch {reign[1]} again ({label(event)}) after it was restarted"
+                f" as its leader ({label(over)})",
+                over,
+                event,
+                epoch=reign[1],
+            )
+
+
+class PreVoteHarmless(Invariant):
+    """S32: a pre-vote changes no epoch and costs no vote.
+
+    A prospective is in the epoch that it was in before; the answer to a pre-vote is not written.
+    """
+
+    name: ClassVar[str] = "S32"
+    listens: ClassVar[tuple[str, ...]] = ("start", "qs", "role", "vote")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._epochs: dict[ReplicaId, int] = {}
+        self._written: dict[ReplicaId, tuple[int, Event]] = {}  # votes not told of yet
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Follow a replica's epoch and what it writes."""
+        replica = world.replica(event)
+        if event["t"] == "vote":
+            return self._vote(event, replica)
+        if event["t"] == "qs":
+            self._persist(event, replica.quorum, replica.id)
+        before = self._epochs.get(replica.id) if replica.known else None
+        if event["t"] == "start":
+            self._written.pop(replica.id, None)
+            self._epochs.pop(replica.id, None)  # its log may be ahead of what it had persisted
+            return ()
+        self._epochs[replica.id] = event["ep"]
+        if event["t"] == "role" and event["to"] == "prospective" and before is not None:
+            return self._prospective(event, before)
+        return ()
+
+    def _persist(self, event: Event, before: Persisted | None, replica: ReplicaId) -> None:
+        voted = event.get("voted")
+        old = None if before is None or before.epoch != event["ep"] else before.voted
+        if isinstance(voted, int) and voted != event["node"] and voted != old:
+            self._written[replica] = voted, event
+
+    def _vote(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        voted, written = self._written.pop(replica.id, (None, event))
+        if not event["pre"] or not event["ok"]:
+            return
+        self.checked += 1
+        if voted == event["cand"] and replica.known:
+            yield self._anomaly(
+                f"{replica.id} wrote a vote for n{voted} ({label(written)}) to answer a pre-vote"
+                f" ({label(event)})",
+                written,
+                event,
+                epoch=event["ep"],
+            )
+
+    def _prospective(self, event: Event, before: int) -> Iterator[Anomaly]:
+        self.checked += 1
+        if event["ep"] != before:
+            yield self._anomaly(
+                f"n{event['node']} went from epoch {before} to {event['ep']} to ask for pre-votes"
+                f" ({label(event)})",
+                event,
+                epochs=[before, event["ep"]],
+            )
+
+
+class ObserversPassive(Invariant):
+    """S33: who is not in the voter set of its own log never wants to lead, nor leads."""
+
+    name: ClassVar[str] = "S33"
+    listens: ClassVar[tuple[str, ...]] = ("role",)
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Look for the replica in the set in force."""
+        replica = world.replica(event)
+        voters = replica.sets.in_force
+        if event["to"] not in ("prospective", "candidate", "leader") or not replica.known:
+            return
+        if not voters:
+            return
+        self.checked += 1
+        if not holds(voters, replica.key):
+            yield self._anomaly(
+                f"{replica.id} became {event['to']} in epoch {event['ep']} ({label(event)}), but"
+                f" the voters in its log are {told(voters)}",
+                event,
+                epoch=event["ep"],
+            )

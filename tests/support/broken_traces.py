@@ -1,0 +1,214 @@
+"""More single events that break one promise of a trace with one leader, by invariant.
+
+Each changes the trace of three voters, node 1 leading epoch 1 with two committed batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from traces import Event, Trace, register_record
+
+from harness.protocols import LogBatch
+
+
+def last(trace: Trace, node: int, type_: str) -> Event:
+    """The newest event of a type."""
+    return next(e for e in reversed(trace.events[f"n{node}"]) if e["t"] == type_)
+
+
+def vote_for_a_shorter_log(trace: Trace) -> None:
+    trace.append(1)
+    trace.replicate(1, 2)
+    trace.persist(2, 2, voted=3)
+    trace.grant(2, 3)
+
+
+def vote_for_a_longer_log_of_an_older_epoch(trace: Trace) -> None:
+    end = trace.disks[2].end
+    trace.persist(2, 3)
+    trace.store(2, LogBatch(end, end, 2, 5, False, ()))
+    trace.append(1)
+    trace.append(1)
+    trace.replicate(1, 3)
+    trace.grant(2, 3, pre=True)
+
+
+def vote_with_a_log_that_is_not_its_own(trace: Trace) -> None:
+    trace.grant(2, 3, pre=True)["my_leo"] -= 1
+
+
+def win_without_a_committed_record(trace: Trace) -> None:
+    trace.truncate(3, trace.disks[3].end - 1)
+    trace.elect(3, 2, voters=[1, 2])
+
+
+def win_with_another_record_instead(trace: Trace) -> None:
+    trace.start(3)
+    trace.truncate(3, trace.disks[3].end - 1)
+    trace.persist(3, 1)
+    trace.store(3, LogBatch(trace.disks[3].end, trace.disks[3].end, 1, 77, False, ()))
+    trace.elect(3, 2, voters=[1, 2])
+
+
+def leader_truncates(trace: Trace) -> None:
+    trace.append(1)
+    trace.truncate(1, trace.disks[1].end - 1)
+
+
+def leader_leaves_a_gap(trace: Trace) -> None:
+    end = trace.disks[1].end + 1
+    trace.store(1, LogBatch(end, end, 1, 5, False, ()), src="leader")
+
+
+def leader_installs_a_snapshot(trace: Trace) -> None:
+    trace.freeze(2)
+    trace.install(1, 2)
+
+
+def begin_a_reign_with_data(trace: Trace) -> None:
+    trace.elect(2, 2)
+    event = next(e for e in reversed(trace.events["n2"]) if e["t"] == "append")
+    event["ctl"] = False
+
+
+def write_without_leading(trace: Trace) -> None:
+    trace.role(1, "resigned")
+    trace.append(1)
+
+
+def high_watermark_inside_of_a_batch(trace: Trace) -> None:
+    trace.append(1, register_record("r0", 5), register_record("r0", 6))
+    trace.replicate(1)
+    trace.flush(1)
+    trace.raise_hwm(1, trace.disks[1].end - 1, as_="leader", acks=[], voters=[1, 2, 3])
+
+
+def truncate_inside_of_a_batch(trace: Trace) -> None:
+    trace.append(1, register_record("r0", 5), register_record("r0", 6))
+    trace.replicate(1)
+    trace.truncate(2, trace.disks[2].end - 1)
+
+
+def stop_applying_inside_of_a_batch(trace: Trace) -> None:
+    trace.append(1, register_record("r0", 5), register_record("r0", 6))
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    last(trace, 2, "apply")["off"] -= 1
+
+
+def skip_records(trace: Trace) -> None:
+    trace.write(1, "r0", 2)
+    last(trace, 2, "apply")["n"] -= 1
+
+
+def apply_records_twice(trace: Trace) -> None:
+    trace.emit(2, "apply", off=trace.disks[2].hwm, n=1, st="x")
+
+
+def apply_before_the_commit(trace: Trace) -> None:
+    trace.append(1)
+    trace.replicate(1)
+    trace.emit(2, "apply", off=trace.disks[2].end, n=1, st="x")
+
+
+def begin_anew_without_a_snapshot(trace: Trace) -> None:
+    trace.start(2)
+    trace.disks[2].applied = 1
+    trace.commit(1)
+
+
+def claim_before_the_epoch_is_applied(trace: Trace) -> None:
+    trace.elect(2, 2)
+    trace.emit(2, "claim", applied=last(trace, 2, "elected")["es"])
+
+
+def claim_after_resigning(trace: Trace) -> None:
+    trace.role(1, "resigned")
+    trace.emit(1, "claim", applied=trace.disks[1].applied)
+
+
+def load_a_snapshot_while_active(trace: Trace) -> None:
+    trace.freeze(2)
+    trace.install(1, 2)
+
+
+def lose_what_was_flushed(trace: Trace) -> None:
+    trace.append(1)
+    trace.replicate(1, 2)
+    trace.disks[2].log.pop()
+    trace.start(2)
+
+
+def take_up_an_old_reign(trace: Trace) -> None:
+    trace.start(1)
+    trace.append(1)
+
+
+def win_an_old_reign_again(trace: Trace) -> None:
+    trace.start(1)
+    trace.emit(1, "elected", grants=[1, 2], voters=[1, 2, 3], es=trace.disks[1].end)
+
+
+def refuse_a_newer_epoch_as_fenced(trace: Trace) -> None:
+    trace.emit(2, "rpc_err", api="Vote", peer=3, req_ep=2, code=74)
+
+
+def refuse_an_older_epoch_as_unknown(trace: Trace) -> None:
+    trace.emit(2, "rpc_err", api="Fetch", peer=3, req_ep=0, code=75)
+
+
+def answer_another_epoch_with_not_leader(trace: Trace) -> None:
+    trace.emit(2, "rpc_err", api="Fetch", peer=3, req_ep=0, code=6)
+
+
+def raise_the_epoch_for_a_pre_vote(trace: Trace) -> None:
+    trace.role(2, "prospective", ep=2)
+
+
+def write_a_pre_vote(trace: Trace) -> None:
+    trace.persist(2, 2, voted=3)
+    trace.grant(2, 3, pre=True)
+
+
+def observer_wants_to_lead(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2)
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.role(3, "prospective")
+
+
+MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
+    ("S5", vote_for_a_shorter_log),
+    ("S5", vote_for_a_longer_log_of_an_older_epoch),
+    ("S5", vote_with_a_log_that_is_not_its_own),
+    ("S11", win_without_a_committed_record),
+    ("S11", win_with_another_record_instead),
+    ("S12", leader_truncates),
+    ("S12", leader_leaves_a_gap),
+    ("S12", leader_installs_a_snapshot),
+    ("S12", begin_a_reign_with_data),
+    ("S12", write_without_leading),
+    ("S19", high_watermark_inside_of_a_batch),
+    ("S19", truncate_inside_of_a_batch),
+    ("S19", stop_applying_inside_of_a_batch),
+    ("S20", skip_records),
+    ("S20", apply_records_twice),
+    ("S20", apply_before_the_commit),
+    ("S20", begin_anew_without_a_snapshot),
+    ("S21", claim_before_the_epoch_is_applied),
+    ("S21", claim_after_resigning),
+    ("S21", load_a_snapshot_while_active),
+    ("S25", lose_what_was_flushed),
+    ("S26", take_up_an_old_reign),
+    ("S26", win_an_old_reign_again),
+    ("S31", refuse_a_newer_epoch_as_fenced),
+    ("S31", refuse_an_older_epoch_as_unknown),
+    ("S31", answer_another_epoch_with_not_leader),
+    ("S32", raise_the_epoch_for_a_pre_vote),
+    ("S32", write_a_pre_vote),
+    ("S33", observer_wants_to_lead),
+]
