@@ -1,0 +1,1 @@
+"""The simulated side of the node's seams: one event loop in virtual time for many nodes."""

@@ -1,0 +1,342 @@
+"""An event loop in virtual time: callbacks run in a fixed order, and waiting costs nothing.
+
+Several nodes live on one loop, each as a ``VirtualProcess`` that can be stopped, continued and
+killed as the operating system does it to a real one. To which process a callback belongs is
+written in its context (``contextvars``), which asyncio hands on to all that a callback begins, so
+the code of a node knows nothing of it. Sockets, threads and signals do not exist here: whoever
+asks for one hears NotImplementedError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from asyncio import events
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
+
+from node.sim.process import RUNNING, VirtualProcess
+
+if TYPE_CHECKING:
+    _Base = asyncio.BaseEventLoop  # whose missing methods the type checker does not count
+else:
+    _Base = asyncio.AbstractEventLoop  # whose missing methods raise NotImplementedError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+NS_PER_S: Final = 1_000_000_000
+CALLS_AT_ONE_TIME_MAX: Final = 1_000_000
+
+ErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+
+
+class StalledError(Exception):
+    """Raised when the simulation cannot go on: nothing is left to do, or time stands still."""
+
+
+class VirtualHandle(asyncio.TimerHandle):
+    """A callback that is due, now or at a time; ``due_ns`` is on the loop's own clock."""
+
+    __slots__ = ("arguments", "call", "context", "due_ns", "is_cancelled", "process")
+
+    def __init__(  # the parent's fields stay unset: nothing of it is used but the type
+        self,
+        due_ns: int,
+        call: Callable[..., object],
+        arguments: tuple[Any, ...],
+        context: Context,
+    ) -> None:
+        self.due_ns = due_ns
+        self.call = call
+        self.arguments = arguments
+        self.context = context
+        self.process: VirtualProcess | None = context.get(RUNNING)
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Do not call."""
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        """Whether it will not be called."""
+        return self.is_cancelled
+
+    def when(self) -> float:
+        """When it is due, in seconds on the loop's own clock."""
+        return self.due_ns / NS_PER_S
+
+    def __repr__(self) -> str:
+        return f"<{self.call!r} at {self.when()} s>"
+
+
+class VirtualLoop(_Base):
+    """Runs callbacks in the order in which they came, timers by time and then by that order."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.calls = 0  # made so far
+        self._ready: deque[VirtualHandle] = deque()
+        self._timers: list[tuple[int, int, VirtualHandle]] = []
+        self._count = 0
+        self._kept: list[asyncio.Task[Any]] = []  # of processes: they end only with the loop
+        self._running = False
+        self._stopping = False
+        self._closed = False
+        self._on_error: ErrorHandler | None = None
+
+    # ------------------------------------------------------------------ time
+
+    def time(self) -> float:
+        """Seconds on the clock of the process that asks, or on the loop's own."""
+        process = RUNNING.get()
+        now_ns = self.now_ns if process is None else process.local_ns(self.now_ns)
+        return now_ns / NS_PER_S
+
+    def retime(self, process: VirtualProcess, change: Callable[[], None]) -> None:
+        """Let ``change`` set the clock of a process; its timers then go by the new clock."""
+        local_ns = {
+            id(handle): process.local_ns(due_ns)
+            for due_ns, _, handle in self._timers
+            if handle.process is process
+        }
+        change()
+        for place, (_, number, handle) in enumerate(self._timers):
+            if handle.process is process:
+                handle.due_ns = max(self.now_ns, process.global_ns(local_ns[id(handle)]))
+                self._timers[place] = (handle.due_ns, number, handle)
+        heapq.heapify(self._timers)
+
+    # ------------------------------------------------------------------ scheduling
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> VirtualHandle:
+        """Call after all that is ready already."""
+        handle = VirtualHandle(self.now_ns, callback, args, context or copy_context())
+        if not self._closed:
+            self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # there is one thread
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> VirtualHandle:
+        """Call after ``delay`` seconds of the clock of whoever asks."""
+        return self._at(self._local_now_ns() + round(delay * NS_PER_S), callback, args, context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> VirtualHandle:
+        """Call at ``when`` on the clock of whoever asks."""
+        return self._at(round(when * NS_PER_S), callback, args, context)
+
+    def call_in_ns(
+        self, delay_ns: int, callback: Callable[..., object], *args: Any, context: Context
+    ) -> VirtualHandle:
+        """Call after a time on the loop's own clock."""
+        return self._push(VirtualHandle(self.now_ns + delay_ns, callback, args, context))
+
+    def _local_now_ns(self) -> int:
+        process = RUNNING.get()
+        return self.now_ns if process is None else process.local_ns(self.now_ns)
+
+    def _at(
+        self,
+        local_ns: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> VirtualHandle:
+        handle = VirtualHandle(0, callback, args, context or copy_context())
+        process = handle.process
+        due_ns = local_ns if process is None else process.global_ns(local_ns)
+        handle.due_ns = max(self.now_ns, due_ns)
+        return self._push(handle)
+
+    def _push(self, handle: VirtualHandle) -> VirtualHandle:
+        if not self._closed:
+            self._count += 1
+            heapq.heappush(self._timers, (handle.due_ns, self._count, handle))
+        return handle
+
+    def make_ready(self, handles: deque[VirtualHandle]) -> None:
+        """Let what a process has missed follow, in its order."""
+        self._ready.extend(handles)
+
+    # ------------------------------------------------------------------ running
+
+    def run_forever(self) -> None:
+        """Run until ``stop``; raises StalledError."""
+        if self._running or self._closed:
+            raise RuntimeError("the loop runs already, or is closed")
+        self._running = True
+        before = events._get_running_loop()  # noqa: SLF001 - asyncio offers this to loops
+        events._set_running_loop(self)  # noqa: SLF001
+        try:
+            self._run()
+        finally:
+            self._running = self._stopping = False
+            events._set_running_loop(before)  # noqa: SLF001
+
+    def _run(self) -> None:
+        ready, timers = self._ready, self._timers
+        calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
+        while not self._stopping:
+            if ready:
+                self._call(ready.popleft())
+                if self.calls > calls_until:
+                    raise StalledError(f"time stands still at {self.now_ns} ns")
+                continue
+            while timers and timers[0][2].is_cancelled:
+                heapq.heappop(timers)
+            if not timers:
+                raise StalledError(f"nothing is left to do at {self.now_ns} ns")
+            self.now_ns, _, handle = heapq.heappop(timers)
+            calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
+            ready.append(handle)
+
+    def _call(self, handle: VirtualHandle) -> None:
+        if handle.is_cancelled:
+            return
+        process = handle.process
+        if process is not None and not process.runs:
+            process.hold(handle)
+            return
+        self.calls += 1
+        try:
+            handle.context.run(handle.call, *handle.arguments)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            handle.context.run(
+                self.call_exception_handler,
+                {"message": f"error in {handle!r}", "exception": error, "handle": handle},
+            )
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        """Run until the future is done; returns its result. Raises StalledError."""
+        task: asyncio.Future[T] = asyncio.ensure_future(cast("Awaitable[T]", future), loop=self)
+        task.add_done_callback(lambda _: self.stop())
+        try:
+            self.run_forever()
+        except BaseException:
+            if task.done() and not task.cancelled():
+                task.exception()  # seen: what we raise says more
+            raise
+        return task.result()
+
+    def stop(self) -> None:
+        """End ``run_forever`` after the present callback."""
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        """Whether ``run_forever`` is under way."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """End all: what processes have not finished is dropped and does nothing more."""
+        if self._running:
+            raise RuntimeError("the loop still runs")
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+        kept, self._kept = self._kept, []
+        for task in kept:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+            coroutine = task.get_coro()
+            if not task.done() and isinstance(coroutine, Coroutine):
+                _drop(coroutine)
+
+    # ------------------------------------------------------------------ futures, tasks, errors
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future of this loop."""
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        """Run a coroutine; one of a process goes no further when that is killed."""
+        task = asyncio.Task(
+            coro, loop=self, name=None if name is None else str(name), context=context
+        )
+        process = RUNNING.get() if context is None else context.get(RUNNING)
+        if process is not None:
+            process.tasks.add(task)
+        return task
+
+    def keep(self, process: VirtualProcess) -> None:
+        """Hold on to what a killed process was doing, lest its clean-up code runs."""
+        self._kept += process.tasks
+        process.tasks.clear()
+
+    def run_in_executor(
+        self, executor: object, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Do it at once: threads would make the order a matter of luck."""
+        assert executor is None, "there are no threads here"  # noqa: S101
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def set_exception_handler(self, handler: ErrorHandler | None) -> None:
+        """Who hears of errors that nobody has caught, outside of processes."""
+        self._on_error = handler
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Tell the process whose error it is, or else whoever asked to be told."""
+        if self._closed:
+            return
+        process = RUNNING.get()
+        handler = self._on_error if process is None else process.on_error
+        if handler is None:
+            self.default_exception_handler(context)
+        else:
+            handler(self, context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """An error that nobody waits for ends the simulation."""
+        error = context.get("exception")
+        raise error if isinstance(error, BaseException) else RuntimeError(context["message"])
+
+    def get_debug(self) -> bool:
+        """Never: debugging changes the order of things."""
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Not here."""
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing is left open by asynchronous generators here."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+
+def _drop(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Close a coroutine whose process is dead; nobody hears what its clean-up says."""
+    with suppress(Exception, asyncio.CancelledError):
+        coroutine.close()
