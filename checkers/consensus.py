@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from checkers.invariants.acknowledged import Survival, survival
+from checkers.invariants.committed import committed_records
+from checkers.invariants.inventions import Inventions, inventions
 from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
 from harness.errors import HistoryFormatError
 from harness.protocols import RunData
@@ -25,11 +27,12 @@ def consensus(run: RunData) -> CheckResult:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event: nothing was judged")
     monitor = Monitor()
     anomalies = [*monitor.feed_all(run.events), *monitor.finish(run.logs)]
-    kept = _survival(run, monitor)
-    anomalies += kept.anomalies[:KEPT_PER_INVARIANT_MAX]
-    monitor.found.update(a.invariant for a in kept.anomalies)
+    kept, invented = _clients(run, monitor)
     checked = Counter(monitor.checked)
-    checked["S17"] += kept.checked
+    for name, found in (("S17", kept), ("S18", invented)):
+        anomalies += found.anomalies[:KEPT_PER_INVARIANT_MAX]
+        monitor.found.update(a.invariant for a in found.anomalies)
+        checked[name] += found.checked
     reason = _doubts(monitor, kept)
     return CheckResult(
         NAME,
@@ -53,11 +56,16 @@ def _verdict(anomalies: list[Anomaly], reason: str | None) -> Valid:
     return Valid.VALID if reason is None else Valid.UNKNOWN
 
 
-def _survival(run: RunData, monitor: Monitor) -> Survival:
+def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
+    """What became of the clients' ops, and what nobody asked for."""
+    commits = monitor.world.commits
+    committed = committed_records(run.logs, commits)
     try:
-        return survival(run.history, run.logs, monitor.world.commits, run.voters)
+        kept = survival(run.history, run.logs, commits, run.voters, committed)
+        return kept, inventions(run.history, committed)
     except HistoryFormatError as error:
-        return Survival(undecided=f"acknowledged ops were not looked up: {error}")
+        undecided = f"acknowledged ops were not looked up: {error}"
+        return Survival(undecided=undecided), Inventions()
 
 
 def _doubts(monitor: Monitor, kept: Survival) -> str | None:

@@ -48,7 +48,7 @@ def test_healthy_trace_is_valid_and_every_invariant_examined_something(
     result = consensus(healthy(voters, observers).run())
     assert result.anomalies == ()
     assert (result.valid, result.reason) == (Valid.VALID, None)
-    assert set(result.checked) == set(INVARIANTS)
+    assert set(result.checked) == {*INVARIANTS, "S18"}  # the history's own
     idle = {name for name, count in result.checked.items() if not count}
     assert idle == {"S22", "S23", "S24", "S27"}, "these want snapshots and other voters"
 
@@ -561,6 +561,72 @@ def test_failed_create_leaves_no_topic() -> None:
     trace.flush(1)
     trace.commit(1)
     trace.op("fail", "create", {}, key="t0")
+    assert names(consensus(trace.run())) == {"S17"}
+
+
+def nobody_wrote(*, later_ops: int) -> Trace:
+    trace = one_leader()
+    trace.append(1, register_record("r1", 7))
+    trace.append(1, topic_record("t0", "aa"))
+    trace.append(1, topic_record("register-r1", "bb"))
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    for _ in range(later_ops):
+        trace.op("invoke", "read", key="r1")
+        trace.op("ok", "read", 7, key="r1")
+    return trace
+
+
+def test_what_is_committed_was_asked_for_by_a_client() -> None:
+    result = consensus(nobody_wrote(later_ops=9).run())
+    assert {a.invariant for a in result.anomalies} == {"S18"}
+    write, topic = (a.message for a in result.anomalies)
+    assert write.startswith("write r1=7 is committed at offset 2 (n1 seq ")
+    assert topic.startswith("topic t0 is committed at offset 3 (n1 seq ")
+    assert topic.endswith(", and no client ever asked for it")
+
+
+def test_a_history_that_ends_too_early_accuses_nobody_of_inventing() -> None:
+    result = consensus(nobody_wrote(later_ops=0).run())
+    assert (result.valid, result.checked["S18"]) == (Valid.VALID, 3)
+
+
+def cut_logs() -> Trace:
+    """All logs begin at 2, and then a write is acknowledged that no log holds."""
+    trace = one_leader()
+    for node in trace.disks:
+        trace.freeze(node)
+        trace.clean(node)
+    trace.write(1, "r0", 2)
+    trace.op("invoke", "write", 9, key="r9", process=5)
+    trace.op("ok", "write", 9, key="r9", process=5)
+    return trace
+
+
+def test_a_lost_write_is_missed_though_logs_were_cleaned_before_it() -> None:
+    (found,) = consensus(cut_logs().run()).anomalies
+    assert found.message == "acknowledged write r9=9 (op 5) is not in the committed log"
+
+
+def test_a_write_of_before_all_logs_begin_is_not_missed() -> None:
+    trace = one_leader()
+    for node in trace.disks:
+        trace.freeze(node)
+        trace.clean(node)
+    trace.write(1, "r0", 2)
+    result = consensus(trace.run())  # r0=1 is in the snapshots only
+    assert (result.valid, result.anomalies) == (Valid.VALID, ())
+
+
+def test_one_log_that_was_not_cleaned_is_enough_to_find_a_write() -> None:
+    trace = one_leader()
+    trace.freeze(1)
+    trace.clean(1)
+    trace.write(1, "r0", 2)
+    assert consensus(trace.run()).valid is Valid.VALID
+    trace.op("invoke", "write", 9, key="r9", process=5)
+    trace.op("ok", "write", 9, key="r9", process=5)
     assert names(consensus(trace.run())) == {"S17"}
 
 

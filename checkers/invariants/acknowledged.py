@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from checkers.invariants.base import FinalLogs, Invariant
-from checkers.invariants.effects import topic_id, topic_of_record, write_of_op, write_of_record
+from checkers.invariants.committed import Committed
+from checkers.invariants.effects import topic_id, write_of_op
 from checkers.invariants.trace import Event, label
 from checkers.invariants.world import Batch, Commits, World, stored
 from harness.history import History, Interval
@@ -53,17 +54,12 @@ class Survival:
     undecided: str | None = None
 
 
-@dataclass(slots=True)
-class _Committed:
-    """The committed records that the final logs still hold, by what they do."""
-
-    writes: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
-    topics: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
-    start: int = 0  # below it at least one log was cut off at its front
-
-
 def survival(
-    history: History, logs: FinalLogs, commits: Commits, voters: tuple[str, ...]
+    history: History,
+    logs: FinalLogs,
+    commits: Commits,
+    voters: tuple[str, ...],
+    committed: Committed,
 ) -> Survival:
     """Each ok op is in the committed log, each fail is not, each info is at most once. O(n).
 
@@ -76,51 +72,25 @@ def survival(
             missing = "final logs" if not logs else "high watermark events"
             found.undecided = f"acknowledged ops were not looked up: there are no {missing}"
         return found
-    committed = _committed_records(logs, commits)
     _judge_writes(intervals, committed, found)
     _judge_creates(intervals, committed, found)
     found.anomalies += _under_retained(logs, commits, voters, _owners(intervals, committed))
     return found
 
 
-def _committed_records(logs: FinalLogs, commits: Commits) -> _Committed:
-    committed = _Committed(start=max((log[0].base for log in logs.values() if log), default=0))
-    seen: set[int] = set()
-    for _, log in sorted(logs.items()):
-        for batch in log:
-            if batch.control or batch.base in seen or not commits.contains(stored(batch)):
-                continue
-            seen.add(batch.base)
-            for record in batch.records:
-                _file(record, committed, batch.base)
-    return committed
-
-
-def _file(record: Mapping[str, Any], committed: _Committed, base: int) -> None:
-    offset = record.get("offset")
-    at = offset if isinstance(offset, int) else base
-    write = write_of_record(record)
-    if write is not None:
-        committed.writes[write].append(at)
-    topic = topic_of_record(record)
-    if topic is not None:
-        name, id_ = topic
-        committed.topics[name].append((id_, at))
-
-
-def _judge_writes(intervals: list[Interval], committed: _Committed, found: Survival) -> None:
+def _judge_writes(intervals: list[Interval], committed: Committed, found: Survival) -> None:
     by_write: dict[tuple[str, str], list[Interval]] = defaultdict(list)
     for interval in intervals:
         write = write_of_op(interval.invocation)
         if write is not None:
             by_write[write].append(interval)
     for write, attempts in by_write.items():
-        offsets = committed.writes.get(write, [])
+        offsets = [at for at, _ in committed.writes.get(write, ())]
         found.checked += 1
         found.anomalies += _judge(f"write {write[0]}={write[1]}", attempts, offsets, committed)
 
 
-def _judge_creates(intervals: list[Interval], committed: _Committed, found: Survival) -> None:
+def _judge_creates(intervals: list[Interval], committed: Committed, found: Survival) -> None:
     by_name: dict[str, list[Interval]] = defaultdict(list)
     for interval in intervals:
         if interval.invocation.f == "create" and interval.invocation.key is not None:
@@ -131,11 +101,11 @@ def _judge_creates(intervals: list[Interval], committed: _Committed, found: Surv
         ids = {id_ for id_, _ in records}
         for attempt in attempts:
             told = _created_id(attempt)
-            if told is not None and told not in ids and not committed.start:
+            if told is not None and told not in ids and committed.must_hold(attempt):
                 found.anomalies.append(_lost(f"create of topic {name} (id {told})", attempt))
         possible = [a for a in attempts if a.outcome != "fail"]
         if len(records) > len(possible):
-            offsets = [at for _, at in records]
+            offsets = [at for _, (at, _) in records]
             found.anomalies.append(_surplus(f"create of topic {name}", attempts, offsets))
 
 
@@ -147,13 +117,14 @@ def _created_id(interval: Interval) -> str | None:
 
 
 def _judge(
-    what: str, attempts: list[Interval], offsets: list[int], committed: _Committed
+    what: str, attempts: list[Interval], offsets: list[int], committed: Committed
 ) -> Iterator[Anomaly]:
     """Compare how often an effect is in the log with how often it may be."""
     oks = [a for a in attempts if a.outcome == "ok"]
     possible = len(oks) + sum(a.outcome == "info" for a in attempts)
-    if oks and not offsets and not committed.start:
-        yield _lost(what, oks[0])
+    lost = [ok for ok in oks if committed.must_hold(ok)]
+    if lost and not offsets:
+        yield _lost(what, lost[0])
     if len(offsets) > possible:
         yield _surplus(what, attempts, offsets)
 
@@ -179,13 +150,13 @@ def _surplus(what: str, attempts: list[Interval], offsets: list[int]) -> Anomaly
     )
 
 
-def _owners(intervals: list[Interval], committed: _Committed) -> dict[int, Interval]:
+def _owners(intervals: list[Interval], committed: Committed) -> dict[int, Interval]:
     """The ok write at each offset that holds one."""
     owners: dict[int, Interval] = {}
     for interval in intervals:
         write = write_of_op(interval.invocation)
         if write is not None and interval.outcome == "ok":
-            owners.update(dict.fromkeys(committed.writes.get(write, ()), interval))
+            owners.update((at, interval) for at, _ in committed.writes.get(write, ()))
     return owners
 
 
