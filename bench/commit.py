@@ -1,10 +1,15 @@
-"""Committed writes per second through real voters with fsync on, and what they cost.
+"""Commit latency and commits per second, next to what the disk allows.
 
-    python bench/commit.py [--voters 3] [--clients 64] [--seconds 10] [--set key=value]
+    python bench/commit.py [--lingers 0,25] [--clients 1,16,64] [--rounds 3] [--seconds 4] [--dir D]
 
-Nodes are real processes on loopback, connected directly (no relay). Each client does one write at
-a time over its own connection; only acknowledged writes count. The fsync latency of the same
-folder, measured in the same run, is the limit to compare with.
+Three voters are real processes on loopback with fsync on, connected directly. Each client does one
+write (IncrementalAlterConfigs) at a time over a connection of its own; only acknowledged writes
+count. Before each cluster starts, the latency of an append and fdatasync in the same folder is
+measured: a write takes one at the leader and one at a follower, at the same time, so one fsync is
+the least that a commit can take, and one client can commit at most 1/fsync times a second. More
+clients share an fsync (group commit), so their commits per second may be more than that. Rounds
+take all settings by turns; figures are medians over the rounds. "linger" is
+controller.quorum.append.linger.ms. Takes about 2.5 minutes.
 """
 
 from __future__ import annotations
@@ -12,110 +17,119 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import statistics
-import tempfile
-import time
 from pathlib import Path
+from typing import Any
 
-from harness.envs.local import Local
-from harness.journal import Journal
-from harness.protocols import Address
-from harness.registry import systems
-from harness.spec import RunSpec
-from harness.store import RunDir, Store
+from bench_common import add_dir, fsync_us, percentile, say, table, workspace
+from bench_load import Measured, Writers
+from bench_quorum import Quorum, format_node
 
-FSYNC_SAMPLES = 200
-WARM_UP_S = 2.0
-
-
-class Direct(Local):
-    """Local processes without relays between them."""
-
-    def address(self, node: str) -> Address:
-        """The node itself."""
-        return self.bind_address(node)
-
-    def client_source(self) -> str | None:
-        """Any."""
-        return None
+WARM_UP_S = 1.0
+LINGER = "controller.quorum.append.linger.ms"
+HEAD = (
+    "linger, clients",
+    "commits/s",
+    "p50 ms",
+    "p99 ms",
+    "p50 / fsync",
+    "(p50 - linger) / fsync",
+    "commits per 1/fsync",
+    "nodes' CPU us/write",
+    "CPUs busy",
+)
 
 
-def fsync_us(folder: Path) -> float:
-    """Median latency of an append and fdatasync, in microseconds."""
-    samples = []
-    with (folder / "fsync").open("wb", buffering=0) as file:
-        for _ in range(FSYNC_SAMPLES):
-            file.write(b"x" * 256)
-            started = time.perf_counter()
-            os.fdatasync(file.fileno())
-            samples.append((time.perf_counter() - started) * 1e6)
-    return statistics.median(samples)
+async def measure(quorum: Quorum, clients: list[int], seconds: float) -> dict[int, Measured]:
+    """One cluster, all numbers of clients one after another."""
+    found = {}
+    for number in clients:
+        async with Writers(quorum).running(number) as writers:
+            found[number] = await writers.measure(WARM_UP_S, seconds)
+    return found
 
 
-async def measure(
-    arguments: argparse.Namespace, run_dir: RunDir, spec: RunSpec
-) -> dict[str, float]:
-    journal = Journal.open(run_dir.path.name, folder=run_dir.path)
-    environment = Direct(run_dir.path, journal)
-    system = systems.get("kraft")(spec, environment, run_dir)
-    latencies: list[float] = []
-    counting = asyncio.Event()
-    stop = asyncio.Event()
+def cluster(folder: Path, voters: int, settings: dict[str, str]) -> Quorum:
+    """Formatted and started."""
+    folder.mkdir()
+    quorum = Quorum.of(folder, voters, settings)
+    for node_id in quorum.ports:
+        format_node(folder, node_id)
+        quorum.start(node_id)
+    return quorum
 
-    async def client(number: int) -> None:
-        client = await system.register_client().open(system.voters[0])
-        value = 0
-        while not stop.is_set():
-            value += 1
-            started = time.perf_counter()
-            await client.write(f"b{number}", value)
-            if counting.is_set() and not stop.is_set():
-                latencies.append((time.perf_counter() - started) * 1e3)
-        await client.close()
 
-    await environment.setup(system.nodes)
-    try:
-        await system.setup()
-        tasks = [asyncio.create_task(client(n)) for n in range(arguments.clients)]
-        await asyncio.sleep(WARM_UP_S)
-        counting.set()
-        started = time.perf_counter()
-        await asyncio.sleep(arguments.seconds)
-        stop.set()
-        elapsed_s = time.perf_counter() - started
-        await asyncio.gather(*tasks)
-    finally:
-        await system.teardown()
-        await environment.teardown()
-        journal.close()
-    latencies.sort()
+def figures(linger_ms: int, clients: int, rounds: list[Measured], fsync: float) -> dict[str, Any]:
+    """The medians of one setting."""
+
+    def median(values: list[float]) -> float:
+        return statistics.median(values)
+
+    p50 = median([percentile(each.latencies_ms, 50) for each in rounds])
+    rate = median([each.writes_per_s for each in rounds])
     return {
-        "writes_per_s": len(latencies) / elapsed_s,
-        "latency_ms_p50": latencies[len(latencies) // 2],
-        "latency_ms_p99": latencies[len(latencies) * 99 // 100],
-        "fsync_us_p50": fsync_us(run_dir.path),
-        "writes": len(latencies),
-        "seconds": elapsed_s,
+        "linger_ms": linger_ms,
+        "clients": clients,
+        "commits_per_s": round(rate, 1),
+        "p50_ms": round(p50, 2),
+        "p99_ms": round(median([percentile(each.latencies_ms, 99) for each in rounds]), 2),
+        "p50_per_fsync": round(p50 * 1e3 / fsync, 2),
+        "p50_without_linger_per_fsync": round((p50 - linger_ms) * 1e3 / fsync, 2),
+        "commits_per_fsync_time": round(rate * fsync / 1e6, 2),
+        "nodes_cpu_us_per_write": round(median([each.cpu_us_per_write for each in rounds])),
+        "cpus_busy": round(
+            median([(each.nodes_cpu_s + each.clients_cpu_s) / each.seconds for each in rounds]), 2
+        ),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--voters", type=int, default=3)
-    parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    arguments = parser.parse_args()
-    spec = RunSpec(
-        seed=1,
-        voters=arguments.voters,
-        observers=0,
-        settings=dict(pair.split("=", 1) for pair in arguments.set),
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    with tempfile.TemporaryDirectory(prefix="krucible-bench-", dir=".") as folder:
-        run_dir = Store(Path(folder)).new_run(spec)
-        print(json.dumps(asyncio.run(measure(arguments, run_dir, spec)), indent=2))
+    parser.add_argument("--voters", type=int, default=3)
+    parser.add_argument("--lingers", default="0,25", help="ms, comma separated")
+    parser.add_argument("--clients", default="1,16,64", help="comma separated")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each figure in each round")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    add_dir(parser)
+    arguments = parser.parse_args()
+    lingers = [int(text) for text in arguments.lingers.split(",")]
+    clients = [int(text) for text in arguments.clients.split(",")]
+    extra = dict(pair.split("=", 1) for pair in arguments.set)
+    fsyncs: list[tuple[float, float]] = []
+    found: dict[tuple[int, int], list[Measured]] = {(ms, n): [] for ms in lingers for n in clients}
+    with workspace(arguments.dir) as folder:
+        for turn in range(arguments.rounds):
+            for linger_ms in lingers if turn % 2 == 0 else lingers[::-1]:
+                fsyncs.append(fsync_us(folder))
+                quorum = cluster(
+                    folder / f"{turn}-{linger_ms}",
+                    arguments.voters,
+                    {**extra, LINGER: str(linger_ms)},
+                )
+                try:
+                    measured = asyncio.run(measure(quorum, clients, arguments.seconds))
+                finally:
+                    quorum.stop()
+                for number, each in measured.items():
+                    found[linger_ms, number].append(each)
+                    say(f"linger {linger_ms} ms, {number} clients: {each.writes_per_s:.0f}/s")
+    fsync = statistics.median(p50 for p50, _ in fsyncs)
+    rows = [figures(ms, n, rounds, fsync) for (ms, n), rounds in found.items()]
+    print(
+        f"append + fdatasync: p50 {fsync:.0f} us, p99 "
+        f"{statistics.median(p99 for _, p99 in fsyncs):.0f} us "
+        f"(p50 from {min(fsyncs)[0]:.0f} to {max(fsyncs)[0]:.0f} over the run)\n"
+    )
+    print(
+        table(
+            HEAD,
+            [(f"{row['linger_ms']} ms, {row['clients']}", *list(row.values())[2:]) for row in rows],
+        )
+    )
+    print(json.dumps({"bench": "commit", "fsync_us": round(fsync), "figures": rows}))
 
 
 if __name__ == "__main__":
