@@ -84,7 +84,7 @@ def test_an_amended_registration_must_be_known_before_unfencing() -> None:
         ({"log_dirs": (UUID(int=5),)}, ApiError.INVALID_REGISTRATION),
         ({"log_dirs": (UUID(int=500), UUID(int=500))}, ApiError.INVALID_REGISTRATION),
         ({"log_dirs": (UUID(int=1001),)}, ApiError.INVALID_REGISTRATION),
-        ({"features": ()}, ApiError.UNSUPPORTED_VERSION),
+        ({"features": ()}, ApiError.INVALID_REGISTRATION),  # metadata.version must be among them
         ({"is_migrating_zk_broker": True}, ApiError.BROKER_ID_NOT_REGISTERED),
     ],
 )

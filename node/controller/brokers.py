@@ -26,9 +26,7 @@ from node.metadata.features import (
     register_broker_version,
 )
 from node.metadata.image import BrokerState
-from node.metadata.schemas import BrokerFeature, MetadataRecord, RegisterBrokerRecord
-
-OLDEST_KRAFT_VERSION = 1  # what a broker supports that names no metadata.version
+from node.metadata.schemas import MetadataRecord, RegisterBrokerRecord
 
 
 class BrokerControlState(Enum):
@@ -142,7 +140,11 @@ def _check_directories(ctx: Context, request: BrokerRegistrationRequest) -> None
 
 def _check_features(ctx: Context, request: BrokerRegistrationRequest) -> None:
     """Each finalised level must lie in the broker's range; a feature not named is 0 only."""
-    ranges = {f.name: f for f in _features(request)}
+    ranges = {f.name: f for f in request.features}
+    if METADATA_VERSION not in ranges:
+        raise OperationError(
+            ApiError.INVALID_REGISTRATION, f"Request features do not contain '{METADATA_VERSION}'"
+        )
     levels = {**ctx.overlay.feature_levels(), METADATA_VERSION: ctx.metadata_version}
     for name, level in sorted(levels.items()):
         known = ranges.get(name)
@@ -165,19 +167,6 @@ def _check_features(ctx: Context, request: BrokerRegistrationRequest) -> None:
             )
 
 
-def _features(request: BrokerRegistrationRequest) -> list[BrokerFeature]:
-    features = list(request.features)
-    if all(feature.name != METADATA_VERSION for feature in features):
-        features.append(
-            BrokerFeature(
-                name=METADATA_VERSION,
-                min_supported_version=OLDEST_KRAFT_VERSION,
-                max_supported_version=OLDEST_KRAFT_VERSION,
-            )
-        )
-    return features
-
-
 def _registration(ctx: Context, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
     level = ctx.metadata_version
     return RegisterBrokerRecord(
@@ -186,7 +175,7 @@ def _registration(ctx: Context, request: BrokerRegistrationRequest) -> RegisterB
         incarnation_id=request.incarnation_id,
         broker_epoch=UNKNOWN_EPOCH,
         end_points=request.listeners,
-        features=tuple(_features(request)),
+        features=request.features,
         rack=request.rack,
         fenced=True,
         log_dirs=request.log_dirs if directories_supported(level) else (),

@@ -16,6 +16,7 @@ from typing import TypeVar
 from node.broker.producer_ids import ProducerIds
 from node.config import NodeConfig
 from node.controller.controller import QuorumController
+from node.controller.errors import ControllerError
 from node.controller.feature_operations import BootstrapMetadata
 from node.controller.operations import ControllerResult
 from node.core import effects as fx
@@ -107,6 +108,15 @@ class Writing(Pump):
         else:
             look()
 
+    def fault(self, operation: str, error: Exception) -> None:
+        """An operation of the active controller failed in a way that nobody thought of.
+
+        Nothing of it was written, but what the controller believes may be wrong from here on:
+        another one, or this one in another reign, begins with what is committed.
+        """
+        log.error("%s failed, so this controller gives up: %s", operation, error, exc_info=error)
+        self._give_up()
+
     def _after_linger(self, work: Work) -> None:
         """Queue a write, after those before it and with those that come while it lingers."""
         linger_ms = self.config.timers.append_linger_ms
@@ -161,7 +171,13 @@ class Writing(Pump):
         """Operate every so often, and again at once as long as the reply says there is ``more``."""
 
         def work() -> None:
-            result = self._operate(name, operate)
+            try:
+                result = self._operate(name, operate)
+            except ControllerError:
+                raise
+            except Exception as error:
+                self.fault(name, error)
+                return
             if result is not None and more(result.reply):
                 self.after(f"{name} again", AGAIN_MS, work)
 
@@ -252,6 +268,13 @@ class Writing(Pump):
         self._writes.clear()
         self._proposals.clear()
 
+    def _give_up(self) -> None:
+        """Renounce and resign: no leader goes on without an active controller (KAFKA-13104)."""
+        epoch = None if self.controller is None else self.controller.epoch
+        self._renounce()
+        if epoch is not None:
+            self.enqueue(inputs.Resign(epoch))
+
     # ------------------------------------------------------------------ what the core answers
 
     def _await_commit(self, write: HeldWrite) -> None:
@@ -281,12 +304,7 @@ class Writing(Pump):
         if write is None or self.controller is None:
             return  # of a leadership that is over, refused with it
         self._outbox.append(write.refused)
-        # What was worked out on top of the refused records is void too, and a leader without an
-        # active controller must not stay leader (KAFKA-13104).
-        epoch = self.controller.epoch
-        self._renounce()
-        if epoch is not None:
-            self._inputs.append(inputs.Resign(epoch))
+        self._give_up()  # what was worked out on top of the refused records is void too
 
     def _barrier_confirmed(self, effect: fx.BarrierConfirmed) -> None:
         pending = self._reads.pop(effect.token)

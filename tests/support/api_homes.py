@@ -96,6 +96,9 @@ class FakeNode:
         self.cluster.commit()
         self.later(write.done)
 
+    def fault(self, operation: str, error: Exception) -> None:
+        raise AssertionError(operation) from error
+
     def read(self, pending: HeldRead) -> None:
         self.reads.append(pending.api)
         self.later(pending.refused if self.refuses_reads else pending.done)

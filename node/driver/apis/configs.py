@@ -130,8 +130,9 @@ def describe_configs(serving: Serving, call: Call) -> None:
         left = ANSWER_CHARS_MAX
         results = []
         for row, (_, keys) in zip(rows, asked, strict=True):
-            settings = _configs(call, serving, row, keys, synonyms=body.include_synonyms)
-            left -= sum(map(_chars, settings))
+            if left >= 0:
+                settings = _configs(call, serving, row, keys, synonyms=body.include_synonyms)
+                left -= sum(map(_chars, settings))
             results.append(_described(call, row, settings) if left >= 0 else _too_much(call, row))
         return call.struct(results=tuple(results))
 

@@ -105,6 +105,10 @@ class Home(Protocol):
         """Append entries, and settle ``write`` when they are committed."""
         ...
 
+    def fault(self, operation: str, error: Exception) -> None:
+        """Give up being the active controller after an operation that failed unexpectedly."""
+        ...
+
     def read(self, pending: HeldRead) -> None:
         """Confirm leadership, then answer."""
         ...

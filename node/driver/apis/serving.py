@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 
 from node.controller.broker_operations import ClusterBroker
 from node.controller.controller import QuorumController
-from node.controller.errors import ApiError
+from node.controller.errors import ApiError, ControllerError
 from node.controller.interface import Controller
 from node.controller.operations import ControllerResult
 from node.core.types import Endpoint
@@ -25,6 +25,7 @@ NOTHING_WRITTEN: Final = "not the active controller; nothing was written"
 OUTCOME_UNKNOWN: Final = (
     "leadership was lost before the commit; the operation may still take effect"
 )
+FAULT: Final = "the controller failed unexpectedly; nothing was written"
 
 NO_ID: Final = -1
 
@@ -99,7 +100,15 @@ class Serving:
         if node.controller is None or not node.controller.active:
             node.later(refer)
             return
-        result = operate(cast("Controller", node.controller))
+        try:
+            result = operate(cast("Controller", node.controller))
+        except ControllerError:
+            raise
+        except Exception as error:
+            node.fault(call.name, error)
+            answer = encode(refused(ApiError.UNKNOWN_SERVER_ERROR, FAULT))
+            node.later(lambda: call.reply(answer))
+            return
 
         def done() -> None:
             call.reply(encode(result.reply))
