@@ -216,7 +216,7 @@ async def test_a_worker_for_a_peer_that_dies_stops_the_node(
         def broken(*_: Any) -> int:
             raise ZeroDivisionError("a bug")
 
-        monkeypatch.setattr("node.driver.peers.codec.version_for", broken)
+        monkeypatch.setattr("node.wire.network.codec.version_for", broken)
         await until(lambda: running.errors, "the error was reported")
         assert [type(e) for e in running.errors] == [ZeroDivisionError]
 

@@ -19,7 +19,7 @@ IDS = [str(path.relative_to(ROOT)) for path in MODULES]
 # Who may read a clock, and why. Everything else is told the time.
 CLOCKS = {
     "node/clock.py": "the clock of a node",
-    "node/driver/process.py": "a node's incarnation is the moment of its start",
+    "node/driver/world.py": "a node's incarnation is the moment of its start",
     "harness/cli/live.py": "what people see while a run lasts",
     "harness/doctor.py": "measures how long an fsync takes",
     "harness/envs/local.py": "waits for the kernel to change a process's state",

@@ -16,15 +16,15 @@ from kio.static.protocol import RequestPayload
 from node.controller.errors import ApiError
 from node.core.types import Endpoint
 from node.wire.api import ApiKey
-from node.wire.connection import Connection
 from node.wire.errors import ConnectFailed, RemoteProtocolError, WireError
+from node.wire.network import Caller
 from node.wire.payloads import ApiSchema, api_schema
 from node.wire.structs import build
 
 RETRY_BACKOFF_MS: Final = 50
 CONNECT_TIMEOUT_S: Final = 1.0
 
-Connect = Callable[[Endpoint], Awaitable[Connection]]
+Connect = Callable[[Endpoint], Awaitable[Caller]]
 MakeRequest = Callable[[ApiSchema], RequestPayload]
 
 
@@ -59,7 +59,7 @@ class ControllerChannel:
         self._active_controller = active_controller
         self._connect = connect
         self._retry_s = retry_backoff_ms / 1000
-        self._connection: Connection | None = None
+        self._connection: Caller | None = None
         self._turn = asyncio.Lock()
         self._closed = False
 
@@ -150,7 +150,7 @@ class ControllerChannel:
             raise ControllerNotFoundError(f"{connection.endpoint} is not the active controller")
         return answer
 
-    async def _connected(self, left_s: float) -> Connection:
+    async def _connected(self, left_s: float) -> Caller:
         """The connection to the controller of now."""
         endpoint = None if self._closed else self._active_controller()
         if endpoint is None:

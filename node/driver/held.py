@@ -11,6 +11,7 @@ from node.core.types import ReplicaKey
 from node.log.file_log import FileLog
 from node.log.quorum_state import ElectionStateStore
 from node.trace import Tracer
+from node.wire.network import Network
 
 
 @dataclass(slots=True)
@@ -25,10 +26,11 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A node's ways to the world beside disk and network; all of them are seams."""
+    """A node's ways to the world beside its disk; all of them are seams."""
 
     trace: Tracer
     clock: Clock
+    network: Network
     rng: Random
     on_fatal: Callable[[BaseException], None]
 

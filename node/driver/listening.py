@@ -10,7 +10,8 @@ from dataclasses import replace
 from node.broker.controller_channel import ControllerChannel
 from node.config import ListenerConfig, NodeConfig
 from node.core import inputs
-from node.core.messages import DescribeQuorumResponse, ReplicaStatus, Response
+from node.core.messages import DescribeQuorumResponse, ReplicaStatus, Request, Response
+from node.core.types import Endpoint
 from node.driver.apis.call import Inbound
 from node.driver.apis.dispatch import Apis
 from node.driver.apis.forwarding import EnvelopeForwarder
@@ -18,9 +19,8 @@ from node.driver.node import Node
 from node.metadata.features import FEATURES, KRAFT_VERSION
 from node.wire import codec
 from node.wire.api_versions import Features
-from node.wire.connection import Connection
 from node.wire.errors import LocalProtocolError, ValidationFailure
-from node.wire.server import Server
+from node.wire.network import Answer, Caller, Listening
 from node.wire.tls import TlsConfig
 
 log = logging.getLogger("krucible.node")
@@ -46,7 +46,7 @@ class Listeners:
         name = config.controller_listener_names[0]
         self._controller_tls = client_tls(config, name, tls=config.controller_tls)
         self._apis: list[Apis] = []
-        self.servers: dict[str, Server] = {}
+        self.servers: dict[str, Listening] = {}
         for listener in config.controller_listeners:
             self._add(listener, "controller")
         for listener in config.broker_listeners:
@@ -90,13 +90,13 @@ class Listeners:
             else:
                 quorum(request)
 
-        self.servers[listener.name] = Server(
-            listener.bind.host,
-            listener.bind.port,
+        self.servers[listener.name] = node.network.listen(
+            listener.bind,
             handle,
+            ask=self._ask,
             apis=apis.table,
             on_reject=self._rejected,
-            ssl_context=self._server_tls(listener),
+            tls=self._server_tls(listener),
             features=self._features,
         )
 
@@ -107,14 +107,10 @@ class Listeners:
         return TlsConfig.of(self._config.ssl_of(listener.name), where).server_context()
 
     def _channel(self) -> EnvelopeForwarder:
-        config, node = self._config, self._node
+        node, tls = self._node, self._controller_tls
 
-        async def connect(endpoint: object) -> Connection:
-            return await Connection.open(
-                endpoint,  # type: ignore[arg-type]
-                source_host=config.source_host,
-                ssl_context=self._controller_tls,
-            )
+        async def connect(endpoint: Endpoint) -> Caller:
+            return await node.network.connect(endpoint, tls=tls)
 
         return EnvelopeForwarder(
             lambda: ControllerChannel(lambda: node.replica.leader_endpoint, connect)
@@ -154,8 +150,6 @@ class Listeners:
                 return
 
             def reply(response: Response, records: bytes) -> None:
-                if isinstance(response, DescribeQuorumResponse):
-                    response = _since_1970(response, node.wall_ms() - node.now_ms())
                 try:
                     request.reply(
                         codec.encode_response(
@@ -170,11 +164,20 @@ class Listeners:
                 except LocalProtocolError as error:
                     request.reject(f"its answer cannot be encoded: {error}")
 
-            node.request(
-                lambda token: inputs.RequestReceived(token, request.connection, message), reply
-            )
+            self._ask(request.connection, message, reply)
 
         return take
+
+    def _ask(self, connection: int, message: Request, answer: Answer) -> None:
+        """Hand a request of the quorum to the core."""
+        node = self._node
+
+        def reply(response: Response, records: bytes) -> None:
+            if isinstance(response, DescribeQuorumResponse):
+                response = _since_1970(response, node.wall_ms() - node.now_ms())
+            answer(response, records)
+
+        node.request(lambda token: inputs.RequestReceived(token, connection, message), reply)
 
 
 def _since_1970(response: DescribeQuorumResponse, shift_ms: int) -> DescribeQuorumResponse:

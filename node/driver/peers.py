@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from node.core.effects import Send
@@ -19,13 +18,13 @@ from node.core.inputs import ResponseReceived, SendFailed
 from node.core.messages import Batch
 from node.core.types import Endpoint
 from node.log.batch import CorruptBatchError, iter_batches
-from node.wire import codec
-from node.wire.connection import Connection
 from node.wire.errors import UnsupportedVersionError, WireError
+from node.wire.network import QuorumCaller
 
 log = logging.getLogger("krucible.node")
 
 Submit = Callable[[ResponseReceived | SendFailed], None]
+Connect = Callable[[Endpoint, float], Awaitable[QuorumCaller]]  # within so many seconds
 
 CONNECT_TIMEOUT_S = 1.0
 QUEUE_MAX = 64  # requests waiting for one peer; the core keeps far fewer in flight
@@ -37,7 +36,7 @@ class _Channel:
 
     endpoint: Endpoint
     queue: deque[Send] = field(default_factory=deque)
-    connection: Connection | None = None
+    connection: QuorumCaller | None = None
     worker: asyncio.Task[None] | None = None
 
 
@@ -46,25 +45,19 @@ class Peers:
 
     Args:
         submit: Takes the answers.
-        source_host: The local address to speak from, None = any.
-        ssl_context: Speak TLS with it, None = plaintext.
-        listener_name: What endpoints are called that a request tells of.
+        connect: Opens a connection to a peer; raises ConnectFailed.
         on_error: Told when a worker died; the node must not go on.
     """
 
     def __init__(
         self,
         submit: Submit,
+        connect: Connect,
         *,
-        source_host: str | None,
-        ssl_context: ssl.SSLContext | None,
-        listener_name: str,
         on_error: Callable[[BaseException], None],
     ) -> None:
         self._submit = submit
-        self._source_host = source_host
-        self._ssl_context = ssl_context
-        self._listener_name = listener_name
+        self._connect = connect
         self._on_error = on_error
         self._channels: dict[tuple[int, Endpoint], _Channel] = {}
         self._failing: dict[Endpoint, str] = {}  # what was said of those that do not answer
@@ -135,21 +128,12 @@ class Peers:
     async def _exchange(self, channel: _Channel, send: Send) -> ResponseReceived:
         timeout_s = send.timeout_ms / 1000
         if channel.connection is None or not channel.connection.is_open:
-            channel.connection = await Connection.open(
-                channel.endpoint,
-                source_host=self._source_host,
-                connect_timeout_s=min(timeout_s, CONNECT_TIMEOUT_S),
-                ssl_context=self._ssl_context,
-            )
-        connection = channel.connection
-        negotiated = connection.negotiated or await connection.negotiate(timeout_s)
-        version = codec.version_for(send.request, negotiated)
-        encoded = codec.encode_request(send.request, version, listener_name=self._listener_name)
-        entity = await connection.request(encoded, timeout_s)
-        response = codec.response_from_wire(entity, send.request, _parse_records)
+            limit_s = min(timeout_s, CONNECT_TIMEOUT_S)
+            channel.connection = await self._connect(channel.endpoint, limit_s)
+        response = await channel.connection.ask(send.request, timeout_s)
         return ResponseReceived(send.peer, send.correlation, response)
 
 
-def _parse_records(data: bytes) -> tuple[Batch, ...]:
+def parse_records(data: bytes) -> tuple[Batch, ...]:
     """The whole batches of a fetch; the last may be cut by the size limit."""
     return tuple(iter_batches(data, partial_tail=True))

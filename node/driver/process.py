@@ -6,14 +6,12 @@ import asyncio
 import errno
 import logging
 import signal
-import time
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from node import mutants
 from node.broker.controller_channel import ControllerChannel
-from node.clock import SystemClock
 from node.config import ConfigError, NodeConfig
 from node.core.types import Endpoint, ReplicaKey
 from node.driver.bootstrap import load_bootstrap
@@ -22,15 +20,15 @@ from node.driver.listening import Listeners, client_tls
 from node.driver.membership import Broker, ControllerRegistration
 from node.driver.node import Node
 from node.driver.parts import NodeParts
-from node.driver.peers import Peers
-from node.log.disk import DirectoryLockedError, FileDisk
+from node.driver.peers import Peers, parse_records
+from node.driver.world import World
+from node.log.disk import DirectoryLockedError
 from node.log.file_log import FileLog
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
 from node.log.quorum_state import QuorumStateError
 from node.log.recovery import RecoveryError
 from node.log.snapshots import SnapshotError
-from node.trace import NoTrace, Tracer, TraceWriter
-from node.wire.connection import Connection
+from node.wire.network import Caller, QuorumCaller
 from node.wire.tls import TlsConfigError
 
 log = logging.getLogger("krucible.node")
@@ -136,9 +134,15 @@ async def serve(config: NodeConfig) -> int:
 class Running:
     """A node with its listeners and its place in the cluster."""
 
-    def __init__(self, config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> None:
-        """Put everything together; raises one of ``UNSTARTABLE``."""
-        self.node = node = build(config, on_fatal)
+    def __init__(
+        self,
+        config: NodeConfig,
+        on_fatal: Callable[[BaseException], None],
+        world: World | None = None,
+    ) -> None:
+        """Put everything together, in the real world if no other; raises one of ``UNSTARTABLE``."""
+        world = world or World.real(config)
+        self.node = node = build(config, on_fatal, world)
         try:
             self.listeners = Listeners(config, node)
             self._tls = client_tls(
@@ -159,7 +163,7 @@ class Running:
             self.broker = Broker(
                 config,
                 node,
-                disk=FileDisk(fsync=config.fsync),
+                disk=world.disk,
                 channel=self._channel,
                 trace=node.tracer,
                 rng=rng,
@@ -167,10 +171,8 @@ class Running:
             )
 
     def _channel(self) -> ControllerChannel:
-        async def connect(endpoint: Endpoint) -> Connection:
-            return await Connection.open(
-                endpoint, source_host=self._config.source_host, ssl_context=self._tls
-            )
+        async def connect(endpoint: Endpoint) -> Caller:
+            return await self.node.network.connect(endpoint, tls=self._tls)
 
         return ControllerChannel(lambda: self.node.replica.leader_endpoint, connect)
 
@@ -198,14 +200,13 @@ class Running:
         self.node.close("signal" if orderly else None)
 
 
-def build(config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> Node:
+def build(config: NodeConfig, on_fatal: Callable[[BaseException], None], world: World) -> Node:
     """Put a node together from its directory; raises one of ``UNSTARTABLE``."""
     parts = NodeParts()
     if config.mutant is not None:
         parts = mutants.get(config.mutant).apply(parts)
         log.warning("seeded bug %s is in", config.mutant)
-    clock = SystemClock()
-    disk = FileDisk(fsync=config.fsync)
+    disk, incarnation = world.disk, world.incarnation
     meta = load_meta_properties(disk, config.log_dir)
     if meta is None:
         raise MetaPropertiesError(
@@ -215,7 +216,6 @@ def build(config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> Node
         raise ConfigError(
             f"node.id={config.node_id} but {config.log_dir} belongs to node {meta.node_id}"
         )
-    incarnation = time.time_ns()
     bootstrap = load_bootstrap(disk, config.log_dir)
     file_log = FileLog(disk, config.log_dir, segment_bytes=config.segment_bytes)
     if file_log.cut is not None:
@@ -233,8 +233,9 @@ def build(config: NodeConfig, on_fatal: Callable[[BaseException], None]) -> Node
             peers=_peers(config),
             bootstrap=bootstrap,
             outside=Outside(
-                _tracer(config, meta.directory_id.hex, incarnation, clock),
-                clock,
+                world.trace(meta.directory_id.hex),
+                world.clock,
+                world.network,
                 # A seed alone would make every incarnation draw the same timeouts and topic ids.
                 Random(None if config.seed is None else config.seed * 1_000_003 + incarnation),
                 on_fatal,
@@ -250,24 +251,11 @@ def _peers(config: NodeConfig) -> Callable[[Node], Peers]:
     tls = client_tls(config, name, tls=config.controller_tls)
 
     def make(node: Node) -> Peers:
-        return Peers(
-            node.submit,
-            source_host=config.source_host,
-            ssl_context=tls,
-            listener_name=name,
-            on_error=node.fail,
-        )
+        async def connect(endpoint: Endpoint, timeout_s: float) -> QuorumCaller:
+            return await node.network.connect_to_replica(
+                endpoint, parse_records, timeout_s=timeout_s, tls=tls, listener_name=name
+            )
+
+        return Peers(node.submit, connect, on_error=node.fail)
 
     return make
-
-
-def _tracer(config: NodeConfig, directory_id: str, incarnation: int, clock: SystemClock) -> Tracer:
-    if config.trace_file is None:
-        return NoTrace()
-    return TraceWriter(
-        config.trace_file,
-        node=config.node_id,
-        directory_id=directory_id,
-        incarnation=incarnation,
-        clock_ns=clock.trace_ns,
-    )

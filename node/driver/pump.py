@@ -41,6 +41,7 @@ class Pump:
         self.storage = storage
         self.counters = Counters()
         self.clock = outside.clock
+        self.network = outside.network
         self.tracer = outside.trace
         self.rng = outside.rng
         self._on_fatal = outside.on_fatal

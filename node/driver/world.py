@@ -1,0 +1,47 @@
+"""The world a node process lives in: its effects, bundled; a simulated one has the same parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from node.clock import Clock, SystemClock
+from node.config import NodeConfig
+from node.log.disk import Disk, FileDisk
+from node.trace import NoTrace, Tracer, TraceWriter
+from node.wire.network import Network, Sockets
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a process finds outside of itself; every part is a seam.
+
+    ``incarnation`` grows from one process of a node to its next; ``trace`` makes the event trace
+    for the directory of that id (32 hex digits).
+    """
+
+    disk: Disk
+    clock: Clock
+    network: Network
+    incarnation: int
+    trace: Callable[[str], Tracer]
+
+    @classmethod
+    def real(cls, config: NodeConfig) -> World:
+        """This host."""
+        clock, incarnation = SystemClock(), time.time_ns()
+
+        def trace(directory_id: str) -> Tracer:
+            if config.trace_file is None:
+                return NoTrace()
+            return TraceWriter(
+                config.trace_file,
+                node=config.node_id,
+                directory_id=directory_id,
+                incarnation=incarnation,
+                clock_ns=clock.trace_ns,
+            )
+
+        disk = FileDisk(fsync=config.fsync)
+        return cls(disk, clock, Sockets(config.source_host), incarnation, trace)

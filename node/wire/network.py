@@ -1,0 +1,216 @@
+"""The network seam of a node: listening and calling; sockets here, virtual links in simulations."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from node.core.messages import Batch, Request, Response
+from node.core.types import Endpoint
+from node.wire import codec
+from node.wire.api import ApiTable
+from node.wire.api_versions import Features, Negotiated
+from node.wire.connection import CONNECT_TIMEOUT_S, Connection
+from node.wire.link import InboundRequest
+from node.wire.server import Server
+
+ParseRecords = Callable[[bytes], tuple[Batch, ...]]
+Answer = Callable[[Response, bytes], None]
+Ask = Callable[[int, Request, Answer], None]  # (connection, request, answer with its records)
+
+
+class Caller(Protocol):
+    """An open connection to a node, as ``Connection`` is one; errors as there."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Whom it leads to."""
+        ...
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """The versions that both sides speak, once asked for."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        ...
+
+    async def request(self, request: RequestPayload, timeout_s: float) -> ResponsePayload:
+        """Send a request and wait for its answer."""
+        ...
+
+    async def negotiate(self, timeout_s: float) -> Negotiated:
+        """Ask which versions the peer serves."""
+        ...
+
+    def close(self) -> None:
+        """Close now. Idempotent."""
+        ...
+
+
+class QuorumCaller(Protocol):
+    """An open connection to a replica, in the core's own terms."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        ...
+
+    async def ask(self, request: Request, timeout_s: float) -> Response:
+        """Send one request and wait for its answer; raises WireError, and what parsing raises."""
+        ...
+
+    def close(self) -> None:
+        """Close now. Idempotent."""
+        ...
+
+
+class Listening(Protocol):
+    """A listener, as ``Server`` is one."""
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once started."""
+        ...
+
+    async def start(self) -> None:
+        """Listen; raises OSError."""
+        ...
+
+    async def close(self) -> None:
+        """Stop listening and close every connection. Idempotent."""
+        ...
+
+
+class Network(Protocol):
+    """How a node reaches others and is reached."""
+
+    async def connect(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> Caller:
+        """Connect, in TLS when told so; raises ConnectFailed."""
+        ...
+
+    async def connect_to_replica(
+        self,
+        endpoint: Endpoint,
+        parse_records: ParseRecords,
+        *,
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+        listener_name: str,
+    ) -> QuorumCaller:
+        """Connect to a replica; what it sends in a fetch goes through ``parse_records``."""
+        ...
+
+    def listen(
+        self,
+        at: Endpoint,
+        handler: Callable[[Any], None],
+        *,
+        ask: Ask,
+        apis: ApiTable,
+        on_reject: Callable[[tuple[str, int], str], None],
+        tls: ssl.SSLContext | None,
+        features: Callable[[], Features],
+    ) -> Listening:
+        """A listener, to be started, whose requests go to ``handler``.
+
+        Where both sides speak in the core's terms, a replica's requests go to ``ask`` instead.
+        """
+        ...
+
+
+class WireQuorumCaller:
+    """Speaks Kafka's protocol on a connection."""
+
+    def __init__(
+        self, connection: Connection, parse_records: ParseRecords, listener_name: str
+    ) -> None:
+        self._connection: Final = connection
+        self._parse_records = parse_records
+        self._listener_name = listener_name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._connection.is_open
+
+    async def ask(self, request: Request, timeout_s: float) -> Response:
+        """Send one request in the highest version that both sides speak; wait for its answer."""
+        connection = self._connection
+        negotiated = connection.negotiated or await connection.negotiate(timeout_s)
+        version = codec.version_for(request, negotiated)
+        encoded = codec.encode_request(request, version, listener_name=self._listener_name)
+        entity = await connection.request(encoded, timeout_s)
+        return codec.response_from_wire(entity, request, self._parse_records)
+
+    def close(self) -> None:
+        """Close now. Idempotent."""
+        self._connection.close()
+
+
+class Sockets:
+    """The real network; speaks from the local address ``source_host`` if one is given."""
+
+    def __init__(self, source_host: str | None = None) -> None:
+        self._source_host = source_host
+
+    async def connect(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> Connection:
+        """See ``Network``."""
+        return await Connection.open(
+            endpoint,
+            source_host=self._source_host,
+            connect_timeout_s=timeout_s,
+            ssl_context=tls,
+        )
+
+    async def connect_to_replica(
+        self,
+        endpoint: Endpoint,
+        parse_records: ParseRecords,
+        *,
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+        listener_name: str,
+    ) -> WireQuorumCaller:
+        """See ``Network``."""
+        connection = await self.connect(endpoint, timeout_s=timeout_s, tls=tls)
+        return WireQuorumCaller(connection, parse_records, listener_name)
+
+    def listen(
+        self,
+        at: Endpoint,
+        handler: Callable[[InboundRequest], None],
+        *,
+        ask: Ask,  # noqa: ARG002 - everything comes in Kafka's protocol here
+        apis: ApiTable,
+        on_reject: Callable[[tuple[str, int], str], None],
+        tls: ssl.SSLContext | None,
+        features: Callable[[], Features],
+    ) -> Server:
+        """See ``Network``."""
+        return Server(
+            at.host,
+            at.port,
+            handler,
+            apis=apis,
+            on_reject=on_reject,
+            ssl_context=tls,
+            features=features,
+        )
