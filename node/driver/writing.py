@@ -29,6 +29,7 @@ from node.driver.state_machine import StateMachine
 log = logging.getLogger("krucible.node")
 
 LEADER_BALANCE_INTERVAL_MS = 300_000  # Kafka's leader.imbalance.check.interval.seconds
+LOOKS_MAX = 4096  # that wait for the first image; clients that give up are among them
 AGAIN_MS = 10  # between two parts of a large job: others get their turn
 
 T = TypeVar("T")
@@ -97,16 +98,19 @@ class Writing(Pump):
         self._reads[token] = pending
         self.submit(inputs.ReadBarrier(token))
 
-    def when_published(self, look: Callable[[], None]) -> None:
+    def when_published(self, look: Callable[[], None]) -> bool:
         """Look at the image once the node has caught up after its start, which may be now.
 
         What a broker serves before that could be far older than what clients know already
-        (KAFKA-14857).
+        (KAFKA-14857). False when too many wait already: then it will not look.
         """
-        if self.published is None:
+        if self.published is not None:
+            look()
+        elif len(self._unpublished) < LOOKS_MAX:
             self._unpublished.append(look)
         else:
-            look()
+            return False
+        return True
 
     def fault(self, operation: str, error: Exception) -> None:
         """An operation of the active controller failed in a way that nobody thought of.

@@ -73,6 +73,7 @@ class FakeNode:
         self.mute = False
         self.deposed = False
         self.refuses_reads = False
+        self.published = True
         self.pending: list[HeldWrite] = []
         self.reads: list[str] = []
         self.traced: list[tuple[str, dict[str, object]]] = []
@@ -103,8 +104,10 @@ class FakeNode:
         self.reads.append(pending.api)
         self.later(pending.refused if self.refuses_reads else pending.done)
 
-    def when_published(self, look: Callable[[], None]) -> None:
-        look()
+    def when_published(self, look: Callable[[], None]) -> bool:
+        if self.published:
+            look()
+        return self.published
 
     def trace(self, type_: str, **fields: object) -> None:
         self.traced.append((type_, fields))

@@ -130,6 +130,7 @@ def describe_configs(serving: Serving, call: Call) -> None:
         left = ANSWER_CHARS_MAX
         results = []
         for row, (_, keys) in zip(rows, asked, strict=True):
+            settings: tuple[Any, ...] = ()
             if left >= 0:
                 settings = _configs(call, serving, row, keys, synonyms=body.include_synonyms)
                 left -= sum(map(_chars, settings))

@@ -37,6 +37,7 @@ from node.wire.payloads import api_schema, encode, read_response_head, request_f
 
 TIMEOUT_MS_MAX: Final = 60_000  # Kafka's limit for a forwarded request
 TIMEOUT_MS_MIN: Final = 1_000  # a client that says 0 does not want its request thrown away
+FORWARDED_MAX: Final = 4096  # requests that wait for their turn or for their answer
 CHANNELS: Final = 4  # requests in flight; each waits for its commit
 _LENGTH_BYTES: Final = 4
 _CORRELATIONS: Final = 2**31
@@ -132,6 +133,10 @@ class Forwarding:
 
     def forward(self, call: Call) -> None:
         """Forward a request, and answer it when it was answered or when it is too late."""
+        if len(self._tasks) >= FORWARDED_MAX:  # clients that gave up are among them
+            why = f"{FORWARDED_MAX} requests are being forwarded, nothing was written"
+            self._refuse(call, ApiError.REQUEST_TIMED_OUT, why)
+            return
         self._correlation = (self._correlation + 1) % _CORRELATIONS
         try:
             request = _request(call, self._correlation)

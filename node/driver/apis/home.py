@@ -113,8 +113,8 @@ class Home(Protocol):
         """Confirm leadership, then answer."""
         ...
 
-    def when_published(self, look: Callable[[], None]) -> None:
-        """Look at the image once it may be shown, which may be now."""
+    def when_published(self, look: Callable[[], None]) -> bool:
+        """Look at the image once it may be shown, which may be now; False: too many wait."""
         ...
 
     def trace(self, type_: str, **fields: object) -> None:

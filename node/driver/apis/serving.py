@@ -157,8 +157,8 @@ class Serving:
 
         if self.is_controller:
             look_here()
-        else:
-            node.when_published(look_here)
+        elif not node.when_published(look_here):
+            call.reject("too many requests wait for this node to catch up")
 
     def answer(self, call: Call, entity: Any, *, then_close: str | None = None) -> None:
         """Answer with what needs no state."""
