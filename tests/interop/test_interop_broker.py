@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kafka_cluster import HOST, running
 from kafka_data import CLIENTS, Client, LibrdClient, address
-from kafka_data_cluster import Cluster
+from kafka_data_cluster import SIGTERM_EXIT, Cluster
 from kafka_dist import KafkaDist
 from kafka_quorum_files import fold, log_start, read_snapshot
 from kafka_quorums import dynamic_quorum, kafka_broker
@@ -47,7 +47,6 @@ SMALL_LOG = {
     "metadata.max.retention.bytes": "1",
     "krucible.log.clean.interval.ms": "100",
 }
-SIGTERM_EXIT = 128 + 15  # what a JVM says that has ended in good order after a SIGTERM
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +63,12 @@ def cluster(kafka: KafkaDist, folder: Path) -> Iterator[Cluster]:
             yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def clients(cluster: Cluster) -> Iterator[dict[str, Client]]:
-    """One client of each kind; they begin with the broker that never fails."""
+    """One client of each kind; they begin with the broker that never fails.
+
+    New ones for each test: kafka-python's do not find a broker again that was away.
+    """
     made = {name: kind(address(cluster.brokers[11])) for name, kind in CLIENTS.items()}
     yield made
     for client in made.values():
@@ -279,6 +281,10 @@ def test_brokers_without_a_log_catch_up_by_snapshots_of_ours(
         assert snapshot.image.digest == fold(cluster.brokers[11], snapshot.id.offset).digest
     assert cluster.broker(12).epoch > epoch
     assert cluster.broker(12).log_dirs == (uuid_from_text(cluster.brokers[12].directory_id),)
+    cluster.quorum.wait_for(
+        lambda: cluster.directories(12) == {uuid_from_text(cluster.brokers[12].directory_id)},
+        "our image has all replicas in the new directory",
+    )
     newcomer = LibrdClient(address(cluster.brokers[13]))
     newcomer.create(f"{topic}-new", partitions=3, replicas=3)
     cluster.await_replicas(f"{topic}-new", leaders={11, 12, 13}, isr={11, 12, 13})

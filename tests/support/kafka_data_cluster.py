@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
+from uuid import UUID
 
 from kafka_cluster import Member, Quorum
 from kafka_data import TIMEOUT_S, Client
@@ -20,11 +21,17 @@ from node.metadata.image import MetadataImage
 from node.metadata.schemas import MetadataRecord
 from node.metadata.state import BrokerState
 
+SIGTERM_EXIT = 128 + 15  # what a JVM says that has ended in good order after a SIGTERM
 _PACE_S = 0.005
 _ENOUGH = 20  # acknowledged values that show that writing goes on
 
-# Kafka says so of every partition that a topic gets after its creation, whoever the controller is.
-_NO_FAULT = re.compile(r"Expected partition \S+ with topic id \S+ to exist, but it was missing")
+# What brokers of Kafka call an error in good order, whoever the controller is.
+_NO_FAULT = re.compile(
+    # each partition that a topic gets after its creation
+    r"Expected partition \S+ with topic id \S+ to exist, but it was missing"
+    # a broker without a log acts on the snapshot, which knows it by the epoch that it had before
+    r"|AssignmentsManager: .* assignments failed; .* STALE_BROKER_EPOCH\. Retrying"
+)
 
 R = TypeVar("R", bound=MetadataRecord)
 
@@ -89,6 +96,16 @@ class Cluster:
         """How often each partition of a topic has changed."""
         partitions = self.image().topics[topic].partitions
         return {index: each.partition_epoch for index, each in partitions.items()}
+
+    def directories(self, broker_id: int) -> set[UUID | None]:
+        """Where a broker has its replicas."""
+        return {
+            directory
+            for topic in self.image().topics.values()
+            for each in topic.partitions.values()
+            for replica, directory in zip(each.replicas, each.directories, strict=True)
+            if replica == broker_id
+        }
 
     def records(self, kind: type[R], since: int = 0) -> list[tuple[int, R]]:
         """The committed records of a kind and their offsets; while the log is whole."""
