@@ -11,6 +11,7 @@ import pytest
 from driver_nodes import NO_TIMEOUT
 from local_cluster import eventually
 from node_cluster import WAIT_S, ClusterNode, NodeCluster, in_loop, node_cluster
+from node_verdict import assert_sound
 
 from node.metadata.schemas import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from node.wire.api import ApiKey
@@ -78,6 +79,7 @@ async def test_a_broker_comes_goes_and_is_fenced(tmp_path: Path) -> None:
         assert len(epochs) == 3
         assert epochs == sorted(set(epochs))
         assert cluster.assert_same_images() > 0
+        assert_sound(cluster, "C1", "C3", "C4", "C6", "C10", "C12")
 
 
 @in_loop
@@ -111,6 +113,7 @@ async def test_a_broker_finds_the_leader_however_often_it_changes(tmp_path: Path
         )
         assert set(await broker.topics()) >= made
         assert cluster.assert_same_images() > 0
+        assert_sound(cluster, "S1", "S13", "S20", "S21", "C10")
 
 
 async def create_all(cluster: NodeCluster, broker: ClusterNode, made: set[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from local_cluster import eventually
 from node_cluster import WAIT_S, ClusterNode, in_loop, node_cluster
+from node_verdict import assert_sound
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +49,7 @@ async def test_a_failover_reloads_nothing(tmp_path: Path) -> None:
         assert len([e for e in broker.kinds("reg") if e["err"] == 0]) == 1
         assert [e["fenced"] for e in broker.kinds("fence")] == [False]
         assert cluster.assert_same_images() > 0
+        assert_sound(cluster, "S11", "S20", "S21", "C3", "C10")
 
 
 def applied_once(node: ClusterNode) -> int:

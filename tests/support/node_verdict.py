@@ -1,0 +1,20 @@
+"""What the checkers say of a cluster of real processes, by all that its nodes have traced."""
+
+from __future__ import annotations
+
+from node_cluster import NodeCluster
+
+from checkers.invariants.brokers import broker_invariants
+from checkers.invariants.monitor import INVARIANTS, Monitor
+
+
+def assert_sound(cluster: NodeCluster, *wanted: str) -> None:
+    """No invariant of the quorum or of its brokers is broken, and those ``wanted`` were tested."""
+    settings = next(iter(cluster.nodes.values())).settings
+    monitor = Monitor([*INVARIANTS.values(), *broker_invariants(settings)])
+    events = {f"n{node.id}": node.events for node in cluster.nodes.values()}
+    anomalies = [*monitor.feed_all(events), *monitor.finish({})]
+    assert anomalies == []
+    assert monitor.gaps == []
+    untested = [name for name in wanted if not monitor.checked[name]]
+    assert not untested, monitor.checked
