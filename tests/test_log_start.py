@@ -255,10 +255,32 @@ def test_a_flush_under_way_counts_nothing_that_an_install_dropped() -> None:
     assert log.flush() == 5
 
 
-@pytest.mark.parametrize("made", [(6, 1), (3, 1), (9, 0)])
-def test_a_snapshot_that_is_not_beyond_the_log_is_not_installed(made: tuple[int, int]) -> None:
+@pytest.mark.parametrize("made", [(9, 1), (6, 1), (4, 1), (3, 1)])
+def test_a_tail_of_a_later_epoch_gives_way_to_the_snapshot_that_was_committed_instead(
+    made: tuple[int, int],
+) -> None:
+    """A leader that nobody copied wrote it; an earlier one came back and committed its own.
+
+    Kafka 4.1 goes by epoch first and stops (``truncateToLatestSnapshot``). The same at a start
+    after a crash in between.
+    """
+    disk = MemoryDisk()
+    log = filled(disk, 2, epochs=(1,))
+    log.append_batches([batch(n, epoch=3) for n in range(2, 6)])
+    log.flush()
+    installed = received(log, OffsetAndEpoch(*made))
+    crashed = disk.clone()
+    log.truncate_fully_to(installed)
+    again = opened(crashed)
+    for one in (log, again):
+        assert (one.start_offset, one.end_offset, one.last_epoch) == (made[0], *made)
+    assert again.emptied
+
+
+@pytest.mark.parametrize("made", [(6, 1), (3, 1)])
+def test_a_snapshot_that_is_in_the_log_already_is_not_installed(made: tuple[int, int]) -> None:
     log = filled(MemoryDisk(), 6)
-    with pytest.raises(LogError, match="not beyond"):
+    with pytest.raises(LogError, match="goes through"):
         log.truncate_fully_to(received(log, OffsetAndEpoch(*made)))
     with pytest.raises(LogError, match="not there"):
         log.truncate_fully_to(OffsetAndEpoch(99, 9))

@@ -207,7 +207,7 @@ class Node(Writing):
                     voter_ids=self.replica.voters.ids,
                 )
             case fx.TruncateLog():
-                self.storage.log.truncate_to(effect.to)
+                self._truncate(effect.to)
             case fx.ProposalAccepted():
                 self._proposal_accepted(effect)
             case fx.ProposalRejected():
@@ -238,6 +238,12 @@ class Node(Writing):
                 self._outbox.append(self._peers.reset)
             case fx.Fatal():
                 raise NodeFatalError(effect.reason)
+
+    def _truncate(self, to: int) -> None:
+        """Cut the log there and nowhere else: the core's next Fetch promises all below ``to``."""
+        end = self.storage.log.truncate_to(to)
+        if end < to:
+            raise NodeFatalError(f"asked to truncate to {to}, inside of a batch that begins at {end}")
 
     def _install(self, effect: fx.InstallSnapshot) -> None:
         self.step_next(self.snapshots.install(effect.id))

@@ -31,7 +31,7 @@ from node.log.control_history import ControlHistory
 from node.log.disk import Disk, File
 from node.log.epoch_checkpoint import write_epoch_checkpoint
 from node.log.layout import partition_dir
-from node.log.recovery import Cut, epochs_from, recover
+from node.log.recovery import Cut, epochs_from, goes_through, recover
 from node.log.segment import Segment
 from node.log.segments import (
     create_segment,
@@ -99,7 +99,7 @@ class FileLog:
             self._lock.release()
             raise
         self.cut: Cut | None = recovered.cut
-        self.emptied: bool = recovered.emptied  # a snapshot was beyond the log
+        self.emptied: bool = recovered.emptied  # in favour of a snapshot
         self.snapshots: SnapshotStore = recovered.snapshots
         self._start = recovered.start
         self._history: ControlHistory = recovered.history
@@ -247,15 +247,14 @@ class FileLog:
         Older snapshots are deleted. A crash before this has the same effect at the next start.
 
         Raises:
-            LogError: The snapshot is not there, or is not beyond the log.
+            LogError: The snapshot is not there, or the log has all that it covers.
             SnapshotError: The snapshot is damaged.
         """
         if snapshot not in self.snapshots:
             raise LogError(f"snapshot {snapshot} is not there to begin the log with")
-        if (snapshot.epoch, snapshot.offset) <= (self.last_epoch, self.end_offset):
+        if goes_through(self._epochs, self._start, self.end_offset, snapshot):
             raise LogError(
-                f"snapshot {snapshot} is not beyond the log, which ends at {self.end_offset} "
-                f"with epoch {self.last_epoch}"
+                f"the log goes through the end of snapshot {snapshot}: it is not to be dropped"
             )
         with self.snapshots.open(snapshot) as reader:
             controls = [record for batch in reader.batches() for record in batch.controls]

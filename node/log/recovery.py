@@ -4,8 +4,10 @@ Every batch of every segment is checked: length, CRC-32C, contiguous offsets, ep
 fall. At the first that fails the file is cut there and all later segments are dropped, durably.
 Then the snapshots: where the first segment does not begin at 0 the log begins at the oldest
 snapshot that is not older than the segment, and without one the node must not start (KAFKA-14240).
-A latest snapshot beyond the log, by epoch and then by offset, is one that was installed before a
-crash kept the log from being emptied: that is done now.
+A latest snapshot whose end the log does not go through is one that was installed before a crash
+kept the log from being emptied: that is done now. Kafka 4.1 compares epochs first, and so keeps a
+log whose tail a leader wrote that nobody copied, where an earlier leader came back and committed
+other records (figure 8 of the Raft paper).
 Where the log begins is written nowhere else, as in Kafka, whose metadata log has no checkpoint of
 its start. Source: KRaft opens its log as after an unclean shutdown every time (KafkaRaftLog,
 LogLoader, UnifiedLog).
@@ -132,11 +134,11 @@ def _start(segments: list[Segment], snapshots: SnapshotStore) -> OffsetAndEpoch:
 
 
 def _with_snapshots(disk: Disk, directory: Path, found: Recovered) -> Recovered:
-    """Empty the log when the latest snapshot is beyond it; remove what is not needed any more."""
+    """Empty the log when the latest snapshot is not of it; remove what is not needed any more."""
     epochs = epochs_from(found.epochs, found.start)
     end = found.segments[-1].end_offset
     latest = found.snapshots.latest
-    if latest is not None and (latest.epoch, latest.offset) > (epochs.latest_epoch, end):
+    if latest is not None and not goes_through(epochs, found.start, end, latest):
         for segment in found.segments:
             segment.file.close()
         segments = [restart_segments(disk, directory, found.segments, latest.offset)]
@@ -144,6 +146,18 @@ def _with_snapshots(disk: Disk, directory: Path, found: Recovered) -> Recovered:
         found = replace(found, segments=segments, start=latest, emptied=True)
     found.snapshots.clean_up(found.start.offset)
     return replace(found, epochs=epochs)
+
+
+def goes_through(
+    epochs: EpochCache, start: OffsetAndEpoch, end: int, snapshot: OffsetAndEpoch
+) -> bool:
+    """Whether a log has the record before the end of ``snapshot``, and so all that it covers.
+
+    The log begins at ``start``, which is a snapshot too, and ends before ``end``.
+    """
+    if snapshot.offset <= start.offset:
+        return snapshot == start
+    return snapshot.offset <= end and epochs.epoch_before(snapshot.offset) == snapshot.epoch
 
 
 def epochs_from(epochs: EpochCache, start: OffsetAndEpoch) -> EpochCache:
