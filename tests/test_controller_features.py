@@ -92,7 +92,9 @@ def update(cluster: Cluster, feature: str, level: int, kind: int = 1) -> ApiErro
         (GROUP_VERSION, -1, UpgradeType.SAFE_DOWNGRADE, ApiError.INVALID_UPDATE_VERSION),
         (GROUP_VERSION, 1, 9, ApiError.INVALID_UPDATE_VERSION),
         ("no.such", 1, UpgradeType.UPGRADE, ApiError.INVALID_UPDATE_VERSION),
-        (KRAFT_VERSION, 1, UpgradeType.UPGRADE, ApiError.INVALID_UPDATE_VERSION),
+        (KRAFT_VERSION, 0, UpgradeType.UPGRADE, ApiError.NONE),
+        (KRAFT_VERSION, 2, UpgradeType.UPGRADE, ApiError.INVALID_UPDATE_VERSION),
+        (KRAFT_VERSION, 1, UpgradeType.SAFE_DOWNGRADE, ApiError.INVALID_UPDATE_VERSION),
         (METADATA_VERSION, 26, UpgradeType.SAFE_DOWNGRADE, ApiError.NONE),
         (METADATA_VERSION, 26, UpgradeType.UPGRADE, ApiError.INVALID_UPDATE_VERSION),
         (METADATA_VERSION, 20, UpgradeType.SAFE_DOWNGRADE, ApiError.INVALID_UPDATE_VERSION),
@@ -112,6 +114,20 @@ def test_which_levels_may_be_finalised(
         assert after.get(feature, 0) == level
     else:
         assert after == before
+
+
+@pytest.mark.parametrize("kind", [UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE])
+def test_kraft_version_goes_up_only_and_is_no_record(kind: UpgradeType) -> None:
+    """KIP-853: its record is a control record, which the consensus core writes."""
+    cluster = Cluster()
+    controller = cluster.controller
+    written = len(cluster.log)
+    up, down = FeatureUpdate(KRAFT_VERSION, 1), FeatureUpdate(KRAFT_VERSION, 0, kind)
+    assert cluster.do(controller.update_features([up], kraft_version=0)).error == ApiError.NONE
+    reply = cluster.do(controller.update_features([down], kraft_version=1))
+    assert reply.error == ApiError.INVALID_UPDATE_VERSION
+    assert "Can't downgrade" in str(reply.message)
+    assert len(cluster.log) == written
 
 
 def test_a_level_that_a_broker_lacks_is_refused() -> None:

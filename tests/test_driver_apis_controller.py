@@ -23,10 +23,12 @@ from driver_nodes import in_loop
 from kio.static.primitive import i32Timedelta
 from wire_entities import every_schema, random_entity
 
+from node.controller.errors import ApiError
+from node.core.messages import Error
 from node.driver.apis import registry
 from node.driver.apis.registry import QUORUM
 from node.driver.apis.serving import NOTHING_WRITTEN, OUTCOME_UNKNOWN
-from node.metadata.features import METADATA_VERSION
+from node.metadata.features import GROUP_VERSION, KRAFT_VERSION, METADATA_VERSION
 from node.wire.api import ALL_APIS, ApiKey, apis
 from node.wire.connection import Connection
 from node.wire.errors import Disconnected, RequestTimedOut
@@ -404,6 +406,69 @@ async def test_features_are_updated_all_or_none() -> None:
                 if version < 2:
                     named = [r.feature for r in answer.results]
                     assert named == ([METADATA_VERSION] if error == NONE else [])
+
+
+def kraft_update(level: int, upgrade_type: int = 1) -> Any:
+    key = ApiKey.UPDATE_FEATURES
+    return part(
+        key,
+        2,
+        "FeatureUpdateKey",
+        feature=KRAFT_VERSION,
+        max_version_level=level,
+        upgrade_type=upgrade_type,
+    )
+
+
+@in_loop
+@pytest.mark.parametrize("validate_only", [False, True])
+async def test_the_core_changes_the_kraft_version_unless_it_is_only_asked(
+    validate_only: bool,
+) -> None:
+    """KIP-853: its record is a control record; the other levels of the request follow."""
+    cluster = Cluster()
+    key = ApiKey.UPDATE_FEATURES
+    other = part(
+        key, 2, "FeatureUpdateKey", feature=GROUP_VERSION, max_version_level=0, upgrade_type=2
+    )
+    async with controller_site(cluster) as site:
+        updates = (kraft_update(1), other)
+        answer = await site.ask(
+            key, 2, timeout=WAIT, feature_updates=updates, validate_only=validate_only
+        )
+        assert int(answer.error_code) == NONE
+        assert site.node.replica.kraft_version == (0 if validate_only else 1)
+        assert (GROUP_VERSION in cluster.controller.image.features) == validate_only
+
+
+@in_loop
+@pytest.mark.parametrize(
+    ("level", "upgrade_type", "core", "error"),
+    [
+        (2, 1, Error.NONE, ApiError.INVALID_UPDATE_VERSION),  # the controller knows it cannot be
+        (1, 2, Error.NONE, ApiError.INVALID_UPDATE_VERSION),
+        (1, 1, Error.INVALID_UPDATE_VERSION, ApiError.INVALID_UPDATE_VERSION),
+        (1, 1, Error.REQUEST_TIMED_OUT, ApiError.REQUEST_TIMED_OUT),
+        (1, 1, Error.NOT_LEADER_OR_FOLLOWER, ApiError.NOT_CONTROLLER),
+    ],
+)
+async def test_a_kraft_version_that_cannot_be_is_refused_with_all_of_the_request(
+    level: int, upgrade_type: int, core: Error, error: ApiError
+) -> None:
+    """KIP-584: all levels or none."""
+    cluster = Cluster()
+    key = ApiKey.UPDATE_FEATURES
+    other = part(
+        key, 2, "FeatureUpdateKey", feature=GROUP_VERSION, max_version_level=0, upgrade_type=2
+    )
+    async with controller_site(cluster) as site:
+        site.node.upgrade_error = core
+        updates = (other, kraft_update(level, upgrade_type))
+        answer = await site.ask(key, 2, timeout=WAIT, feature_updates=updates, validate_only=False)
+        assert int(answer.error_code) == error
+        assert answer.error_message
+        assert GROUP_VERSION in cluster.controller.image.features
+        assert site.node.replica.kraft_version == 0
 
 
 # --------------------------------------------------------------------------- security

@@ -435,7 +435,7 @@ def test_no_change_of_static_voters() -> None:
     one = One()
     one.lead()
     one.fetch(2, 1)
-    for response in (add(one), remove(one, 2), update(one, 2)):
+    for response in (add(one), remove(one, 2)):
         assert response.error is Error.UNSUPPORTED_VERSION
 
 
@@ -789,16 +789,18 @@ def test_a_refused_update_does_not_keep_it_from_fetching(error: Error) -> None:
     assert len(one.sends(FetchRequest)) == 1
 
 
-@pytest.mark.parametrize("kind", ["current", "observer", "static"])
+@pytest.mark.parametrize("kind", ["current", "observer", "static observer", "no listeners"])
 def test_nobody_else_asks_for_an_update(kind: str) -> None:
-    """Kafka 4.1: only a voter whose entry is another."""
+    """Kafka 4.1: only a voter whose entry is another, or one of a static quorum."""
     extra = (Listener("EXTRA", endpoint(9)),)
     if kind == "current":
         one = One.dynamic(1, election=ElectionState(1, 2))
     elif kind == "observer":
         one = One.dynamic(4, election=ElectionState(1, 2), listeners=extra)
+    elif kind == "static observer":
+        one = One(4, election=ElectionState(1, 2), listeners=extra)
     else:
-        one = One(1, election=ElectionState(1, 2), listeners=extra)
+        one = One(1, election=ElectionState(1, 2))
     for _ in range(200):
         one.wait(100)
         one.fetched(hwm=0)

@@ -380,11 +380,15 @@ class QuorumController:
         )
 
     def update_features(
-        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
+        self,
+        updates: Sequence[FeatureUpdate],
+        *,
+        validate_only: bool = False,
+        kraft_version: int = 0,
     ) -> ControllerResult[UpdateFeaturesReply]:
-        """UpdateFeatures (57)."""
+        """UpdateFeatures (57); ``kraft_version`` is the level in force, only compared with."""
         return self._ask(
-            lambda op: features.update_features(self._ctx, op, updates),
+            lambda op: features.update_features(self._ctx, op, updates, kraft_version),
             UpdateFeaturesReply,
             atomic=True,
             validate_only=validate_only,

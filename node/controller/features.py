@@ -42,9 +42,12 @@ _KINDS = frozenset(UpgradeType)
 
 
 def update_features(
-    ctx: Context, operation: Operation, updates: Sequence[FeatureUpdate]
+    ctx: Context, operation: Operation, updates: Sequence[FeatureUpdate], kraft_version: int
 ) -> UpdateFeaturesReply:
     """Finalise other levels, all of them or none.
+
+    The level of kraft.version is only checked against the one it has: it lives in a control
+    record, which the consensus core writes.
 
     Raises:
         OperationError: INVALID_UPDATE_VERSION mostly, for the first level that cannot be.
@@ -52,9 +55,12 @@ def update_features(
     proposed = ctx.overlay.feature_levels()
     proposed |= {update.feature: update.max_version_level for update in updates}
     for update in updates:
-        _check(ctx, update)
+        is_kraft = update.feature == KRAFT_VERSION
+        _check(ctx, update, kraft_version if is_kraft else _current(ctx, update.feature))
         _check_needs(update, proposed)
     for update in updates:
+        if update.feature == KRAFT_VERSION:
+            continue
         if update.max_version_level == _current(ctx, update.feature):
             continue
         if update.feature == ELR_VERSION and update.max_version_level > 0:
@@ -69,8 +75,8 @@ def _current(ctx: Context, feature: str) -> int:
     return ctx.metadata_version if feature == METADATA_VERSION else ctx.overlay.feature(feature)
 
 
-def _check(ctx: Context, update: FeatureUpdate) -> None:
-    new, old = update.max_version_level, _current(ctx, update.feature)
+def _check(ctx: Context, update: FeatureUpdate, old: int) -> None:
+    new = update.max_version_level
     problem = None
     if update.upgrade_type not in _KINDS:
         problem = "The controller does not support the given upgrade type."
@@ -87,6 +93,8 @@ def _check(ctx: Context, update: FeatureUpdate) -> None:
         problem = "Can't downgrade to a newer version."
     if problem is None and update.feature == METADATA_VERSION and new < old:
         problem = _downgrade_problem(update, new, old)
+    elif problem is None and update.feature == KRAFT_VERSION and new < old:
+        problem = "Can't downgrade the version of this feature."
     if problem is not None:
         raise _invalid(update, problem)
 
@@ -136,8 +144,6 @@ def _unsupported(level: int, who: str, known: tuple[int, int] | None) -> Iterato
 
 def _check_needs(update: FeatureUpdate, proposed: dict[str, int]) -> None:
     """Some levels cannot do without a metadata.version."""
-    if update.feature == KRAFT_VERSION:
-        raise _invalid(update, "kraft.version is changed by the raft layer, not by a record.")
     version = metadata_version(proposed)
     for name, level in proposed.items():
         known = FEATURES.get(name)

@@ -204,7 +204,11 @@ class Controller(Protocol):
         ...
 
     def update_features(
-        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
+        self,
+        updates: Sequence[FeatureUpdate],
+        *,
+        validate_only: bool = False,
+        kraft_version: int = 0,
     ) -> ControllerResult[UpdateFeaturesReply]:
         """UpdateFeatures (57)."""
         ...

@@ -25,7 +25,7 @@ randomness, touches no file and no socket, and logs nothing. The duties of whoev
 
 The layers, each a class built on the one before: ``own_log`` (log ends, snapshots, voters),
 ``state`` (epoch, vote, the one place where the role changes), ``elections``, ``leading``,
-``barriers``, ``serving``, ``reconfiguring`` (what a leader does), ``following``, ``downloading``,
-``updating`` (what a follower does), ``replica`` (dispatch, timers, what all responses have in
-common). Decisions are small methods, so that a mutant overrides one.
+``barriers``, ``serving``, ``reconfiguring``, ``upgrading`` (what a leader does), ``following``,
+``downloading``, ``updating`` (what a follower does), ``replica`` (dispatch, timers, what all
+responses have in common). Decisions are small methods, so that a mutant overrides one.
 """

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from node.core import effects as fx
 from node.core.messages import Batch, Error, FetchRequest, FetchResponse
-from node.core.reconfiguring import Reconfiguring
 from node.core.roles import Follower, Unattached
 from node.core.state import known_id
 from node.core.types import Endpoint, OffsetAndEpoch
+from node.core.upgrading import Upgrading
 
 BOOTSTRAP_PEER = -2  # the first bootstrap server; the next are -3, -4...
 # In a row, before others are asked: as only one Fetch may be in flight, one that hangs at a dead
@@ -19,7 +19,7 @@ BOOTSTRAP_PEER = -2  # the first bootstrap server; the next are -3, -4...
 LEADER_FAILURES_MAX = 2
 
 
-class Following(Reconfiguring):
+class Following(Upgrading):
     """What a replica does that does not lead."""
 
     # ------------------------------------------------------------------ what time brings

@@ -29,6 +29,7 @@ class Error(IntEnum):
     INVALID_REQUEST = 42
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
+    INVALID_UPDATE_VERSION = 95
     SNAPSHOT_NOT_FOUND = 98
     POSITION_OUT_OF_RANGE = 99
     INCONSISTENT_CLUSTER_ID = 104
@@ -263,8 +264,16 @@ class UpdateVoterRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class UpgradeVersionRequest:
+    """Ask this very node, as leader, for another kraft.version; part of UpdateFeatures (key 57)."""
+
+    level: int
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class VoterChangeResponse:
-    """Answer to AddVoter, RemoveVoter and UpdateVoter; only the last one tells who leads."""
+    """Answer to a change of the voters or the kraft.version; only UpdateVoter's says who leads."""
 
     error: Error
     epoch: int
@@ -322,6 +331,7 @@ Request = (
     | AddVoterRequest
     | RemoveVoterRequest
     | UpdateVoterRequest
+    | UpgradeVersionRequest
     | ProbeVersionsRequest
     | DescribeQuorumRequest
 )

@@ -77,7 +77,8 @@ class LeaderProgress:
             else:
                 known = old.pop(key, None) or self.observers.pop(key, None)
                 self.voters[key.id] = known or ReplicaProgress(key)
-        self.observers |= old
+        # An entry of a static voter names no disk: nobody will fetch under it any more.
+        self.observers |= {key: progress for key, progress in old.items() if key.directory_id}
         self._set = voters
 
     def voter(self, key: ReplicaKey) -> ReplicaProgress | None:

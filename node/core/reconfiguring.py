@@ -15,6 +15,7 @@ from typing import NamedTuple
 from node.core import effects as fx
 from node.core.messages import (
     AddVoterRequest,
+    ControlRecord,
     Error,
     ProbeVersionsRequest,
     ProbeVersionsResponse,
@@ -87,7 +88,11 @@ class Reconfiguring(Serving):
             self._refuse_change(token, "UpdateVoter", request.voter, refusal)
             return
         updated = self._voter(request.voter, request.listeners, request.kraft_versions)
-        self._append_voters(self._voters.with_voter(updated))
+        if self.kraft_version < 1:
+            assert isinstance(self._role, Leader), "checked above"
+            self._role.told[request.voter.id] = updated
+        else:
+            self._append_voters(self._voters.with_voter(updated))
         self._answer_change(token, Error.NONE)
 
     def _voter(
@@ -108,9 +113,9 @@ class Reconfiguring(Serving):
     def _change_deadline(self) -> int:
         return self._now_ms + self.config.request_timeout_ms
 
-    def _append_voters(self, voters: VoterSet) -> int:
+    def _append_voters(self, voters: VoterSet, *before: ControlRecord) -> int:
         """Write a voter set; it is in force at once, and committed by its own majority."""
-        last = self._append_controls((Voters(voters),))
+        last = self._append_controls((*before, Voters(voters)))
         role = self._role
         assert isinstance(role, Leader), "only a leader changes the voters"
         self._wake_for_data(role)
@@ -158,7 +163,7 @@ class Reconfiguring(Serving):
             return Refusal(error, "not the leader of that epoch")
         if request.voter.id < 0 or request.voter.directory_id is None:
             return Refusal(Error.INVALID_REQUEST, f"{request.voter} has no node and directory id")
-        refusal = self._refuse_any(self._role)
+        refusal = self._refuse_known(self._role)
         if refusal is not None:
             return refusal
         if not self._supports_quorum(request.kraft_versions):
@@ -173,14 +178,24 @@ class Reconfiguring(Serving):
 
     def _refuse_any(self, role: Leader) -> Refusal | None:
         """What stands against every change, in Kafka's order."""
-        if self._change is not None:
-            return Refusal(Error.REQUEST_TIMED_OUT, "another change of the voters is under way")
-        if not self._may_reconfigure(role):
-            return Refusal(Error.REQUEST_TIMED_OUT, "nothing of this epoch is committed yet")
+        refusal = self._refuse_early(role)
+        if refusal is not None:
+            return refusal
         if self.kraft_version < 1:
             return Refusal(Error.UNSUPPORTED_VERSION, "kraft.version is 0: the voters are static")
         if not self._voters_committed(role):
             return Refusal(Error.REQUEST_TIMED_OUT, "the last change is not committed yet")
+        return None
+
+    def _refuse_known(self, role: Leader) -> Refusal | None:
+        """The same for what is not refused to static voters either: they cannot be changing."""
+        return self._refuse_any(role) if self.kraft_version else self._refuse_early(role)
+
+    def _refuse_early(self, role: Leader) -> Refusal | None:
+        if self._change is not None:
+            return Refusal(Error.REQUEST_TIMED_OUT, "another change of the voters is under way")
+        if not self._may_reconfigure(role):
+            return Refusal(Error.REQUEST_TIMED_OUT, "nothing of this epoch is committed yet")
         return None
 
     def _may_reconfigure(self, role: Leader) -> bool:
@@ -197,8 +212,7 @@ class Reconfiguring(Serving):
         )
 
     def _is_listed(self, key: ReplicaKey) -> bool:
-        listed = self._voters.voters.get(key.id)
-        return listed is not None and listed.key == key
+        return self._voters.contains(key)
 
     def _supports_quorum(self, versions: VersionRange | None) -> bool:
         return versions is not None and versions.min <= self.kraft_version <= versions.max

@@ -29,6 +29,7 @@ from node.core.messages import (
     Request,
     Response,
     UpdateVoterRequest,
+    UpgradeVersionRequest,
     VoterChangeResponse,
     VoteRequest,
     VoteResponse,
@@ -217,6 +218,8 @@ class Replica(Updating):
                 self._on_remove_voter(token, request)
             case UpdateVoterRequest():
                 self._on_update_voter(token, request)
+            case UpgradeVersionRequest():
+                self._on_upgrade_version(token, request)
             case ProbeVersionsRequest():
                 response = ProbeVersionsResponse(Error.NONE, KRAFT_VERSIONS)
                 self._emit(fx.Reply(token, response))
@@ -287,5 +290,9 @@ class Replica(Updating):
         if isinstance(self._role, Follower) and failed.peer == self._role.leader_id:
             self._role.failures += 1
         request = flight.request
-        if failed.unsupported_version and isinstance(request, VoteRequest) and request.pre_vote:
+        if not failed.unsupported_version:
+            return
+        if isinstance(request, VoteRequest) and request.pre_vote:
             self._pre_vote_unsupported()
+        elif isinstance(request, UpdateVoterRequest):
+            self._has_told()

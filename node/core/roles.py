@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from node.core.progress import LeaderProgress
-from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, ReplicaKey
+from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, ReplicaKey, Voter
 
 
 class RoleName(StrEnum):
@@ -182,7 +182,8 @@ class Candidate:
 class Leader:
     """Leads ``epoch``; its first batch lies at ``epoch_start``.
 
-    ``check_quorum_deadline_ms`` is None for a lone voter (KAFKA-16144).
+    ``check_quorum_deadline_ms`` is None for a lone voter (KAFKA-16144). ``told`` is what static
+    voters have said of themselves: at kraft.version 0 there is no record for it (KAFKA-16538).
     """
 
     epoch: int
@@ -196,6 +197,7 @@ class Leader:
     begin_pending: set[int]
     high_watermark: int | None = None  # of this epoch
     heard_from: set[int] = field(default_factory=set)
+    told: dict[int, Voter] = field(default_factory=dict)
     name = RoleName.LEADER
 
     @property
@@ -225,7 +227,8 @@ class Download:
 class Follower:
     """Fetches from the leader of ``epoch``; ``failures`` in a row got no answer from it.
 
-    ``update_voter_ms`` is when it next compares its entry in the voter set with the truth.
+    ``update_voter_ms`` is when it next compares its entry in the voter set with the truth;
+    ``has_told`` that this leader knows of it what static voter sets do not say.
     """
 
     epoch: int
@@ -235,6 +238,7 @@ class Follower:
     deadline_ms: int
     update_voter_ms: int
     has_fetched: bool = False
+    has_told: bool = False
     failures: int = 0
     download: Download | None = None
     name = RoleName.FOLLOWER

@@ -15,12 +15,12 @@ class Updating(Downloading):
     """A voter's own entry in the voter set."""
 
     def _ask_leader(self, role: Follower) -> None:
-        if role.update_voter_ms > self._now_ms or not self._should_update():
+        if role.update_voter_ms > self._now_ms or not self._should_update(role):
             super()._ask_leader(role)
             return
         self._put_off_update(role)
         own = self.config.as_voter
-        assert own is not None, "an outdated entry is another than ours"
+        assert own is not None, "without listeners there is nothing to tell"
         self._send(
             role.leader_id,
             role.leader_endpoint,
@@ -33,8 +33,11 @@ class Updating(Downloading):
             ),
         )
 
-    def _should_update(self) -> bool:
-        return self.kraft_version >= 1 and self._entry_is_outdated()
+    def _should_update(self, role: Follower) -> bool:
+        """At kraft.version 0 each leader is told once: the log says nothing of it (KAFKA-16538)."""
+        if self.kraft_version >= 1:
+            return self._entry_is_outdated()
+        return self._is_voter and self.config.as_voter is not None and not role.has_told
 
     def _put_off_update(self, role: Follower) -> None:
         """Whatever becomes of it: fetching goes first, and a refused update can wait."""
@@ -42,5 +45,12 @@ class Updating(Downloading):
         role.update_voter_ms = self._now_ms + period_ms
 
     def _on_update_response(self, peer: int, response: VoterChangeResponse) -> None:
+        if response.error in (Error.NONE, Error.UNSUPPORTED_VERSION):
+            self._has_told()  # a leader before Kafka 4.1 has no use for it at kraft.version 0
         if response.error is not Error.NONE:
             self._back_off(peer)
+
+    def _has_told(self) -> None:
+        """There is nothing more to tell this leader while the voters are static."""
+        if isinstance(self._role, Follower):
+            self._role.has_told = True

@@ -19,7 +19,14 @@ from node.controller.feature_operations import BootstrapMetadata
 from node.controller.operations import payload_values
 from node.core import effects as fx
 from node.core import inputs
-from node.core.messages import ControlRecords, FetchResponse, FetchSnapshotResponse, Response
+from node.core.messages import (
+    ControlRecords,
+    FetchResponse,
+    FetchSnapshotResponse,
+    Response,
+    UpgradeVersionRequest,
+    VoterChangeResponse,
+)
 from node.core.replica import LogState, Replica, ReplicaConfig
 from node.core.types import ElectionState, VoterSet
 from node.driver.held import Outside, Storage
@@ -34,6 +41,8 @@ from node.log.control import encode_control
 __all__ = ["Node", "NodeFatalError", "Parts"]
 
 log = logging.getLogger("krucible.node")
+
+_NO_CONNECTION = -1  # of a request that came inside of another one
 
 
 class Parts(Protocol):
@@ -177,6 +186,18 @@ class Node(Writing):
         token = self._token()
         self._replies[token] = reply
         self.submit(make(token))
+
+    def upgrade_quorum(
+        self, level: int, *, validate_only: bool, told: Callable[[VoterChangeResponse], None]
+    ) -> None:
+        """Have the core change the kraft.version, or say whether it would."""
+
+        def reply(response: Response, _: bytes) -> None:
+            assert isinstance(response, VoterChangeResponse)  # noqa: S101 - what it answers with
+            told(response)
+
+        request = UpgradeVersionRequest(level, validate_only)
+        self.request(lambda token: inputs.RequestReceived(token, _NO_CONNECTION, request), reply)
 
     # ------------------------------------------------------------------ effects
 

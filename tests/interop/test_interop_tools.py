@@ -196,6 +196,7 @@ def test_dump_tool_reads_every_batch_of_our_log_as_we_do(
 
 def test_dump_tool_and_shell_read_our_snapshots(cluster: Cluster, tools: KafkaTools) -> None:
     quorum = cluster.quorum
+    newest = None
     for member in quorum.live:
 
         def snapshot(member: Member = member) -> bool:
@@ -210,4 +211,5 @@ def test_dump_tool_and_shell_read_our_snapshots(cluster: Cluster, tools: KafkaTo
         assert [r.type for r in records[:head]] == ["SnapshotHeader", *controls]
         assert len(records) == head + len(snapshot_records(newest)) + tail
         assert records[-1].type == "SnapshotFooter"
+    assert newest is not None
     assert "configs" in tools.shell(newest, "ls", "/image").split()

@@ -17,7 +17,7 @@ from node.broker.producer_ids import ProducerIds
 from node.config import NodeConfig, parse
 from node.controller.controller import QuorumController
 from node.controller.operations import payload_values
-from node.core.messages import Records
+from node.core.messages import Error, Records, VoterChangeResponse
 from node.core.types import Endpoint
 from node.driver.apis.dispatch import Apis
 from node.driver.apis.forwarding import EnvelopeForwarder
@@ -48,6 +48,7 @@ class Machine:
 @dataclass
 class Core:
     leader_id: int | None
+    kraft_version: int = 0
 
 
 @dataclass
@@ -71,6 +72,7 @@ class FakeNode:
             self.controller = cluster.controller
         self.producer_ids: ProducerIds | None = None
         self.mute = False
+        self.upgrade_error = Error.NONE
         self.deposed = False
         self.refuses_reads = False
         self.published = True
@@ -103,6 +105,14 @@ class FakeNode:
     def read(self, pending: HeldRead) -> None:
         self.reads.append(pending.api)
         self.later(pending.refused if self.refuses_reads else pending.done)
+
+    def upgrade_quorum(
+        self, level: int, *, validate_only: bool, told: Callable[[VoterChangeResponse], None]
+    ) -> None:
+        if self.upgrade_error is Error.NONE and not validate_only:
+            self.replica.kraft_version = level
+        response = VoterChangeResponse(self.upgrade_error, 1, 1, message="as the core says")
+        self.later(lambda: told(response))
 
     def when_published(self, look: Callable[[], None]) -> bool:
         if self.published:

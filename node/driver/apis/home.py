@@ -8,7 +8,7 @@ from typing import Protocol
 
 from node.config import NodeConfig
 from node.controller.controller import QuorumController
-from node.core.messages import Records
+from node.core.messages import Records, VoterChangeResponse
 from node.core.types import Voter
 from node.driver.held import HeldRead, HeldWrite
 from node.metadata.image import MetadataImage
@@ -34,6 +34,11 @@ class Member(Protocol):
     @property
     def leader_id(self) -> int | None:
         """Who leads the quorum, as far as the core knows."""
+        ...
+
+    @property
+    def kraft_version(self) -> int:
+        """The level in force: 0 for static voters, 1 for voters in the log."""
         ...
 
 
@@ -103,6 +108,12 @@ class Home(Protocol):
 
     def propose(self, entries: Sequence[Records], write: HeldWrite) -> None:
         """Append entries, and settle ``write`` when they are committed."""
+        ...
+
+    def upgrade_quorum(
+        self, level: int, *, validate_only: bool, told: Callable[[VoterChangeResponse], None]
+    ) -> None:
+        """Have the core change the kraft.version, or say whether it would."""
         ...
 
     def fault(self, operation: str, error: Exception) -> None:

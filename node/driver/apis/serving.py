@@ -125,6 +125,13 @@ class Serving:
         settled = look if node.config.read_barrier else done
         node.propose((), HeldWrite(call.name, settled, refer, refer))
 
+    def accepts(self, operate: Callable[[Controller], ControllerResult[Any]]) -> bool:
+        """Whether the active controller, if it is here, would do an operation without error."""
+        controller = self.node.controller
+        if self._refusal is not None or controller is None or not controller.active:
+            return False
+        return not operate(cast("Controller", controller)).reply.error
+
     # ------------------------------------------------------------------ reads
 
     def read(
