@@ -74,14 +74,14 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> tuple[float, float, float]:
-    """Ratio of the medians, and the 90 % interval that resampling (bootstrap) gives it."""
+    """Ratio of the means, and the 90 % interval that resampling (bootstrap) gives it."""
     rng = Random(1)
     drawn = [
-        statistics.median(rng.choices(over, k=len(over)))
-        / statistics.median(rng.choices(under, k=len(under)))
+        statistics.fmean(rng.choices(over, k=len(over)))
+        / statistics.fmean(rng.choices(under, k=len(under)))
         for _ in range(RESAMPLES)
     ]
-    value = statistics.median(over) / statistics.median(under)
+    value = statistics.fmean(over) / statistics.fmean(under)
     return value, percentile(drawn, 5), percentile(drawn, 95)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 
@@ -22,28 +22,38 @@ from node.log.meta_properties import random_id
 from node.log.snapshot_files import Place, SnapshotWriter
 from node.metadata.features import default_features
 from node.metadata.records import encode_record
-from node.metadata.schemas import FeatureLevelRecord, MetadataRecord, PartitionRecord, TopicRecord
+from node.metadata.schemas import (
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 
-BROKERS = (101, 102, 103, 104, 105, 106)  # replicas live on these; none of them is a process
+BROKERS = tuple(range(101, 131))  # replicas live on these; none of them is a process
 REPLICAS = 3
 PARTITIONS_PER_TOPIC = 1_000
 RECORDS_PER_BATCH = 1_000
 EPOCH = 1
 TIMESTAMP_MS = 1_700_000_000_000
-TOPIC = "t-0"  # one that is always there
 
 
 def records(partitions: int) -> Iterator[MetadataRecord]:
-    """Feature levels, then topics of up to PARTITIONS_PER_TOPIC partitions, all of them led."""
+    """Feature levels, then topics of up to PARTITIONS_PER_TOPIC partitions, all of them led.
+
+    Replicas are placed at random, each broker has one log directory, and every partition has had
+    some leaders: few of them are equal.
+    """
     for name, level in default_features().items():
         yield FeatureLevelRecord(name=name, feature_level=level)
     rng = Random(partitions)
+    directory_of = {broker: random_id(rng) for broker in BROKERS}
     for topic, first in enumerate(range(0, partitions, PARTITIONS_PER_TOPIC)):
         topic_id = random_id(rng)
-        directories = tuple(random_id(rng) for _ in range(REPLICAS))
         yield TopicRecord(name=f"t-{topic}", topic_id=topic_id)
         for index in range(min(PARTITIONS_PER_TOPIC, partitions - first)):
-            replicas = tuple(BROKERS[(index + i) % len(BROKERS)] for i in range(REPLICAS))
+            replicas = tuple(rng.sample(BROKERS, REPLICAS))
+            leader_epoch = rng.randrange(20)
             yield PartitionRecord(
                 version=1,
                 partition_id=index,
@@ -51,9 +61,21 @@ def records(partitions: int) -> Iterator[MetadataRecord]:
                 replicas=replicas,
                 isr=replicas,
                 leader=replicas[0],
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=directories,
+                leader_epoch=leader_epoch,
+                partition_epoch=leader_epoch + rng.randrange(20),
+                directories=tuple([directory_of[broker] for broker in replicas]),
+            )
+
+
+def changes(partitions: int) -> Iterator[MetadataRecord]:
+    """One change of each partition, to the ISR it has: a log that has seen some life."""
+    topic_id = None
+    for record in records(partitions):
+        if isinstance(record, TopicRecord):
+            topic_id = record.topic_id
+        elif isinstance(record, PartitionRecord):
+            yield PartitionChangeRecord(
+                version=0, partition_id=record.partition_id, topic_id=topic_id, isr=record.isr
             )
 
 
@@ -69,11 +91,12 @@ def build_snapshot(folder: Path, partitions: int) -> Path:
     return folder / snapshot_name(snapshot)
 
 
-def build_log(folder: Path, partitions: int) -> Path:
-    """The first segment of a log of the same records; returns the file."""
+def build_log(folder: Path, partitions: int, *, changed: int = 0) -> Path:
+    """The first segment of a log of the same records, each partition changed so many times."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / segment_name(0)
-    values = ((None, encode_record(record)) for record in records(partitions))
+    streams = (records(partitions), *(changes(partitions) for _ in range(changed)))
+    values = ((None, encode_record(record)) for record in chain(*streams))
     offset = 0
     with path.open("wb") as file:
         while batch := list(islice(values, RECORDS_PER_BATCH)):
@@ -87,7 +110,7 @@ def place(source: Path, log_dir: Path) -> None:
     """Put a built file into a formatted log directory."""
     target = partition_dir(log_dir)
     target.mkdir(parents=True, exist_ok=True)
-    if source.suffix == ".log":
+    if source.suffix == ".log":  # nodes go on writing to it
         shutil.copy(source, target / source.name)
     else:
         os.link(source, target / source.name)

@@ -1,4 +1,4 @@
-"""Clients that measure nodes: the first write that anyone acknowledges, and the longest silence."""
+"""Clients that wait for nodes: the first write that anyone acknowledges, and that all is quiet."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ from node.wire import codec
 from node.wire.connection import Connection
 from node.wire.errors import WireError
 
-TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 SET = 0
 RETRY_S = 0.01
 REQUEST_TIMEOUT_S = 60.0
 QUIET_CPU = 0.1  # share of one CPU that a node uses at most when it has nothing left to load
-PING_S = 0.002
 LAG_MAX = 2  # records; NoOps come all the time
 
 
@@ -105,28 +103,3 @@ async def quiet(process: subprocess.Popen[bytes], interval_s: float = 0.5) -> No
         await asyncio.sleep(interval_s)
         if cpu_s(process) - before < QUIET_CPU * (time.perf_counter() - began):
             return
-
-
-class Pinger:
-    """Asks a node something small all the time; ``longest_ms`` is the longest wait so far."""
-
-    def __init__(self, port: int) -> None:
-        self.longest_ms = 0.0
-        self._task = asyncio.create_task(self._ping(port))
-
-    async def stop(self) -> None:
-        """Ask no more."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _ping(self, port: int) -> None:
-        connection = await connect(port)
-        asked = codec.request_to_wire(DescribeQuorumRequest(), 2)
-        try:
-            while True:
-                began = time.perf_counter()
-                await connection.request(asked, REQUEST_TIMEOUT_S)
-                self.longest_ms = max(self.longest_ms, (time.perf_counter() - began) * 1e3)
-                await asyncio.sleep(PING_S)
-        finally:
-            connection.close()

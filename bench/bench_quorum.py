@@ -19,6 +19,8 @@ from node.log.meta_properties import format_directory, random_id
 
 HOST = "127.77.210.1"
 STOP_TIMEOUT_S = 30.0
+ROOT = Path(__file__).resolve().parent.parent
+TURNS = Path(__file__).resolve().parent / "bench_turns.py"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -65,6 +67,7 @@ class Quorum:
     ports: Mapping[int, int]
     settings: Mapping[str, str] = field(default_factory=dict)
     profile: Path | None = None  # folder of cProfile's files
+    turns: bool = False  # whether nodes tell of long turns of their loops; see bench_turns
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @classmethod
@@ -101,12 +104,16 @@ class Quorum:
         }
         config = self.folder / f"n{node_id}.properties"
         config.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
-        profiler: list[str] = []
+        program = ["-m", "node"]
         if self.profile is not None:
-            profiler = ["-m", "cProfile", "-o", str(self.profile / f"{self.folder.name}-{node_id}")]
+            output_file = self.profile / f"{self.folder.name}-{node_id}"
+            program = ["-m", "cProfile", "-o", str(output_file), *program]
+        elif self.turns:
+            program = [str(TURNS), str(self.folder / f"n{node_id}.turns")]
         with (self.folder / f"n{node_id}.out").open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, *profiler, "-m", "node", "run", "--config", str(config)],
+                [sys.executable, *program, "run", "--config", str(config)],
+                cwd=ROOT,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
@@ -123,6 +130,10 @@ class Quorum:
         """SIGTERM to all, and wait until they are gone."""
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
-        for process in self.processes.values():
-            process.wait(timeout=STOP_TIMEOUT_S)
-        self.processes.clear()
+        try:
+            for process in self.processes.values():
+                process.wait(timeout=STOP_TIMEOUT_S)
+        finally:
+            for process in self.processes.values():
+                process.kill()  # what has not ended by now
+            self.processes.clear()
