@@ -192,6 +192,26 @@ def test_an_observer_finds_the_leader_by_a_refused_fetch() -> None:
     assert [s.peer for s in one.sends(FetchRequest)] == [2]
 
 
+def test_an_observer_asks_a_leader_again_that_was_silent_and_is_no_bootstrap_server() -> None:
+    """Or it would ask who leads for ever, and be told what it knows already."""
+    one = One(9, bootstrap=(endpoint(1),))
+    one.begin(2, 1)
+    one.wait(100_000)
+    one.fail(one.sent(FetchRequest))
+    asked = set()
+    for _ in range(50):
+        one.wait(20)
+        for send in one.sends(FetchRequest):
+            asked.add(send.endpoint)
+            refusal = FetchResponse(Error.NOT_LEADER_OR_FOLLOWER, 1, 2, leader_endpoint=endpoint(2))
+            if send.endpoint == endpoint(1):
+                one.answer(send, refusal)
+            else:
+                one.fetched(batch(0, 0, 1), hwm=1)
+    assert asked == {endpoint(1), endpoint(2)}
+    assert one.replica.high_watermark == 1
+
+
 def test_records_that_come_with_the_news_of_a_leader_are_used() -> None:
     """KIP-595, Fetch: an unattached replica asked the leader itself, so it follows and appends."""
     one = One(election=ElectionState(5), bootstrap=(endpoint(2),))

@@ -67,10 +67,16 @@ class Following(Upgrading):
             self._send_fetch(*ready[int(self._rng.random() * len(ready))])
 
     def _discovery_targets(self) -> list[tuple[int, Endpoint]]:
-        """Whom to ask for the leader: the bootstrap servers, or else the voters; never itself."""
-        bootstrap = self.config.bootstrap
+        """Whom to ask for the leader: the bootstrap servers, or else the voters; never itself.
+
+        The last known leader too: it may be no bootstrap server and still lead, and to be told by
+        others that it leads is no news.
+        """
+        bootstrap, role = self.config.bootstrap, self._role
         if bootstrap:
             numbered = [(BOOTSTRAP_PEER - i, endpoint) for i, endpoint in enumerate(bootstrap)]
+            if isinstance(role, Follower) and role.leader_endpoint not in bootstrap:
+                numbered.append((role.leader_id, role.leader_endpoint))
             return [(i, e) for i, e in numbered if e != self.advertised]
         return [(v.key.id, v.endpoint) for v in self._voters if v.key.id != self.config.key.id]
 

@@ -264,7 +264,9 @@ class Node(Writing):
         """Cut the log there and nowhere else: the core's next Fetch promises all below ``to``."""
         end = self.storage.log.truncate_to(to)
         if end < to:
-            raise NodeFatalError(f"asked to truncate to {to}, inside of a batch that begins at {end}")
+            raise NodeFatalError(
+                f"asked to truncate to {to}, inside of a batch that begins at {end}"
+            )
 
     def _install(self, effect: fx.InstallSnapshot) -> None:
         self.step_next(self.snapshots.install(effect.id))
