@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from checkers.invariants.brokers import broker_invariants
 from checkers.invariants.convergence import Convergence, converged
 from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of, fold
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.local_reads import Starts, Written, judge_local_reads
+from checkers.invariants.metadata_log import MetadataLog
+from checkers.invariants.monitor import Monitor
 from checkers.invariants.reference import reference
 from checkers.invariants.trace import Event, Intake, merged
 from harness.protocols import RunData
@@ -24,6 +27,7 @@ NAME = "observers"
 def observers(run: RunData) -> CheckResult:
     """Images are folds of the committed log (C8), local reads never go back, all converge (L8).
 
+    Brokers, their sessions and their partitions are judged too (C1 to C4, C6, C7, C10 to C12).
     O(n log n). UNKNOWN without events, and when nothing could be compared.
     """
     return judge(run, MetadataFold)
@@ -42,6 +46,10 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     for event in whole:
         anomalies += images.feed(event)
     anomalies += _snapshots(run, images, make_fold)
+    brokers = Monitor(broker_invariants(run.spec.settings))
+    anomalies += brokers.feed_all(run.events)
+    log = MetadataLog(known, folded.end, whole)
+    anomalies += log.anomalies
     intervals = run.history.intervals()
     anomalies += judge_local_reads(intervals, Written(known, intervals), Starts(run.events))
     end = converged(run, _by_node(whole))
@@ -53,7 +61,11 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         NAME,
         Valid.INVALID if anomalies else unsure,
         tuple(anomalies),
-        checked={"C8": images.checked, "L8": end.checked, "local-reads": reads},
+        checked={
+            **_sums(brokers.checked, log.checked, {"C8": images.checked}),
+            "L8": end.checked,
+            "local-reads": reads,
+        },
         stats={"folded_from": folded.begin, "folded_to": folded.end},
         reason=reason,
     )
@@ -71,6 +83,14 @@ def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterat
                     yield Anomaly("C8", f"{where} is no state: {error}")
                     continue
                 yield from images.judge_snapshot(node, snapshot.end, digest)
+
+
+def _sums(*counts: Mapping[str, int]) -> dict[str, int]:
+    """What each invariant examined, by several who looked; in the order of the catalogue."""
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return dict(sorted(total.items(), key=lambda item: int(item[0][1:])))
 
 
 def _committed_end(events: Sequence[Event]) -> int:

@@ -81,6 +81,8 @@ def test_an_image_in_the_middle_of_a_batch() -> None:
     trace = Trace(1, 1)
     trace.start()
     trace.elect(1, 1)
+    trace.replicate(1)
+    trace.commit(1)
     trace.append(1, register_record("r0", 1), register_record("r0", 2))
     trace.replicate(1)
     trace.flush(1)
@@ -113,7 +115,7 @@ def test_an_image_that_goes_back() -> None:
 def test_a_new_process_builds_its_image_anew() -> None:
     trace = healthy(3, 1)
     trace.start(4)
-    trace.emit(4, "image", off=1, digest=trace.digest(4, 1))
+    trace.raise_hwm(4, 1, as_="observer")
     trace.commit(2)
     assert judged(trace).valid is Valid.VALID
 

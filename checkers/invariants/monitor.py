@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from checkers.invariants.acknowledged import AcknowledgedAfterCommit
@@ -90,7 +90,9 @@ class Monitor:
     ``KEPT_PER_INVARIANT_MAX`` are; ``found`` counts them all.
     """
 
-    def __init__(self, invariants: Iterable[type[Invariant]] = tuple(INVARIANTS.values())) -> None:
+    def __init__(
+        self, invariants: Iterable[Callable[[], Invariant]] = tuple(INVARIANTS.values())
+    ) -> None:
         self.world = World()
         self.found: Counter[str] = Counter()
         self.events = 0

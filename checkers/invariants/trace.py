@@ -25,6 +25,8 @@ _PAIR: _Kinds = (tuple, list)  # an offset and an epoch: looked into, unlike all
 _COMMON = {"ts": _INT, "seq": _INT, "node": _INT, "dir": _STR, "inc": _INT, "t": _STR}
 _EPOCH = {"ep": _INT}
 _LOGS = {"cl_ep": _INT, "cl_leo": _INT, "my_ep": _INT, "my_leo": _INT}
+_EPOCHS = {"lep": _INT, "pep": _INT}
+_MEMBERS = {"replicas": _LIST, "isr": _LIST, "elr": _LIST}
 # What the invariants read, by type; fields that may be null or absent are not listed.
 REQUIRED: dict[str, dict[str, _Kinds]] = {
     "start": {"leo": _INT, "log_start": _INT, "flushed": _INT, "qs": (dict,), "voters": _LIST},
@@ -46,6 +48,9 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "renounce": {"applied": _INT} | _EPOCH,
     "rpc_err": {"api": _STR, "code": _INT} | _EPOCH,
     "ack": {"off": _INT},
+    "reg": {"b_ep": _INT} | _EPOCH,
+    "hb": {"b_ep": _INT} | _EPOCH,
+    "isr": {"tp": _LIST, "leader": _INT, **_EPOCHS, **_MEMBERS},
     "image": {"off": _INT, "digest": _STR},
 }
 # An event of these types changes what a replica has or has told: without it the rest is guesswork.

@@ -1,0 +1,229 @@
+"""What the committed metadata must keep to, batch by batch: C1, C2, C3, C7 and C11.
+
+Source: KIP-500, KIP-631, KIP-841, KIP-966; ValidControllerState of the KRaft TLA+ specification.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+from checkers.invariants.reference import Reference
+from checkers.invariants.trace import Event, label
+from harness.protocols import LogBatch
+from harness.verdict import Anomaly
+from node.metadata import schemas as s
+from node.metadata.image import ImageError, MetadataImage
+from node.metadata.records import RecordError, from_json
+from node.metadata.state import BROKER, TOPIC, PartitionState
+from node.metadata.transactions import Transactions
+
+MIN_ISR = "min.insync.replicas"
+Partition = tuple[UUID, int]
+
+
+class MetadataLog:
+    """Walks the committed log once; ``checked`` counts by invariant what was examined.
+
+    Records that cannot be read or do not fit end the walk: C8 tells of them.
+    """
+
+    def __init__(self, known: Reference, below: int, events: Iterable[Event]) -> None:
+        self.anomalies: list[Anomaly] = []
+        self.checked: Counter[str] = Counter(dict.fromkeys(("C1", "C2", "C3", "C7", "C11"), 0))
+        self._events = [e for e in events if e["t"] in ("reg", "hb") and e.get("err") == 0]
+        self._shut_down = {
+            (e["node"], e["b_ep"]): e for e in self._events if e.get("shut_down") is True
+        }
+        self._image = MetadataImage()
+        self._topics: set[UUID] = set()  # ids of all topics that ever were
+        self._registered: dict[int, tuple[int, str]] = {}  # broker and incarnation by epoch
+        self._before: dict[Partition, PartitionState | None] = {}  # of those that a batch changes
+        self._fenced: set[int] = set()  # brokers that a batch may have fenced
+        self._begin, self._end = 0, 0
+        try:
+            self._walk(known, below)
+        except (RecordError, ImageError):
+            return
+        self.anomalies += self._at_the_end()
+
+    def _walk(self, known: Reference, below: int) -> None:
+        if known.snapshot is not None:
+            records = [from_json({"version": 0, **r}) for r in known.snapshot.records]
+            self._begin = self._end = known.snapshot.end
+            self._image = MetadataImage.from_records(records, self._begin)
+            self._topics = {topic.id for topic in self._image.topics.values()}
+        elif known.start > 0:
+            return
+        gate = Transactions()
+        for batch in known.log:
+            if batch.base >= self._begin and batch.last < below:
+                self._batch(batch, gate)
+                self._end = batch.last + 1
+
+    def _batch(self, batch: LogBatch, gate: Transactions) -> None:
+        self._before, self._fenced = {}, set()
+        for place, each in enumerate(() if batch.control else batch.records):
+            offset = each.get("offset", batch.base + place)
+            for record, at in gate.feed(from_json({"version": 0, **each}), offset):
+                self.anomalies += self._record(record, at, batch)
+                self._image.apply(record, at)
+        for partition, before in self._before.items():
+            after = self._image.partition(*partition)
+            if after is not None and after != before:
+                self.anomalies += self._partition(partition, before, after, batch)
+        self.anomalies += self._brokers(batch)
+
+    # ------------------------------------------------------------------ before a record
+
+    def _record(self, record: s.MetadataRecord, at: int, batch: LogBatch) -> Iterator[Anomaly]:
+        match record:
+            case s.RegisterBrokerRecord():
+                self._fenced.add(record.broker_id)
+                yield from self._shut_down_leads(record.broker_id)
+                yield from self._registration(record, at, batch)
+            case s.BrokerRegistrationChangeRecord():
+                self._fenced.add(record.broker_id)
+            case s.FenceBrokerRecord():
+                self._fenced.add(record.id)
+            case s.TopicRecord() if record.topic_id is not None:
+                self.checked["C11"] += 1
+                if record.topic_id in self._topics:
+                    yield Anomaly(
+                        "C11", f"topic {record.name} at offset {at} has the id of another topic"
+                    )
+                self._topics.add(record.topic_id)
+            case s.ProducerIdsRecord():
+                self.checked["C11"] += 1
+                if record.next_producer_id <= self._image.next_producer_id:
+                    yield Anomaly(
+                        "C11",
+                        f"producer ids up to {record.next_producer_id} are given away at offset"
+                        f" {at}, but those up to {self._image.next_producer_id} were already",
+                    )
+            case s.PartitionRecord() | s.PartitionChangeRecord() if record.topic_id is not None:
+                partition = record.topic_id, record.partition_id
+                self._before.setdefault(partition, self._image.partition(*partition))
+            case _:
+                pass
+
+    def _registration(
+        self, record: s.RegisterBrokerRecord, at: int, batch: LogBatch
+    ) -> Iterator[Anomaly]:
+        self.checked["C1"] += 1
+        old, epoch = self._image.brokers.get(record.broker_id), record.broker_epoch
+        again = old is not None and old.incarnation == record.incarnation_id
+        right = epoch == old.epoch if old and again else batch.base <= epoch <= at
+        if not right or (old is not None and epoch < old.epoch):
+            before = f", before it had {old.epoch}" if old else ""
+            yield Anomaly(
+                "C1",
+                f"broker {record.broker_id} is registered at offset {at} with epoch {epoch}"
+                f"{before}",
+            )
+        incarnation = record.incarnation_id.hex if record.incarnation_id else ""
+        self._registered[epoch] = record.broker_id, incarnation
+
+    # ------------------------------------------------------------------ after a batch
+
+    def _partition(
+        self,
+        partition: Partition,
+        before: PartitionState | None,
+        after: PartitionState,
+        batch: LogBatch,
+    ) -> Iterator[Anomaly]:
+        self.checked["C2"] += 1
+        self.checked["C3"] += 1
+        where = f"partition {self._named(partition)} after offset {batch.last}"
+        added = set(after.isr) - set(before.isr if before else ())
+        if after.leader >= 0 and (before is None or before.leader != after.leader):
+            added.add(after.leader)
+        for broker in sorted(added):
+            state = self._image.brokers.get(broker)
+            if state is not None and (state.fenced or state.in_controlled_shutdown):
+                what = "fenced" if state.fenced else "shutting down"
+                yield Anomaly("C2", f"broker {broker}, {what}, leads or is new in sync: {where}")
+        fault = shape_fault(after.replicas, after.leader, after.isr, after.eligible_leaders)
+        wanted = self._min_isr(partition)
+        if fault is None and after.eligible_leaders and wanted is not None:
+            enough = min(wanted, len(after.replicas))
+            if len(after.isr) >= enough:
+                fault = f"eligible leaders though {len(after.isr)} of {enough} are in sync"
+        if fault is not None:
+            yield Anomaly("C3", f"{where} has {fault}: {after}")
+
+    def _brokers(self, batch: LogBatch) -> Iterator[Anomaly]:
+        for broker in sorted(self._fenced):
+            state = self._image.brokers.get(broker)
+            if state is None or not state.fenced:
+                continue
+            self.checked["C2"] += 1
+            leads = self._image.led_count(broker)
+            if leads:
+                yield Anomaly(
+                    "C2",
+                    f"broker {broker}, fenced, leads {leads} partitions at offset {batch.last}",
+                )
+
+    def _min_isr(self, partition: Partition) -> int | None:
+        """The size that the ISR should have, as far as the log tells."""
+        topic = self._image.topic_by_id(partition[0])
+        for resource in ((TOPIC, topic.name if topic else ""), (BROKER, "")):
+            value = self._image.config(resource).get(MIN_ISR)
+            if value is not None and value.isdecimal():
+                return int(value)
+        return None
+
+    def _named(self, partition: Partition) -> str:
+        topic = self._image.topic_by_id(partition[0])
+        return f"{topic.name if topic else partition[0]}-{partition[1]}"
+
+    # ------------------------------------------------------------------ what brokers were told
+
+    def _shut_down_leads(self, broker: int) -> Iterator[Anomaly]:
+        """C7: once told that it may go, a broker leads nothing until it registers anew."""
+        state = self._image.brokers.get(broker)
+        told = None if state is None else self._shut_down.get((broker, state.epoch))
+        if told is None:
+            return
+        self.checked["C7"] += 1
+        leads = self._image.led_count(broker)
+        if leads:
+            yield Anomaly(
+                "C7",
+                f"broker {broker} was told to shut down ({label(told)}) and leads {leads}"
+                f" partitions at offset {self._end}",
+                events=(dict(told),),
+            )
+
+    def _at_the_end(self) -> Iterator[Anomaly]:
+        for broker in sorted({broker for broker, _ in self._shut_down}):
+            yield from self._shut_down_leads(broker)
+        for event in self._events:
+            if event["t"] != "reg" or not self._begin <= event["b_ep"] < self._end:
+                continue
+            self.checked["C1"] += 1
+            broker, incarnation = self._registered.get(event["b_ep"], (None, ""))
+            if (broker, incarnation) != (event["node"], event.get("inc_id")):
+                yield Anomaly(
+                    "C1",
+                    f"n{event['node']} was told epoch {event['b_ep']} ({label(event)}), which the"
+                    f" log gives to {'nobody' if broker is None else f'broker {broker}'}",
+                    events=(dict(event),),
+                )
+
+
+def shape_fault(
+    replicas: Iterable[int], leader: int, isr: Iterable[int], elr: Iterable[int]
+) -> str | None:
+    """What is wrong with a partition's state, if anything."""
+    every, in_sync, eligible = set(replicas), set(isr), set(elr)
+    if leader != -1 and leader not in in_sync:
+        return f"leader {leader} out of sync"
+    if not in_sync <= every or not eligible <= every:
+        return "members that are no replicas"
+    if in_sync & eligible:
+        return "members in sync and eligible at once"
+    return None
