@@ -38,7 +38,7 @@ class Phases:
     ``detection``: from the kill until a voter stands for election. ``election``: from there until
     one has won. ``commit``: from there until its first record, that of its epoch, is committed.
     ``write``: from the election until a client has the answer to its write. ``total``: from the
-    kill to that answer; ``steady``: the same without the election. ``epochs``: how many epochs it took.
+    kill to that answer; ``steady``: the same without the election. ``epochs``: how many it took.
     """
 
     detection: float

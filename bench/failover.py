@@ -138,8 +138,8 @@ def told(found: dict[int, list[Phases]]) -> dict[str, Any]:
         head.append("ratio of means (90 % interval)")
         figures["ratios"] = {}
     rows = []
-    for phase in PHASES:
-        row = [PHASES[phase]]
+    for phase, name in PHASES.items():
+        row = [name]
         values = {size: [float(getattr(each, phase)) for each in found[size]] for size in found}
         for size, each in values.items():
             row.append(
