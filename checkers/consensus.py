@@ -58,10 +58,11 @@ def _verdict(anomalies: list[Anomaly], reason: str | None) -> Valid:
 
 def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
     """What became of the clients' ops, and what nobody asked for."""
-    commits = monitor.world.commits
+    commits, voters = monitor.world.commits, monitor.world.committed_voters()
+    names = run.voters if voters is None else tuple(sorted(map(str, voters)))
     committed = committed_records(run.logs, commits)
     try:
-        kept = survival(run.history, run.logs, commits, run.voters, committed)
+        kept = survival(run.history, run.logs, commits, names, committed)
         return kept, inventions(run.history, committed)
     except HistoryFormatError as error:
         undecided = f"acknowledged ops were not looked up: {error}"

@@ -638,6 +638,16 @@ def test_committed_write_that_a_majority_lost_from_disk() -> None:
     assert "in the final logs of only 1 of 3 voters" in result.anomalies[0].message
 
 
+def test_a_majority_at_the_end_is_one_of_the_newest_voters() -> None:
+    run = changing().run()  # n3 was a voter, n4 is one now
+    behind = {node: run.logs[node][:-1] for node in ("n2", "n3", "n5")}
+    assert consensus(changing().run(logs={**run.logs, **behind})).valid is Valid.VALID
+    behind["n4"] = run.logs["n4"][:-1]
+    found = consensus(changing().run(logs={**run.logs, **behind})).anomalies
+    assert [a.invariant for a in found] == ["S9"]
+    assert "in the final logs of only 1 of 3 voters" in found[0].message
+
+
 def test_one_voter_may_be_behind_at_the_end() -> None:
     run = one_leader().run()
     logs = {node: log[:-1] if node == "n3" else log for node, log in run.logs.items()}

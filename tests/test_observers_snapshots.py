@@ -122,6 +122,12 @@ def test_the_oldest_snapshot_that_fits_is_taken() -> None:
     assert (known.start, known.snapshot.end) == (6, 6)
 
 
+def test_an_observer_may_have_the_newest_log() -> None:
+    run = healthy(3, 1).run()
+    logs = {n: log if n == "n4" else log[:-1] for n, log in run.logs.items()}
+    assert reference(healthy(3, 1).run(logs=logs)).log == list(run.logs["n4"])
+
+
 def test_a_snapshot_that_cannot_be_read_is_left_to_others() -> None:
     trace = cleaned()
     run = trace.run()

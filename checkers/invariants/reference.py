@@ -28,11 +28,11 @@ class Reference:
 
 
 def reference(run: RunData) -> Reference:
-    """The most up-to-date final log of a voter: it holds all that is committed (S11).
+    """The most up-to-date final log, be it of an observer: it holds all that is committed (S11).
 
     Its front is completed from other nodes' logs, and what then lacks from a snapshot.
     """
-    logs = [run.logs[node] for node in run.voters if run.logs.get(node)]
+    logs = [run.logs[node] for node in (*run.voters, *run.observers) if run.logs.get(node)]
     best = max(logs, key=lambda log: (log[-1].epoch, log[-1].last), default=())
     log = _completed(best, run.logs.values())
     if not log or not log[0].base:

@@ -82,7 +82,12 @@ class VoterHistory:
 
     def at(self, end: int) -> VoterKeys | None:
         """The set in force at the last offset below ``end``; None when the trace does not tell."""
-        return next((keys for offset, keys in reversed(self._entries) if offset < end), None)
+        entry = self.entry_at(end)
+        return None if entry is None else entry[1]
+
+    def entry_at(self, end: int) -> tuple[int, VoterKeys] | None:
+        """The same with the offset from which on it holds."""
+        return next((entry for entry in reversed(self._entries) if entry[0] < end), None)
 
     def begin(self, keys: VoterKeys) -> None:
         """What a start says, which knows no directories: it stands unless it is known better."""

@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from checkers.invariants.trace import Event, ReplicaId, is_pair, replica_of
-from checkers.invariants.voter_sets import VoterHistory, VoterKey, keys_of
+from checkers.invariants.voter_sets import NEVER, VoterHistory, VoterKey, VoterKeys, keys_of
 from harness.protocols import LogBatch
 
 
@@ -281,6 +281,12 @@ class World:
             replica.begin(event["inc"], whole=event["t"] == "start")
         if blind:
             replica.known = self.whole = False
+
+    def committed_voters(self) -> VoterKeys | None:
+        """The newest voter set that is committed; None while there is none in the log."""
+        found = [replica.sets.entry_at(self.commits.end) for replica in self.replicas.values()]
+        newest = max((entry for entry in found if entry), key=lambda entry: entry[0], default=None)
+        return None if newest is None or newest[0] == NEVER else newest[1]
 
     def sees_all(self, nodes: Iterable[int]) -> bool:
         """Whether nothing that one of these nodes has told can have escaped the trace."""
