@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -93,6 +97,35 @@ def test_kafka_python_administers_through_our_brokers(
         quorum.wait_for(lambda: "python" not in admin.list_topics(), "the brokers forgot it")
     finally:
         admin.close()
+
+
+def producer_id(address: str) -> tuple[int, int]:
+    """The id and epoch that an idempotent producer of librdkafka gets."""
+    seen: list[dict[str, Any]] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "enable.idempotence": True,
+            "log_level": 2,
+            "statistics.interval.ms": 50,
+            "stats_cb": lambda text: seen.append(json.loads(text).get("eos", {})),
+        }
+    )
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        producer.poll(0.05)
+        if seen and seen[-1].get("idemp_state") == "Assigned":
+            return int(seen[-1]["producer_id"]), int(seen[-1]["producer_epoch"])
+    raise AssertionError(f"no producer id: {seen[-3:]}")
+
+
+def test_idempotent_producers_of_librdkafka_get_ids_of_their_own(
+    cluster: tuple[Quorum, list[OurMember]],
+) -> None:
+    _, brokers = cluster
+    given = [producer_id(addresses([broker])) for broker in (*brokers, *brokers)]
+    assert len({id_ for id_, _ in given}) == len(given)
+    assert {epoch for _, epoch in given} == {0}
 
 
 def test_confluent_kafka_administers_through_our_brokers_while_leaders_change(
