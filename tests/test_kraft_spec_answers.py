@@ -30,6 +30,7 @@ from node.core.messages import (
     FetchSnapshotRequest,
     QuorumEpochResponse,
     RemoveVoterRequest,
+    Request,
     UpdateVoterRequest,
     VoteRequest,
     VoteResponse,
@@ -101,7 +102,7 @@ def test_every_refusal_is_traced() -> None:
     """KRaft S31: from outside it can be seen who was refused what, and why."""
     one = follower()
     old: dict[str, Any] = {"cluster_id": CLUSTER_ID}
-    requests = {
+    requests: dict[str, Request] = {
         "Vote": VoteRequest(ReplicaKey(3), 4, START, pre_vote=False, **old),
         "BeginQuorumEpoch": BeginQuorumEpochRequest(3, 4, endpoint(3), **old),
         "EndQuorumEpoch": EndQuorumEpochRequest(3, 4, (), endpoint(3), **old),
@@ -111,10 +112,11 @@ def test_every_refusal_is_traced() -> None:
     for api, request in requests.items():
         assert one.ask(request).error is Error.FENCED_LEADER_EPOCH
         assert one.traces("rpc_err") == [{"api": api, "peer": 3, "req_ep": 4, "code": 74}]
-    for api, request in {
+    refused: dict[str, Request] = {
         "RemoveVoter": RemoveVoterRequest(key(3), **old),
         "UpdateVoter": UpdateVoterRequest(key(3), 5, listeners(3), KRAFT_VERSIONS, **old),
-    }.items():
+    }
+    for api, request in refused.items():
         assert one.ask(request).error is Error.NOT_LEADER_OR_FOLLOWER
         assert one.traces("rpc_err") == [{"api": api, "peer": 3, "req_ep": 5, "code": 6}]
 
