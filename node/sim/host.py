@@ -1,0 +1,198 @@
+"""A simulated host: an address, a disk that survives, and one node process after another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from node.config import NodeConfig
+from node.driver.process import EXIT_FATAL, UNSTARTABLE, Running
+from node.driver.world import World
+from node.log.memory_disk import MemoryDisk
+from node.sim.fabric import Fabric
+from node.sim.network import VirtualNetwork
+from node.sim.process import VirtualProcess
+
+log = logging.getLogger("krucible.sim")
+
+Sink = Callable[[bytes], None]  # takes one line of JSON
+_encode = msgspec.json.Encoder().encode
+EXIT_UNSTARTABLE: Final = 254
+EXIT_KILLED: Final = -9
+EPOCH_MS: Final = 1_700_000_000_000  # what the wall clocks show when a simulation begins
+
+
+class VirtualClock:
+    """The clocks of one host: a steady one, and one on the wall that may be set."""
+
+    def __init__(self, process: VirtualProcess, fabric: Fabric, host: VirtualHost) -> None:
+        self._process = process
+        self._loop = fabric.loop
+        self._host = host
+
+    def now_ms(self) -> int:
+        """Milliseconds on the steady clock of the process."""
+        return self._process.local_ns(self._loop.now_ns) // 1_000_000
+
+    def trace_ns(self) -> int:
+        """The true time, for the event trace."""
+        return self._loop.now_ns
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, as the host believes."""
+        return EPOCH_MS + self._host.wall_offset_ms + self.now_ms()
+
+
+class VirtualTracer:
+    """Hands the lines of the event trace on as soon as ``flush`` says that they may be seen."""
+
+    def __init__(self, sink: Sink, common: Mapping[str, Any], clock_ns: Callable[[], int]) -> None:
+        self._sink = sink
+        self._common = dict(common)
+        self._clock_ns = clock_ns
+        self._seq = 0
+        self._lines: list[bytes] = []
+
+    def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
+        """Take one event, stamped now."""
+        self._seq += 1
+        line = {"ts": self._clock_ns(), "seq": self._seq, **self._common, "ep": epoch, "t": type_}
+        self._lines.append(_encode({**line, **fields}))
+
+    def flush(self) -> None:
+        """Let the others see what was emitted."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            for line in lines:
+                self._sink(line)
+
+    def close(self) -> None:
+        """Flush."""
+        self.flush()
+
+
+@dataclass(slots=True)
+class _Life:
+    """One process of a node."""
+
+    process: VirtualProcess
+    network: VirtualNetwork
+    running: Running | None = None
+    code: int | None = None
+
+
+class VirtualHost:
+    """One host.
+
+    Args:
+        fabric: The network it is in.
+        address: Its own; connections come from there.
+        rng: Decides what a power failure leaves on the disk.
+        sink: Gets the node's events.
+    """
+
+    def __init__(self, fabric: Fabric, address: str, rng: Random, sink: Sink) -> None:
+        self.fabric = fabric
+        self.address = address
+        self.disk = MemoryDisk(self._on_disk)
+        self.wall_offset_ms = 0
+        self.fsync_ns = 0
+        self._rng = rng
+        self._sink = sink
+        self._life: _Life | None = None
+        self._lives = 0
+
+    # ------------------------------------------------------------------ the process
+
+    @property
+    def process(self) -> VirtualProcess | None:
+        """The process that runs or is stopped here, if there is one."""
+        life = self._life
+        return None if life is None or life.code is not None else life.process
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the last process ended; None when none did or one is there."""
+        return None if self._life is None else self._life.code
+
+    def start(self, config: NodeConfig) -> None:
+        """Start a node process; that it could not is its exit code."""
+        if self.process is not None:
+            raise ValueError(f"a process runs already on {self.address}")
+        self._lives += 1
+        process = VirtualProcess(
+            self.fabric.loop, f"n{config.node_id}", lambda _, what: self._fatal(life, what)
+        )
+        life = self._life = _Life(process, VirtualNetwork(self.fabric, self.address))
+        process.do(self._begin, life, config)
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        life = self._life
+        if life is not None and life.code is None:
+            life.process.do(lambda: asyncio.create_task(self._leave(life)))
+
+    def kill(self) -> None:
+        """SIGKILL: what the process wrote stays. Does nothing when there is none."""
+        if self._life is not None:
+            self._end(self._life, EXIT_KILLED)
+
+    def lose_power(self, *, torn: bool = True) -> None:
+        """The process is gone, and with it what was not fsynced, or a random part of that."""
+        self.kill()
+        self.disk.crash(self._rng if torn else None)
+
+    # ------------------------------------------------------------------ its life
+
+    def _begin(self, life: _Life, config: NodeConfig) -> None:
+        clock = VirtualClock(life.process, self.fabric, self)
+        common = {"node": config.node_id, "inc": self._lives}
+
+        def tracer(directory_id: str) -> VirtualTracer:
+            return VirtualTracer(self._sink, {**common, "dir": directory_id}, clock.trace_ns)
+
+        world = World(self.disk, clock, life.network, self._lives, tracer)
+        try:
+            life.running = Running(config, lambda error: self._failed(life, error), world)
+        except UNSTARTABLE as error:
+            log.warning("%s does not start: %s", life.process, error)
+            self._end(life, EXIT_UNSTARTABLE)
+            return
+        asyncio.get_running_loop().create_task(life.running.start())
+
+    async def _leave(self, life: _Life) -> None:
+        if life.running is None:
+            self._end(life, 0)
+            return
+        await life.running.stop(orderly=True)
+        self._end(life, 0)
+
+    def _failed(self, life: _Life, error: BaseException) -> None:
+        log.warning("%s has failed: %s", life.process, error)
+        self._end(life, EXIT_FATAL)
+
+    def _fatal(self, life: _Life, what: Mapping[str, Any]) -> None:
+        error = what.get("exception")
+        self._failed(
+            life, error if isinstance(error, BaseException) else RuntimeError(what["message"])
+        )
+
+    def _end(self, life: _Life, code: int) -> None:
+        """The process is over; its host closes its connections."""
+        if life.code is not None:
+            return
+        life.code = code
+        life.process.kill()
+        life.network.gone()
+        self.disk.kill()
+
+    def _on_disk(self, operation: str, _: Path) -> None:
+        if operation == "fsync" and self.fsync_ns and self.process is not None:
+            self.process.stall(self.fsync_ns)

@@ -1,0 +1,431 @@
+"""The simulated side of ``node.wire.network``: requests travel as objects, through a fabric.
+
+Bodies are handed over as they are, decoded, and quorum requests as the core's own messages: what
+encoding them costs is most of a simulation's time, and the codecs have tests of their own. What a
+server would refuse before it decodes is refused here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from dataclasses import replace
+from typing import Any, Final, TypeVar, cast
+
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from node.core.messages import (
+    Error,
+    FetchResponse,
+    FetchSnapshotResponse,
+    ProbeVersionsRequest,
+    ProbeVersionsResponse,
+    Request,
+    Response,
+)
+from node.core.types import Endpoint, VersionRange
+from node.sim.fabric import Fabric, Flow
+from node.wire.api import ApiTable
+from node.wire.api_versions import Features, Negotiated
+from node.wire.connection import CONNECT_TIMEOUT_S
+from node.wire.errors import (
+    ConnectFailed,
+    Disconnected,
+    LocalProtocolError,
+    RequestTimedOut,
+    WireError,
+)
+from node.wire.network import Ask, ParseRecords
+from node.wire.payloads import EncodedRequest, api_schema, decode
+from node.wire.quorum_probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
+
+T = TypeVar("T")
+Reject = Callable[[tuple[str, int], str], None]
+
+
+class VirtualInbound:
+    """A request at the server's side; as ``node.wire.link.InboundRequest``."""
+
+    __slots__ = ("_answer", "_link", "api_key", "body", "client_id", "connection", "version")
+
+    def __init__(
+        self,
+        link: VirtualLink,
+        api_key: int,
+        version: int,
+        body: Any,
+        answer: Callable[[ResponsePayload], None],
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.body = body
+        self.client_id: str | None = CLIENT_NAME
+        self.connection = link.id
+        self._link = link
+        self._answer: Callable[[ResponsePayload], None] | None = answer
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Where it came from."""
+        return self._link.peer
+
+    def reply(self, answer: ResponsePayload | bytes, *, then_close: str | None = None) -> None:
+        """Answer, once."""
+        send, self._answer = self._answer, None
+        if send is None:
+            return
+        if isinstance(answer, bytes):
+            answer = decode(api_schema(self.api_key, self.version).response, answer, 0)
+        send(answer)
+        if then_close is not None:
+            self._link.reject(then_close)
+
+    def reject(self, reason: str) -> None:
+        """Close the connection instead."""
+        if self._answer is not None:
+            self._answer = None
+            self._link.reject(reason)
+
+
+class VirtualListener:
+    """A listener of a process; see ``Network.listen``."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        at: Endpoint,
+        handler: Callable[[Any], None],
+        ask: Ask,
+        apis: ApiTable,
+        on_reject: Reject,
+        features: Callable[[], Features],
+    ) -> None:
+        self.at = at
+        self.handler = handler
+        self.ask = ask
+        self.apis = apis
+        self.on_reject = on_reject
+        self.features = features
+        self.context: Context = copy_context()
+        self.links: dict[int, VirtualLink] = {}
+        self._fabric = fabric
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self.at.port
+
+    async def start(self) -> None:
+        """Listen; raises OSError."""
+        if self.at in self._fabric.listeners:
+            raise OSError(f"{self.at} is in use")
+        self._fabric.listeners[self.at] = self
+
+    async def close(self) -> None:
+        """Stop listening and close every connection. Idempotent."""
+        self.gone()
+
+    def gone(self) -> None:
+        """The process has ended: its host tells those that are connected."""
+        if self._fabric.listeners.get(self.at) is self:
+            del self._fabric.listeners[self.at]
+        for link in list(self.links.values()):
+            link.reset()
+
+    def answer_probe(self) -> ProbeVersionsResponse:
+        """What ApiVersions says of the kraft.version."""
+        levels = self.features().supported.get(KRAFT_VERSION_FEATURE)
+        return ProbeVersionsResponse(Error.NONE, None if levels is None else VersionRange(*levels))
+
+
+class VirtualLink:
+    """The server's end of a connection."""
+
+    def __init__(self, listener: VirtualListener, connection: VirtualConnection) -> None:
+        self.id = connection.id
+        self.peer = (connection.source_host, connection.id)
+        self.listener = listener
+        self.back = Flow(listener.at.host, connection.source_host)
+        self._connection = connection
+
+    def take(self, api_key: int, version: int, body: Any, number: int) -> None:
+        """Hand a request to the server, unless it would not even decode it."""
+        if self.id not in self.listener.links:
+            return
+        served = self.listener.apis.get(api_key)
+        if served is None or version not in served:
+            self.reject(f"version {version} of API {api_key} is not served here")
+            return
+        self.listener.handler(
+            VirtualInbound(self, api_key, version, body, lambda answer: self._send(number, answer))
+        )
+
+    def take_ask(self, message: Request, number: int) -> None:
+        """Hand a replica's request to the core."""
+        if self.id not in self.listener.links:
+            return
+        if isinstance(message, ProbeVersionsRequest):
+            self._send(number, (self.listener.answer_probe(), b""))
+        else:
+            self.listener.ask(
+                self.id,
+                message,
+                lambda response, data: self._send(number, (response, data)),
+            )
+
+    def versions(self, number: int) -> None:
+        """Say what is served."""
+        if self.id in self.listener.links:
+            self._send(number, Negotiated(self.listener.apis.values()))
+
+    def reject(self, reason: str) -> None:
+        """Close because of the peer."""
+        if self.id in self.listener.links:
+            self.listener.on_reject(self.peer, reason)
+            self.reset()
+
+    def reset(self) -> None:
+        """Close, and let the other end know."""
+        if self.listener.links.pop(self.id, None) is not None:
+            connection = self._connection
+            connection.fabric.carry(self.back, connection.context, connection.lost, "by the peer")
+
+    def closed(self) -> None:
+        """The other end has closed."""
+        self.listener.links.pop(self.id, None)
+
+    def _send(self, number: int, answer: Any) -> None:
+        connection = self._connection
+        connection.fabric.carry(self.back, connection.context, connection.arrived, number, answer)
+
+
+class VirtualConnection:
+    """The caller's end of a connection; a ``Caller`` and a ``QuorumCaller``."""
+
+    def __init__(
+        self,
+        network: VirtualNetwork,
+        endpoint: Endpoint,
+        parse_records: ParseRecords | None,
+    ) -> None:
+        self.fabric: Final = network.fabric
+        self.source_host = source_host = network.host
+        self.endpoint = endpoint
+        self.negotiated: Negotiated | None = None
+        self.id: Final[int] = self.fabric.next_connection()
+        self._network = network
+        self.context: Context = copy_context()
+        self._loop = asyncio.get_running_loop()
+        self._there = Flow(source_host, endpoint.host)
+        self._link: VirtualLink | None = None
+        self._parse_records = parse_records
+        self._number = 0
+        self._waiting: asyncio.Future[Any] | None = None
+
+    async def open(self, timeout_s: float) -> None:
+        """Connect; raises ConnectFailed."""
+        fabric = self.fabric
+        back = Flow(self.endpoint.host, self.source_host)
+        answer: asyncio.Future[VirtualListener | None] = self._loop.create_future()
+
+        def syn() -> None:  # the kernel of the host answers, whatever its processes do
+            listener = fabric.listeners.get(self.endpoint)
+            link = None
+            if listener is not None:
+                link = VirtualLink(listener, self)
+                listener.links[self.id] = link
+            fabric.carry(back, self.context, settle, link)
+
+        def settle(link: VirtualLink | None) -> None:
+            if not answer.done():
+                self._link = link
+                answer.set_result(None if link is None else link.listener)
+            elif link is not None:
+                self._hang_up(link)
+
+        fabric.carry(self._there, Context(), syn)
+        try:
+            async with asyncio.timeout(timeout_s):
+                listener = await answer
+        except TimeoutError:
+            raise ConnectFailed(f"{self.endpoint}: no answer in {timeout_s} s") from None
+        if listener is None:
+            raise ConnectFailed(f"{self.endpoint}: refused")
+        self._network.connections[self.id] = self
+
+    # ------------------------------------------------------------------ Caller, QuorumCaller
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._link is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in flight."""
+        return self._waiting is not None
+
+    async def request(
+        self, request: RequestPayload | EncodedRequest, timeout_s: float
+    ) -> ResponsePayload:
+        """Send a request and wait for its answer; errors as ``Connection.request``."""
+        if isinstance(request, EncodedRequest):
+            schema = request.schema
+            body: Any = decode(schema.request, request.body, 0)
+        else:
+            schema, body = api_schema(request.__api_key__, request.__version__), request
+
+        def send(link: VirtualLink, number: int) -> None:
+            self._carry(link, link.take, schema.key, schema.version, body, number)
+
+        return cast("ResponsePayload", await self._exchange(send, str(schema), timeout_s))
+
+    async def ask(self, request: Request, timeout_s: float) -> Response:
+        """Send a replica's request; see ``QuorumCaller``."""
+
+        def send(link: VirtualLink, number: int) -> None:
+            self._carry(link, link.take_ask, request, number)
+
+        response, data = await self._exchange(send, type(request).__name__, timeout_s)
+        match response:
+            case FetchResponse() if self._parse_records is not None:
+                return replace(response, records=None, batches=self._parse_records(data))
+            case FetchSnapshotResponse():
+                return replace(response, chunk=None, data=data)
+            case _:
+                return cast("Response", response)
+
+    async def negotiate(self, timeout_s: float) -> Negotiated:
+        """Ask which versions the peer serves."""
+
+        def send(link: VirtualLink, number: int) -> None:
+            self._carry(link, link.versions, number)
+
+        negotiated: Negotiated = await self._exchange(send, "ApiVersions", timeout_s)
+        self.negotiated = negotiated
+        return negotiated
+
+    def close(self) -> None:
+        """Close now; a request in flight ends as Disconnected. Idempotent."""
+        self._hang_up(self._link)
+        self._fail(Disconnected(f"{self.endpoint}: closed by us"))
+
+    # ------------------------------------------------------------------ from the fabric
+
+    def arrived(self, number: int, answer: Any) -> None:
+        """An answer is here."""
+        if number == self._number and self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(answer)
+
+    def lost(self, why: str) -> None:
+        """The other end is gone."""
+        self._fail(Disconnected(f"{self.endpoint}: closed {why}"))
+
+    # ------------------------------------------------------------------ inside
+
+    def _carry(self, link: VirtualLink, call: Callable[..., object], *args: Any) -> None:
+        self.fabric.carry(self._there, link.listener.context, call, *args)
+
+    async def _exchange(
+        self, send: Callable[[VirtualLink, int], None], what: str, timeout_s: float
+    ) -> Any:
+        if self._link is None:
+            raise Disconnected(f"{self.endpoint}: the connection is closed")
+        if self._waiting is not None:
+            raise LocalProtocolError(f"{self.endpoint}: a request is still in flight")
+        self._number += 1
+        waiting = self._waiting = self._loop.create_future()
+        timer = self._loop.call_later(timeout_s, self._time_out, what, timeout_s)
+        send(self._link, self._number)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+            self._waiting = None
+
+    def _time_out(self, what: str, timeout_s: float) -> None:
+        self._hang_up(self._link)
+        self._fail(RequestTimedOut(f"{self.endpoint}: no answer to {what} in {timeout_s} s"))
+
+    def _hang_up(self, link: VirtualLink | None) -> None:
+        """Let the server notice, after what was sent before."""
+        if link is not None:
+            self._carry(link, link.closed)
+
+    def _fail(self, error: WireError) -> None:
+        self._link = None
+        self._network.connections.pop(self.id, None)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(error)
+
+
+class VirtualNetwork:
+    """``Network`` of everything that runs on one host."""
+
+    def __init__(self, fabric: Fabric, host: str) -> None:
+        self.fabric = fabric
+        self.host = host
+        self.connections: dict[int, VirtualConnection] = {}
+        self.listening: list[VirtualListener] = []
+
+    async def connect(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> VirtualConnection:
+        """See ``Network``."""
+        _no_tls(tls)
+        connection = VirtualConnection(self, endpoint, None)
+        await connection.open(timeout_s)
+        return connection
+
+    async def connect_to_replica(
+        self,
+        endpoint: Endpoint,
+        parse_records: ParseRecords,
+        *,
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+        listener_name: str,  # noqa: ARG002 - endpoints stay as the core has them
+    ) -> VirtualConnection:
+        """See ``Network``."""
+        _no_tls(tls)
+        connection = VirtualConnection(self, endpoint, parse_records)
+        await connection.open(timeout_s)
+        return connection
+
+    def listen(
+        self,
+        at: Endpoint,
+        handler: Callable[[Any], None],
+        *,
+        ask: Ask,
+        apis: ApiTable,
+        on_reject: Reject,
+        tls: ssl.SSLContext | None,
+        features: Callable[[], Features],
+    ) -> VirtualListener:
+        """See ``Network``."""
+        _no_tls(tls)
+        listener = VirtualListener(self.fabric, at, handler, ask, apis, on_reject, features)
+        self.listening.append(listener)
+        return listener
+
+    def gone(self) -> None:
+        """The process has ended, in whatever way: its host closes what it had open."""
+        for listener in self.listening:
+            listener.gone()
+        for connection in list(self.connections.values()):
+            connection.close()
+
+
+def _no_tls(tls: ssl.SSLContext | None) -> None:
+    if tls is not None:
+        raise LocalProtocolError("there is no TLS in a simulation")
