@@ -149,10 +149,7 @@ class PartitionChange:
         return in_sync and self._rules.acceptable(broker_id)
 
     def _last_known_leader_may_lead(self) -> bool:
-        """With ISR and ELR empty the last leader has the most there is, if it is alive.
-
-        Kafka does not look whether it is alive; a dead leader would be of no use.
-        """
+        """With ISR and ELR empty the last leader has the most there is, if it is alive."""
         last_known = self._state.last_known_leaders
         return (
             self._rules.elr
