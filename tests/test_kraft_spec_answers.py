@@ -22,6 +22,7 @@ from node.core import effects as fx
 from node.core import inputs
 from node.core.config import LogState
 from node.core.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     Error,
@@ -35,10 +36,13 @@ from node.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from node.core.reconfiguring import LISTENER_TEXT_MAX, LISTENERS_MAX
 from node.core.types import (
     KRAFT_VERSIONS,
     STATIC_ONLY,
     ElectionState,
+    Endpoint,
+    Listener,
     OffsetAndEpoch,
     ReplicaKey,
     VoterSet,
@@ -355,6 +359,33 @@ def test_a_leader_that_supports_other_versions_writes_its_entry(versions: Any) -
     one.lead()
     written = [e.voters for e in one.of(fx.VotersChanged)]
     assert written == ([] if versions == KRAFT_VERSIONS else [keyed_voters(1, 2, 3)])
+
+
+MANY = tuple(Listener(f"L{n}", endpoint(2)) for n in range(LISTENERS_MAX))
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        MANY,
+        (Listener("L" * (LISTENER_TEXT_MAX + 1), endpoint(2)),),
+        (Listener("L", Endpoint("h" * (LISTENER_TEXT_MAX + 1), 1)),),
+    ],
+    ids=["too many", "a long name", "a long host"],
+)
+def test_listeners_that_a_voters_record_has_no_room_for_are_refused(
+    others: tuple[Listener, ...],
+) -> None:
+    """Anybody may ask for it, and a leader that cannot write its record is dead."""
+    wanted = (*listeners(2), *others)
+    one = dynamic_leader(3)
+    update = UpdateVoterRequest(key(2), one.replica.epoch, wanted, KRAFT_VERSIONS, CLUSTER_ID)
+    assert one.ask(update).error is Error.INVALID_REQUEST
+    addition = AddVoterRequest(key(4), wanted, 1_000, CLUSTER_ID)
+    assert one.ask(addition).error is Error.INVALID_REQUEST
+    assert one.of(fx.Send) == []
+    fits = dataclasses.replace(update, listeners=(*listeners(2), *MANY[1:]))
+    assert one.ask(fits).error is Error.NONE
 
 
 def test_a_replica_that_has_nothing_in_common_is_cut_to_nothing() -> None:

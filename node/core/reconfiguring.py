@@ -29,6 +29,9 @@ from node.core.serving import Serving
 from node.core.types import Listener, ReplicaKey, VersionRange, Voter, VoterSet
 
 PROBE_PEER = -1_000_000  # a node that is asked for its versions; each time another number below
+# The record that holds all voters must fit into a batch, whatever anybody asks for.
+LISTENERS_MAX = 32  # of one voter
+LISTENER_TEXT_MAX = 255  # characters of a name or host; DNS allows no more
 
 
 class Refusal(NamedTuple):
@@ -132,9 +135,8 @@ class Reconfiguring(Serving):
             return Refusal(Error.NOT_LEADER_OR_FOLLOWER, "not the leader")
         if request.voter.id < 0 or request.voter.directory_id is None:
             return Refusal(Error.INVALID_REQUEST, f"{request.voter} has no node and directory id")
-        if self._default_listener(request.listeners) is None:
-            return Refusal(Error.INVALID_REQUEST, f"{request.voter} lacks the quorum's listener")
-        refusal = self._refuse_any(self._role)
+        refusal = self._refuse_listeners(request.voter, request.listeners)
+        refusal = refusal or self._refuse_any(self._role)
         if refusal is None and request.voter.id in self._voters.voters:
             return Refusal(Error.DUPLICATE_VOTER, f"node {request.voter.id} is a voter already")
         return refusal
@@ -170,10 +172,25 @@ class Reconfiguring(Serving):
             return Refusal(
                 Error.INVALID_REQUEST, f"supports kraft.version {request.kraft_versions}"
             )
-        if self._default_listener(request.listeners) is None:
-            return Refusal(Error.INVALID_REQUEST, f"{request.voter} lacks the quorum's listener")
+        refusal = self._refuse_listeners(request.voter, request.listeners)
+        if refusal is not None:
+            return refusal
         if not self._is_listed(request.voter):
             return Refusal(Error.VOTER_NOT_FOUND, f"{request.voter} is not a voter")
+        return None
+
+    def _refuse_listeners(
+        self, voter: ReplicaKey, listeners: tuple[Listener, ...]
+    ) -> Refusal | None:
+        if self._default_listener(listeners) is None:
+            return Refusal(Error.INVALID_REQUEST, f"{voter} lacks the quorum's listener")
+        longest = max(len(text) for x in listeners for text in (x.name, x.endpoint.host))
+        if len(listeners) > LISTENERS_MAX or longest > LISTENER_TEXT_MAX:
+            return Refusal(
+                Error.INVALID_REQUEST,
+                f"{voter} has more than {LISTENERS_MAX} listeners, or a name or host of more than "
+                f"{LISTENER_TEXT_MAX} characters",
+            )
         return None
 
     def _refuse_any(self, role: Leader) -> Refusal | None:
