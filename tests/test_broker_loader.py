@@ -16,7 +16,7 @@ from node.broker.loader import CatchUp, LoaderError, Manifest, MetadataLoader
 from node.broker.snapshot_policy import SnapshotPolicy
 from node.log.batch import encode_batch, parse_batch
 from node.metadata import schemas as s
-from node.metadata.delta import MetadataDelta
+from node.metadata.delta import DeltaBuilder, MetadataDelta
 from node.metadata.image import MetadataImage
 from node.metadata.records import RecordError, encode_record
 from node.metadata.snapshot import image_records
@@ -200,6 +200,30 @@ def test_a_late_publisher_gets_everything_first_and_deltas_from_then_on() -> Non
     loading.commit(batch(1, setting("b")))
     assert late.kinds == ["full", "delta"]
     assert loading.copy.offsets == [0, 1]
+
+
+def test_where_nobody_is_told_nothing_is_compared_and_who_comes_then_misses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a delta for nobody: half a second with a million partitions")
+
+    loader = MetadataLoader(SnapshotPolicy(), lambda *_: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(MetadataDelta, "between", refuse)
+        patched.setattr(DeltaBuilder, "take", refuse)
+        loader.high_watermark(2)
+        loader.load_batches([batch(0, setting("a")), batch(1, setting("b"))], 0)
+        loader.load_snapshot(Provenance(9, 2, 5), [setting("b", "2"), setting("c")])
+        loader.load_batches([batch(10, setting("d"))], 0)
+    assert (loader.published_offset, loader.publications) == (10, 3)
+    late = Copy()
+    loader.add_publisher(late)
+    loader.load_batches([batch(11, setting("e"))], 0)
+    loader.load_snapshot(Provenance(19, 2, 5), [setting("e")])
+    loader.load_batches([batch(20, setting("f"))], 0)
+    assert late.kinds == ["full", "delta", "full", "delta"]
+    assert late.image == loader.image
 
 
 def test_the_trace_tells_of_each_image_before_publishers_see_it() -> None:

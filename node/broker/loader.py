@@ -258,25 +258,30 @@ class MetadataLoader:
             loaded.batches,
             loaded.bytes,
         )
-        delta = None if first else self._delta()
+        # With a million partitions a delta that nobody wants costs half a second.
+        delta = self._delta() if self._publishers else None
         self._announce(manifest)
         self.published_offset = offset
         self.publications += 1
         self._loaded = _Loaded()
         self._replaced = None
-        if self._builder is None:
-            self._builder = DeltaBuilder(self.image)
         if delta is None:
             self._initialise(manifest)
             return
+        self._record()
         for publisher in self._publishers:
             publisher.publish(delta, self.image, manifest)
+
+    def _record(self) -> None:
+        """Write down what changes from now on, for publishers."""
+        if self._builder is None:
+            self._builder = DeltaBuilder(self.image)
 
     def _delta(self) -> MetadataDelta:
         """What changed since the last publication."""
         if self._replaced is not None:
             return MetadataDelta.between(self._replaced, self.image)
-        assert self._builder is not None  # noqa: S101 - made with the first publication
+        assert self._builder is not None  # noqa: S101 - made with the first publisher
         return self._builder.take()
 
     def _initialise(self, manifest: Manifest) -> None:
@@ -285,6 +290,7 @@ class MetadataLoader:
         if not new:
             return
         self._publishers += new
+        self._record()
         delta = MetadataDelta.between(MetadataImage(), self.image)
         for publisher in new:
             publisher.publish(delta, self.image, manifest)
