@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from types import FrameType
-from typing import NoReturn
 
 FSYNC_SAMPLES = 300
 FSYNC_BYTES = 256
@@ -40,8 +38,9 @@ def add_dir(parser: argparse.ArgumentParser) -> None:
 def workspace(parent: Path) -> Iterator[Path]:
     """A new folder, gone at the end, also after SIGINT and SIGTERM."""
 
-    def end(number: int, _: FrameType | None) -> NoReturn:
-        sys.exit(128 + number)
+    def end(*_: object) -> None:  # as ^C: asyncio then ends its tasks, and they their nodes
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, end)
     try:
