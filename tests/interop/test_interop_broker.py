@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from kafka_cluster import HOST, running
-from kafka_data import CLIENTS, Client, LibrdClient, address
+from kafka_data import CLIENTS, Client, LibrdClient, PythonClient, address
 from kafka_data_cluster import SIGTERM_EXIT, Cluster
 from kafka_dist import KafkaDist
 from kafka_quorum_files import fold, log_start, read_snapshot
@@ -63,16 +63,10 @@ def cluster(kafka: KafkaDist, folder: Path) -> Iterator[Cluster]:
             yield made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def clients(cluster: Cluster) -> Iterator[dict[str, Client]]:
-    """One client of each kind; they begin with the broker that never fails.
-
-    New ones for each test: kafka-python's do not find a broker again that was away.
-    """
-    made = {name: kind(address(cluster.brokers[11])) for name, kind in CLIENTS.items()}
-    yield made
-    for client in made.values():
-        client.close()
+    """One client of each kind; they begin with the broker that never fails."""
+    yield {name: kind(address(cluster.brokers[11])) for name, kind in CLIENTS.items()}
     gc.collect()  # while those warnings are ignored
 
 
@@ -89,10 +83,10 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 def create(cluster: Cluster, client: Client, topic: str) -> None:
-    """A topic of three partitions on two brokers, known to both."""
+    """A topic of three partitions on two brokers."""
     client.create(topic, partitions=3, replicas=2)
     cluster.quorum.wait_for(lambda: topic in client.topics(), f"{topic} is known")
-    cluster.await_replicas(topic, leaders={11, 12}, isr={11, 12})
+    cluster.await_in_sync(topic)
 
 
 def test_brokers_register_with_all_they_have_and_are_unfenced(cluster: Cluster) -> None:
@@ -234,15 +228,22 @@ def test_a_broker_that_stops_hands_over_first_and_comes_back(
             cluster.await_replicas(each, leaders={11}, isr={11})
     told = cluster.brokers[12].said
     assert "The controller has asked us to exit controlled shutdown" in told
-    (begin, begun), (end, ended) = cluster.records(BrokerRegistrationChangeRecord, since)
-    assert (begun.broker_id, begun.fenced, begun.in_controlled_shutdown) == (12, 0, 1)
-    assert (ended.broker_id, ended.fenced, ended.in_controlled_shutdown) == (12, 1, 0)
+    changes = cluster.records(BrokerRegistrationChangeRecord, since)
+    (begin, begun), (end, ended) = [each for each in changes if each[1].broker_id == 12]
+    assert (begun.fenced, begun.in_controlled_shutdown) == (0, 1)
+    assert (ended.fenced, ended.in_controlled_shutdown) == (1, 0)
     image = fold(cluster.brokers[11], end)
     assert image.led_count(12) == 0, "before it was fenced"
     assert not list(image.isr_partitions(12))
     assert cluster.broker(12).epoch == before.epoch
     cluster.start(12)
     assert begin < end < cluster.broker(12).epoch
+    for client, each in zip(clients.values(), topics, strict=True):
+        cluster.await_replicas(each, leaders={11}, isr={11, 12})
+        client.elect(each, partitions=3)
+        first = {i: p.replicas[0] for i, p in cluster.image().topics[each].partitions.items()}
+        assert {i: leader for i, (leader, _) in cluster.replicas(each).items()} == first
+        assert 12 in first.values(), "it leads again"
 
 
 def test_brokers_do_not_mind_that_all_controllers_restart_one_by_one(
@@ -290,6 +291,26 @@ def test_brokers_without_a_log_catch_up_by_snapshots_of_ours(
     cluster.await_replicas(f"{topic}-new", leaders={11, 12, 13}, isr={11, 12, 13})
     newcomer.produce(f"{topic}-new", [b"value"])
     assert newcomer.consume(f"{topic}-new", topic, 1) == [b"value"]
+
+
+def test_replicas_move_to_a_new_broker_while_they_are_written_to(
+    cluster: Cluster, clients: dict[str, Client], topic: str
+) -> None:
+    mover = PythonClient(address(cluster.brokers[11]))
+    with all_writing(cluster, clients, topic) as topics:
+        on_disk = [path for each in topics for path in cluster.brokers[11].data.glob(f"{each}-?")]
+        assert on_disk
+        for each in topics:
+            mover.reassign(each, (13, 12), partitions=3)
+        for each in topics:
+            cluster.await_replicas(each, leaders={12, 13}, isr={12, 13})
+    assert not mover.reassigned()
+    for each in topics:
+        for state in cluster.image().topics[each].partitions.values():
+            assert (state.replicas, state.adding, state.removing) == ((13, 12), (), ())
+    cluster.quorum.wait_for(
+        lambda: not any(path.exists() for path in on_disk), "the old broker has removed them"
+    )
 
 
 def test_all_brokers_have_the_image_that_our_controllers_have(cluster: Cluster) -> None:

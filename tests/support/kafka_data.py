@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ElectionType, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -22,11 +24,15 @@ from kafka.admin import (  # type: ignore[import-untyped]
 )
 from kafka.admin import ConfigResourceType, KafkaAdminClient
 from kafka.admin import NewPartitions as PythonPartitions
+from kafka.structs import (  # type: ignore[import-untyped]
+    TopicPartition as PythonPartition,
+)
 from kafka_cluster import Member
 
 TIMEOUT_S = 20.0
 _TIMEOUT_MS = int(TIMEOUT_S * 1000)
 _POLL_S = 0.5
+_PREFERRED = 0  # the type of an election
 
 Partitions = dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]  # leader, replicas, ISR
 
@@ -67,6 +73,10 @@ class Client(ABC):
         """The value of a setting of a topic; of kafka-python's None unless it is the topic's."""
 
     @abstractmethod
+    def elect(self, topic: str, partitions: int) -> None:
+        """Have the preferred replicas, the first ones, lead all partitions of a topic."""
+
+    @abstractmethod
     def stream(self, topic: str, values: Iterable[bytes], acknowledged: list[bytes]) -> None:
         """Write idempotently what comes, and note what is acknowledged; waits for the last ones."""
 
@@ -84,28 +94,34 @@ class Client(ABC):
         self.stream(topic, values, acknowledged)
         assert sorted(acknowledged) == sorted(values), "not all is acknowledged"
 
-    def close(self) -> None:  # noqa: B027 -- librdkafka's closes itself
-        """Nothing is connected any more."""
-
 
 class PythonClient(Client):
-    """kafka-python."""
+    """kafka-python. Its admin client is made anew each time: it trips over brokers that left."""
 
-    def __init__(self, servers: str) -> None:
-        super().__init__(servers)
-        self.admin = KafkaAdminClient(bootstrap_servers=servers, request_timeout_ms=_TIMEOUT_MS)
+    @contextlib.contextmanager
+    def _admin(self) -> Iterator[Any]:
+        admin = KafkaAdminClient(bootstrap_servers=self.servers, request_timeout_ms=_TIMEOUT_MS)
+        try:
+            yield admin
+        finally:
+            admin.close()
 
     def create(self, topic: str, partitions: int = 1, replicas: int = 1) -> None:
         wanted = {"num_partitions": partitions, "replication_factor": replicas}
-        self.admin.create_topics({topic: wanted})
+        with self._admin() as admin:
+            admin.create_topics({topic: wanted})
 
     def grow(self, topic: str, partitions: int) -> None:
-        self.admin.create_partitions({topic: PythonPartitions(partitions)})
+        with self._admin() as admin:
+            admin.create_partitions({topic: PythonPartitions(partitions)})
 
     def delete(self, topic: str) -> None:
-        self.admin.delete_topics([topic])
+        with self._admin() as admin:
+            admin.delete_topics([topic])
 
     def topics(self) -> dict[str, Partitions]:
+        with self._admin() as admin:
+            described = admin.describe_topics()
         return {
             topic["name"]: {
                 p["partition_index"]: (
@@ -115,18 +131,35 @@ class PythonClient(Client):
                 )
                 for p in topic["partitions"]
             }
-            for topic in self.admin.describe_topics()
+            for topic in described
         }
 
     def set(self, topic: str, name: str, value: str) -> None:
-        self.admin.alter_configs(
-            [PythonResource(ConfigResourceType.TOPIC, topic, configs={name: value})]
-        )
+        changed = PythonResource(ConfigResourceType.TOPIC, topic, configs={name: value})
+        with self._admin() as admin:
+            admin.alter_configs([changed])
 
     def get(self, topic: str, name: str) -> str | None:
         asked = [PythonResource(ConfigResourceType.TOPIC, topic)]
-        found: dict[str, Any] = self.admin.describe_configs(asked)["topic"][topic]
+        with self._admin() as admin:
+            found: dict[str, Any] = admin.describe_configs(asked)["topic"][topic]
         return found[name]["value"] if name in found else None
+
+    def elect(self, topic: str, partitions: int) -> None:
+        with self._admin() as admin:
+            admin.elect_leaders(_PREFERRED, {topic: list(range(partitions))})
+
+    def reassign(self, topic: str, replicas: Sequence[int], partitions: int) -> None:
+        """Begin to move all partitions of a topic to these brokers."""
+        moved = {PythonPartition(topic, index): list(replicas) for index in range(partitions)}
+        with self._admin() as admin:
+            errors = admin.alter_partition_reassignments(moved)
+        assert errors == dict.fromkeys(moved), errors
+
+    def reassigned(self) -> builtins.set[str]:
+        """The topics whose partitions are still on the move."""
+        with self._admin() as admin:
+            return {partition.topic for partition in admin.list_partition_reassignments()}
 
     def stream(self, topic: str, values: Iterable[bytes], acknowledged: list[bytes]) -> None:
         producer = KafkaProducer(
@@ -170,12 +203,9 @@ class PythonClient(Client):
         consumer.close()
         return found
 
-    def close(self) -> None:
-        self.admin.close()
-
 
 class LibrdClient(Client):
-    """librdkafka, through confluent-kafka."""
+    """librdkafka, through confluent-kafka. Its admin client is made anew each time, as above."""
 
     def __init__(self, servers: str) -> None:
         super().__init__(servers)
@@ -183,16 +213,19 @@ class LibrdClient(Client):
             "bootstrap.servers": servers,
             "log_level": 2,
         }
-        self.admin = AdminClient(self.common)
+
+    def _ask(self, request: Callable[[AdminClient], dict[Any, Any]]) -> list[Any]:
+        admin = AdminClient(self.common)  # to be kept until all is answered
+        return [future.result(TIMEOUT_S) for future in request(admin).values()]
 
     def create(self, topic: str, partitions: int = 1, replicas: int = 1) -> None:
-        _wait(self.admin.create_topics([NewTopic(topic, partitions, replicas)]))
+        self._ask(lambda admin: admin.create_topics([NewTopic(topic, partitions, replicas)]))
 
     def grow(self, topic: str, partitions: int) -> None:
-        _wait(self.admin.create_partitions([NewPartitions(topic, partitions)]))
+        self._ask(lambda admin: admin.create_partitions([NewPartitions(topic, partitions)]))
 
     def delete(self, topic: str) -> None:
-        _wait(self.admin.delete_topics([topic]))
+        self._ask(lambda admin: admin.delete_topics([topic]))
 
     def topics(self) -> dict[str, Partitions]:
         return {
@@ -200,19 +233,28 @@ class LibrdClient(Client):
                 p.id: (p.leader, tuple(p.replicas), tuple(p.isrs))
                 for p in topic.partitions.values()
             }
-            for name, topic in self.admin.list_topics(timeout=TIMEOUT_S).topics.items()
+            for name, topic in AdminClient(self.common)
+            .list_topics(timeout=TIMEOUT_S)
+            .topics.items()
         }
 
     def set(self, topic: str, name: str, value: str) -> None:
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-        _wait(self.admin.incremental_alter_configs([resource]))
+        self._ask(lambda admin: admin.incremental_alter_configs([resource]))
 
     def get(self, topic: str, name: str) -> str | None:
         asked = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
-        (settings,) = _wait(self.admin.describe_configs(asked))
+        (settings,) = self._ask(lambda admin: admin.describe_configs(asked))
         value: str | None = settings[name].value
         return value
+
+    def elect(self, topic: str, partitions: int) -> None:
+        wanted = [TopicPartition(topic, index) for index in range(partitions)]
+        admin = AdminClient(self.common)
+        done = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(TIMEOUT_S)
+        errors = {error.code() for error in done.values() if error is not None}
+        assert errors <= {KafkaError.ELECTION_NOT_NEEDED}, done
 
     def stream(self, topic: str, values: Iterable[bytes], acknowledged: list[bytes]) -> None:
         settings = {"enable.idempotence": True, "linger.ms": 0, "message.timeout.ms": _TIMEOUT_MS}
@@ -262,10 +304,6 @@ class LibrdClient(Client):
         consumer.commit(offsets=[end for end in ends if end.offset >= 0], asynchronous=False)
         consumer.close()
         return found
-
-
-def _wait(futures: dict[Any, Any]) -> list[Any]:
-    return [future.result(TIMEOUT_S) for future in futures.values()]
 
 
 CLIENTS: dict[str, type[Client]] = {"kafka-python": PythonClient, "librdkafka": LibrdClient}

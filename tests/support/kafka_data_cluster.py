@@ -92,6 +92,16 @@ class Cluster:
             f"{topic} has leaders among {leaders} and the ISR {isr}",
         )
 
+    def await_in_sync(self, topic: str) -> None:
+        """Wait until all replicas of a topic are in sync."""
+        self.quorum.wait_for(
+            lambda: all(
+                set(each.isr) == set(each.replicas)
+                for each in self.image().topics[topic].partitions.values()
+            ),
+            f"{topic} is in sync",
+        )
+
     def partition_epochs(self, topic: str) -> dict[int, int]:
         """How often each partition of a topic has changed."""
         partitions = self.image().topics[topic].partitions
