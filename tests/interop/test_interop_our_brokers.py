@@ -164,3 +164,55 @@ def test_a_broker_of_ours_stops_in_a_controlled_way(
     last.stop()
     assert "Stopping" in last.said
     assert "consent" not in last.said, "the controller agreed"
+
+
+# --------------------------------------------------------------------------- Kafka's controller
+
+
+@pytest.fixture(scope="module")
+def at_kafkas(kafka: KafkaDist, folder: Path) -> Iterator[tuple[Quorum, list[OurMember]]]:
+    """A controller of Kafka's and two brokers of ours."""
+    below = folder / "kafkas"
+    with dynamic_quorum(kafka, below, {1: "kafka"}) as quorum:
+        quorum.start_all()
+        quorum.await_leader()
+        with brokers_of(quorum, kafka, below) as brokers:
+            for broker in brokers:
+                quorum.wait_for(
+                    lambda broker=broker: "is unfenced" in broker.said,  # type: ignore[misc]
+                    f"broker {broker.node_id} is unfenced by Kafka's controller",
+                )
+            yield quorum, brokers
+
+
+def test_kafkas_controller_places_topics_on_our_brokers_and_gives_them_producer_ids(
+    at_kafkas: tuple[Quorum, list[OurMember]],
+) -> None:
+    quorum, brokers = at_kafkas
+    admin = AdminClient({"bootstrap.servers": addresses(brokers), "log_level": 2})
+    admin.create_topics([NewTopic("theirs", 4, 2)])["theirs"].result(TIMEOUT_S)
+
+    def leaders() -> set[int]:
+        topic = admin.list_topics(timeout=TIMEOUT_S).topics.get("theirs")
+        return set() if topic is None else {p.leader for p in topic.partitions.values()}
+
+    quorum.wait_for(lambda: leaders() == {11, 12}, "our brokers show what Kafka wrote")
+    given = [producer_id(addresses([broker])) for broker in (*brokers, *brokers)]
+    assert len({id_ for id_, _ in given}) == len(given)
+
+
+def test_kafkas_controller_lets_a_broker_of_ours_go_and_come_back(
+    at_kafkas: tuple[Quorum, list[OurMember]],
+) -> None:
+    quorum, (one, two) = at_kafkas
+    admin = AdminClient({"bootstrap.servers": addresses([one]), "log_level": 2})
+
+    def leaders() -> set[int]:
+        topic = admin.list_topics(timeout=TIMEOUT_S).topics["theirs"]
+        return {p.leader for p in topic.partitions.values()}
+
+    assert two.stop() == 0
+    assert "consent" not in two.said, "the controller agreed"
+    assert leaders() == {11}, "the broker that was left knew before the other went"
+    two.start()  # and waits until the controller has forgotten its last session
+    quorum.wait_for(lambda: two.said.count("is unfenced") == 2, "it is back")
