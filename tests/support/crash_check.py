@@ -17,6 +17,7 @@ def check(disk: MemoryDisk, promises: Promises) -> None:
     after = Promises(written=list(promises.written))
     node = HandNode(disk, after)
     try:
+        _check_start(node, promises)
         _check_election(node, promises)
         _check_log(disk, node.log, promises)
         _check_acknowledged(node, promises)
@@ -30,6 +31,17 @@ def check(disk: MemoryDisk, promises: Promises) -> None:
     log = FileLog(disk, DIR, segment_bytes=CONFIG.segment_bytes)
     assert log.end_offset == end
     log.close()
+
+
+def _check_start(node: HandNode, promises: Promises) -> None:
+    """S3, S25: what it says of itself at first is what it has, and nothing older than was told."""
+    type_, _, told = node.tracer.events[0]
+    log = node.log
+    assert type_ == "start"
+    assert (told["log_start"], told["leo"]) == (log.start_offset, log.end_offset)
+    assert told["last_ep"] == log.last_epoch
+    assert told["snaps"] == [list(info.id) for info in log.snapshots.infos]
+    assert told["qs"]["ep"] >= promises.epoch
 
 
 def _check_election(node: HandNode, promises: Promises) -> None:
