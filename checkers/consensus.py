@@ -8,6 +8,7 @@ from checkers.invariants.acknowledged import Survival, survival
 from checkers.invariants.committed import committed_records
 from checkers.invariants.inventions import Inventions, inventions
 from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
+from checkers.invariants.snapshots import judge_stored
 from harness.errors import HistoryFormatError
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -27,8 +28,12 @@ def consensus(run: RunData) -> CheckResult:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event: nothing was judged")
     monitor = Monitor()
     anomalies = [*monitor.feed_all(run.events), *monitor.finish(run.logs)]
+    stored, snapshots = judge_stored(run)
+    anomalies += stored[:KEPT_PER_INVARIANT_MAX]
+    monitor.found.update(a.invariant for a in stored)
     kept, invented = _clients(run, monitor)
     checked = Counter(monitor.checked)
+    checked["S23"] += snapshots
     for name, found in (("S17", kept), ("S18", invented)):
         anomalies += found.anomalies[:KEPT_PER_INVARIANT_MAX]
         monitor.found.update(a.invariant for a in found.anomalies)

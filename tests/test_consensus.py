@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -720,6 +721,32 @@ def test_a_vote_is_told_again_though_the_log_has_grown() -> None:
     trace.replicate(2, 3)
     trace.grant(3, 2)["cl_leo"] -= 1
     assert consensus(trace.run()).valid is Valid.VALID
+
+
+def frozen() -> Trace:
+    trace = one_leader()
+    for node in trace.disks:
+        trace.freeze(node)
+        trace.clean(node)
+    trace.write(1, "r0", 2)
+    return trace
+
+
+def test_a_snapshot_on_a_disk_is_whole() -> None:
+    run = frozen().run()
+    torn = replace(run.snapshots["n2"][0], error="no footer", records=())
+    result = consensus(frozen().run(snapshots={**run.snapshots, "n2": (torn,)}))
+    assert [a.message for a in result.anomalies] == [
+        "snapshot 2-1 on n2's disk is not whole: no footer",
+        "the final log of n2 begins at 2, and no snapshot on its disk has what was before",
+    ]
+    assert names(result) == {"S23"}
+
+
+def test_a_final_log_has_the_snapshot_of_its_beginning() -> None:
+    run = frozen().run()
+    (found,) = consensus(frozen().run(snapshots={**run.snapshots, "n2": ()})).anomalies
+    assert (found.invariant, found.details) == ("S23", {"node": "n2", "log_start": 2})
 
 
 # ---------------------------------------------------------------------- robustness

@@ -92,6 +92,12 @@ class VotesTwice(Replica):
         return super()._grants_vote(candidate, up_to_date=up_to_date)
 
 
+class VotesForAnyLog(Replica):
+    def _grants_vote(self, candidate: ReplicaKey, *, up_to_date: bool) -> bool:
+        del up_to_date
+        return super()._grants_vote(candidate, up_to_date=True)
+
+
 class WinsWithHalf(Replica):
     def _has_majority(self, granted: set[int]) -> bool:
         return len(granted) >= max(1, len(self.config.voters) // 2)
@@ -116,6 +122,7 @@ BUGS: list[tuple[type[Replica], set[str]]] = [
     (CommitsOldEpochs, {"S14"}),
     (ForgetsVote, {"S3"}),
     (VotesTwice, {"S2", "S3"}),
+    (VotesForAnyLog, {"S5"}),
     (WinsWithHalf, {"S1"}),
     (ResumesLeadership, {"S7"}),
     (ResumesLeadership, {"S26"}),

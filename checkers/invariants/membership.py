@@ -159,16 +159,36 @@ class LatestSetInForce(Invariant):
 
 
 class Identity(Invariant):
-    """S29: only replicas of the voter set count, each by node and directory id."""
+    """S29: only replicas of the voter set count, each by node and directory id.
+
+    No two processes are the same replica at the same time.
+    """
 
     name: ClassVar[str] = "S29"
-    listens: ClassVar[tuple[str, ...]] = ("hwm",)
+    listens: ClassVar[tuple[str, ...]] = ("start", "hwm")
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
-        """Look for the set's replica behind every end offset that a leader counts."""
-        replica, acks = world.replica(event), event.get("acks")
-        voters = voters_of(event, replica)
-        if event["as"] != "leader" or not voters or not isinstance(acks, list | tuple):
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Look who a starting process is, and whose end offsets a leader counts."""
+        replica = world.replica(event)
+        if event["t"] == "start":
+            return self._alone(event, replica)
+        return self._counted(event, replica) if event["as"] == "leader" else ()
+
+    def _alone(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        self.checked += 1
+        last = replica.told
+        if last is not None and event["ts"] < last["ts"]:
+            yield self._anomaly(
+                f"{replica.id} (dir {replica.id.directory}) was started ({label(event)}) before its"
+                f" process of before had ended ({label(last)})",
+                event,
+                last,
+            )
+
+    def _counted(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        """The set's replica must be behind every end offset."""
+        voters, acks = voters_of(event, replica), event.get("acks")
+        if not voters or not isinstance(acks, list | tuple):
             return
         for ack in acks:
             keys = keys_of([ack])

@@ -12,6 +12,7 @@ from checkers.invariants.base import Invariant
 from checkers.invariants.trace import Event, ReplicaId, label
 from checkers.invariants.voter_sets import difference, keys_of, told
 from checkers.invariants.world import Replica, World, snapshots_of
+from harness.protocols import RunData
 from harness.verdict import Anomaly
 
 SnapshotId = tuple[int, int]
@@ -20,7 +21,8 @@ SnapshotId = tuple[int, int]
 class SnapshotValidity(Invariant):
     """S22: a snapshot covers committed whole batches, names the voters of its end, and is unique.
 
-    Its epoch is that of the last record covered; the same id has the same bytes on all nodes.
+    Its epoch is that of the last record covered; the same id has the same bytes and the same
+    kraft.version on all nodes.
     """
 
     name: ClassVar[str] = "S22"
@@ -44,7 +46,7 @@ class SnapshotValidity(Invariant):
 
     def _unique(self, id_: SnapshotId, event: Event) -> Iterator[Anomaly]:
         seen = self._first.setdefault(id_, {})
-        for field in ("sha", "size"):
+        for field in ("sha", "size", "kv"):
             value = event.get(field)
             if value is None:
                 continue
@@ -126,6 +128,33 @@ class SnapshotAtLogStart(Invariant):
                 log_start=start,
                 snapshots=sorted(found),
             )
+
+
+def judge_stored(run: RunData) -> tuple[list[Anomaly], int]:
+    """S23 on the disks after a run: what is wrong with the snapshots, how many were looked at."""
+    found: list[Anomaly] = []
+    for node, snapshots in sorted(run.snapshots.items()):
+        found += [
+            Anomaly(
+                SnapshotAtLogStart.name,
+                f"snapshot {_named((s.end, s.epoch))} on {node}'s disk is not whole: {s.error}",
+                details={"node": node, "id": [s.end, s.epoch]},
+            )
+            for s in snapshots
+            if s.error is not None
+        ]
+        log = run.logs.get(node, ())
+        start = log[0].base if log else 0
+        if start > 0 and not any(s.end >= start for s in snapshots if s.error is None):
+            found.append(
+                Anomaly(
+                    SnapshotAtLogStart.name,
+                    f"the final log of {node} begins at {start}, and no snapshot on its disk has"
+                    " what was before",
+                    details={"node": node, "log_start": start},
+                )
+            )
+    return found, sum(map(len, run.snapshots.values()))
 
 
 class SnapshotInstall(Invariant):

@@ -209,6 +209,7 @@ class Replica:
     agreed: int = 0  # its log is in the commit map up to here
     epoch_starts: dict[int, int] = field(default_factory=dict)
     leads: int | None = None  # the epoch that it leads at present
+    told: Event | None = None  # its last event so far
     applied: int | None = None  # its state is that of all below; None until it says so
 
     @property
@@ -294,9 +295,10 @@ class World:
 
     def update(self, event: Event) -> None:
         """Let the event happen, after it was judged."""
-        change = self._apply.get(event["t"])
+        replica, change = self.replica(event), self._apply.get(event["t"])
+        replica.told = event
         if change is not None:
-            change(self.replica(event), event)
+            change(replica, event)
 
     def _hwm(self, replica: Replica, event: Event) -> None:
         value: int = event["v"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from traces import Event, Trace, register_record
+from traces import MS, Event, Trace, register_record
 
 from harness.protocols import LogBatch
 
@@ -152,6 +152,17 @@ def win_an_old_reign_again(trace: Trace) -> None:
     trace.emit(1, "elected", grants=[1, 2], voters=[1, 2, 3], es=trace.disks[1].end)
 
 
+def freeze_at_another_level(trace: Trace) -> None:
+    trace.freeze(1)
+    trace.freeze(2, kv=1)
+
+
+def run_twice_at_once(trace: Trace) -> None:
+    before = trace.now_ns - 20 * MS
+    trace.start(2)
+    last(trace, 2, "start")["ts"] = before
+
+
 def refuse_a_newer_epoch_as_fenced(trace: Trace) -> None:
     trace.emit(2, "rpc_err", api="Vote", peer=3, req_ep=2, code=74)
 
@@ -202,9 +213,11 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S21", claim_before_the_epoch_is_applied),
     ("S21", claim_after_resigning),
     ("S21", load_a_snapshot_while_active),
+    ("S22", freeze_at_another_level),
     ("S25", lose_what_was_flushed),
     ("S26", take_up_an_old_reign),
     ("S26", win_an_old_reign_again),
+    ("S29", run_twice_at_once),
     ("S31", refuse_a_newer_epoch_as_fenced),
     ("S31", refuse_an_older_epoch_as_unknown),
     ("S31", answer_another_epoch_with_not_leader),
