@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_nodes import NO_TIMEOUT
+from driver_nodes import NO_TIMEOUT, free_port
 from local_cluster import eventually
-from node_cluster import WAIT_S, ClusterNode, NodeCluster, in_loop, node_cluster
+from node_cluster import HOST, WAIT_S, ClusterNode, NodeCluster, in_loop, node_cluster
 from node_verdict import assert_sound
 
+from node.formatting import Quorum
 from node.metadata.schemas import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from node.wire.api import ApiKey
 
@@ -31,6 +32,7 @@ async def test_a_broker_comes_goes_and_is_fenced(tmp_path: Path) -> None:
         for broker in (one, two):
             await in_service(broker)
         await cluster.create("t", replicas=2, partitions=4)
+        await listed(one, {"t"})
         assert {p.leader_id for p in await partitions(one)} == {10, 11}
         assert all(set(p.replica_nodes) == {10, 11} for p in await partitions(one))
 
@@ -237,3 +239,37 @@ async def test_brokers_are_paused_killed_together_and_stopped_in_an_election(
 def relapses(broker: ClusterNode) -> list[bool]:
     """Each time that the broker was told whether it is fenced, when that was news."""
     return [e["fenced"] for e in broker.kinds("fence")]
+
+
+@in_loop
+async def test_a_node_with_both_roles_serves_stops_and_comes_back(tmp_path: Path) -> None:
+    """Its broker registers with its own controller, which forgets sessions as it restarts."""
+    async with node_cluster(tmp_path, 0, broker_session_timeout_ms="60000") as cluster:
+        inside, outside = free_port(HOST), free_port(HOST)
+        cluster.settings["controller.quorum.bootstrap.servers"] = f"{HOST}:{inside}"
+        listeners = f"PLAINTEXT://{HOST}:{outside},CONTROLLER://{HOST}:{inside}"
+        node = cluster.add(5, "broker,controller", listeners)
+        node.format(Quorum(standalone=True))
+        given = []
+        for number in range(3):
+            await node.start()
+            await in_service(node)
+            await cluster.create(f"topic-{number}", through=node, partitions=2)
+            await listed(node, {f"topic-{n}" for n in range(number + 1)})
+            given.append(await producer_id(node))
+            assert await node.signal(signal.SIGTERM if number else signal.SIGKILL) != 1
+        assert len(set(given)) == 3
+        registered = [(e["prev"], e["b_ep"]) for e in node.kinds("reg") if e["err"] == 0]
+        firsts = [epoch for _, epoch in dict.fromkeys(registered)]
+        assert firsts == sorted(firsts)
+        assert registered[-1][0] == firsts[-2], "it stopped in good order before"
+        assert_sound(cluster, "C1", "C6", "C10", "S20", "S21")
+
+
+async def listed(broker: ClusterNode, names: set[str]) -> None:
+    """Wait until the broker shows just those topics."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            if set(await broker.topics()) == names:
+                return
+            await asyncio.sleep(0.02)
