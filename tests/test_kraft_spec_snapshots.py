@@ -209,15 +209,17 @@ def downloading(id_: OffsetAndEpoch = S8, **more: Any) -> One:
     return one
 
 
-def test_a_follower_that_is_sent_to_a_snapshot_fetches_it() -> None:
-    """KIP-630, "Fetch": the follower opens the snapshot and asks for its first bytes."""
-    one = downloading()
+@pytest.mark.parametrize(("own", "want"), [(8 << 20, 2 << 20), (300, 300)])
+def test_a_follower_that_is_sent_to_a_snapshot_fetches_it(own: int, want: int) -> None:
+    """KIP-630, "Fetch": the follower opens the snapshot and asks for its first bytes.
+
+    It asks for no more than it can look at in a moment.
+    """
+    one = downloading(fetch_max_bytes=own)
     assert one.of(fx.OpenSnapshot) == [fx.OpenSnapshot(S8)]
     (send,) = one.sends(FetchSnapshotRequest)
     assert send.peer == 2
-    assert send.request == FetchSnapshotRequest(
-        ReplicaKey(1), 4, S8, 0, one.replica.config.fetch_max_bytes, CLUSTER_ID
-    )
+    assert send.request == FetchSnapshotRequest(ReplicaKey(1), 4, S8, 0, want, CLUSTER_ID)
 
 
 def test_the_bytes_are_written_in_order_and_asked_for_until_the_end() -> None:

@@ -58,14 +58,28 @@ def encode_batch(
     Raises:
         ValueError: There are no records, or the batch is larger than MAX_BATCH_BYTES.
     """
-    count = len(records)
+    return frame_batch(
+        base_offset,
+        epoch,
+        [encode_record(at, key, value) for at, (key, value) in enumerate(records)],
+        control=control,
+        timestamp_ms=timestamp_ms,
+    )
+
+
+def frame_batch(
+    base_offset: int,
+    epoch: int,
+    encoded: Sequence[bytes],
+    *,
+    control: bool,
+    timestamp_ms: int,
+) -> bytes:
+    """As ``encode_batch``, of what ``encode_record`` has made of each record."""
+    count = len(encoded)
     if not count:
         raise ValueError("a batch needs at least one record")
-    if count == 1:
-        key, value = records[0]
-        body = _encode_record(0, key, value)
-    else:
-        body = b"".join([_encode_record(i, key, value) for i, (key, value) in enumerate(records)])
+    body = encoded[0] if count == 1 else b"".join(encoded)
     if len(body) + HEADER_BYTES > MAX_BATCH_BYTES:
         raise ValueError(
             f"a batch of {len(body) + HEADER_BYTES} bytes is larger than {MAX_BATCH_BYTES}: "
@@ -250,7 +264,8 @@ def _length(value: int) -> bytes:
     return _SMALL[value] if value < len(_SMALL) else _varint(value)
 
 
-def _encode_record(delta: int, key: bytes | None, value: bytes | None) -> bytes:
+def encode_record(delta: int, key: bytes | None, value: bytes | None) -> bytes:
+    """One record, the ``delta``-th of its batch, of which the first is 0."""
     body = (
         b"\0\0"  # attributes, timestamp delta
         + _length(delta)

@@ -70,6 +70,8 @@ class Recovered:
 
 def recover(disk: Disk, directory: Path) -> Recovered:
     """Open all segments of a directory, mend the last one, and make what is left durable."""
+    # A killed process may have left names in the page cache only: of a segment, of quorum-state.
+    disk.fsync_dir(directory)
     names = _segment_names(disk, directory)
     snapshots = SnapshotStore(disk, directory)
     latest = snapshots.latest

@@ -17,10 +17,10 @@ from node.log.batch import (
     HEADER_BYTES,
     MAX_BATCH_BYTES,
     CorruptBatchError,
-    Record,
     batch_size,
     decode_records,
-    encode_batch,
+    encode_record,
+    frame_batch,
     parse_batch,
 )
 from node.log.control import (
@@ -71,7 +71,7 @@ class SnapshotEncoder:
         self._timestamp_ms = timestamp_ms
         self._batch_bytes = batch_bytes
         self._next_offset = 0
-        self._pending: list[Record] = []
+        self._pending: list[bytes] = []  # encoded as they come, so that no batch takes long
         self._pending_bytes = HEADER_BYTES
 
     def header(self, kraft_version: int = 0, voters: VoterSet | None = None) -> bytes:
@@ -83,7 +83,7 @@ class SnapshotEncoder:
             records.append(encode_control(KRaftVersion(kraft_version)))
         if voters is not None:
             records.append(encode_control(Voters(voters)))
-        return self._encode(records, control=True)
+        return self._control(records)
 
     def add(self, values: Iterable[bytes]) -> bytes:
         """Take in the values of data records; returns the batches that are full by now.
@@ -98,30 +98,34 @@ class SnapshotEncoder:
                 raise ValueError(f"a record of {len(value)} bytes does not fit in a batch")
             if self._pending and self._pending_bytes + size > self._batch_bytes:
                 full.append(self._drain())
-            self._pending.append((None, value))
+            self._pending.append(encode_record(len(self._pending), None, value))
             self._pending_bytes += size
         return b"".join(full)
 
     def footer(self) -> bytes:
         """What is left of the data, and the last batch."""
         rest = self._drain() if self._pending else b""
-        return rest + self._encode([encode_control(SnapshotFooter())], control=True)
+        return rest + self._control([encode_control(SnapshotFooter())])
 
     def _drain(self) -> bytes:
-        data = self._encode(self._pending, control=False)
+        data = self._frame(self._pending, control=False)
         self._pending = []
         self._pending_bytes = HEADER_BYTES
         return data
 
-    def _encode(self, records: list[Record] | list[tuple[bytes, bytes]], *, control: bool) -> bytes:
-        data = encode_batch(
+    def _control(self, records: list[tuple[bytes, bytes]]) -> bytes:
+        encoded = [encode_record(at, key, value) for at, (key, value) in enumerate(records)]
+        return self._frame(encoded, control=True)
+
+    def _frame(self, encoded: list[bytes], *, control: bool) -> bytes:
+        data = frame_batch(
             self._next_offset,
             self._epoch,
-            records,
+            encoded,
             control=control,
             timestamp_ms=self._timestamp_ms,
         )
-        self._next_offset += len(records)
+        self._next_offset += len(encoded)
         return data
 
 
