@@ -43,7 +43,7 @@ from node.core.replica import Replica
 from node.core.roles import Leader
 from node.core.types import OffsetAndEpoch, ReplicaKey
 from node.log.file_log import FileLog, Flush
-from node.log.memory_disk import MemoryDisk
+from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.log.snapshots import SnapshotStore
 from node.metadata.records import encode_record
 
@@ -214,6 +214,28 @@ async def test_no_promise_of_a_node_is_broken_by_a_power_cut() -> None:
     assert total > 1000
     assert promises.told > 80
     assert set(points) == {"open", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink"}
+
+
+@in_loop
+async def test_a_vote_given_again_after_a_kill_survives_a_power_cut() -> None:
+    """The killed process had renamed quorum-state, and not yet fsynced the directory."""
+    for failing in range(1, 100):
+        disk, promises = formatted(), Promises()
+        node = HandNode(disk, promises)
+        disk.cut_power_at(failing)
+        try:
+            node.vote(2, 1)
+        except PowerCutError:
+            disk.cut_at = None
+            disk.kill()
+        else:
+            break
+        again = HandNode(disk, promises)
+        assert again.vote(2, 1).granted
+        again.node.halt()
+        disk.crash()
+        check(disk, promises)
+    assert failing > 5
 
 
 def _vote_without_disk(replica: Replica, candidate: ReplicaKey) -> None:
