@@ -16,6 +16,7 @@ from harness.protocols import Address
 from harness.systems.kafka_route import Cluster
 from node.log.disk import FileDisk
 from node.log.meta_properties import format_directory, random_id
+from node.wire.network import Sockets
 
 HOST = "127.77.210.1"
 STOP_TIMEOUT_S = 30.0
@@ -88,7 +89,7 @@ class Quorum:
         return Cluster(
             {f"n{i}": Address(HOST, port) for i, port in self.ports.items()},
             {i: f"n{i}" for i in self.ports},
-            None,
+            Sockets(),
         )
 
     def start(self, node_id: int) -> subprocess.Popen[bytes]:

@@ -136,6 +136,10 @@ class Environment(Protocol):
         """Source address that clients of the harness connect from; None = any."""
         ...
 
+    async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
+        """Try a node as clients do: whether it answered, what was seen, after how many ms."""
+        ...
+
     def node_dir(self, node: str) -> Path:
         """The node's working folder; its disk, kept over restarts."""
         ...

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from harness.envs.tcp_probe import ask
 from harness.protocols import Cluster, Link, Probe
 
 PROBE_TIMEOUT_S = 0.5
@@ -20,10 +18,7 @@ async def answers(
     node: str, cluster: Cluster, *, timeout_s: float = PROBE_TIMEOUT_S
 ) -> dict[str, Any]:
     """Whether a node answers a request of the harness's own client."""
-    environment = cluster.environment
-    passed, detail, elapsed_ms = await ask(
-        environment.address(node), source=environment.client_source(), timeout_s=timeout_s
-    )
+    passed, detail, elapsed_ms = await cluster.environment.ask(node, timeout_s=timeout_s)
     return {
         "saw": "request",
         "node": node,
@@ -35,10 +30,11 @@ async def answers(
 
 async def await_answer(node: str, cluster: Cluster, *, timeout_s: float) -> dict[str, Any]:
     """``answers``, tried again until it does or the time is up."""
-    deadline = time.monotonic() + timeout_s
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
     while True:
         seen = await answers(node, cluster)
-        if seen["answered"] or time.monotonic() >= deadline:
+        if seen["answered"] or loop.time() >= deadline_s:
             return seen
         await asyncio.sleep(_RETRY_S)
 
@@ -52,14 +48,15 @@ async def probe_links(links: Iterable[Link], cluster: Cluster) -> list[Probe]:
 
 async def await_links(links: Iterable[Link], cluster: Cluster, *, timeout_s: float) -> list[Probe]:
     """Probe links until all pass or the time is up; the last probe of each."""
-    deadline = time.monotonic() + timeout_s
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
     last: dict[Link, Probe] = {}
     left = list(links)
     while left:
         for probe in await probe_links(left, cluster):
             last[probe.source, probe.destination] = probe
         left = [link for link in left if not last[link].passed]
-        if time.monotonic() >= deadline:
+        if loop.time() >= deadline_s:
             break
         await asyncio.sleep(_RETRY_S if left else 0)
     return list(last.values())

@@ -37,6 +37,7 @@ from harness.systems import kafka_client, kafka_errors, kafka_route
 from harness.systems.kafka_client import KafkaClient
 from node.driver.apis.serving import NOTHING_WRITTEN, OUTCOME_UNKNOWN
 from node.wire.api import ApiKey
+from node.wire.network import Sockets
 
 NOT_CONTROLLER = kafka_errors.NOT_CONTROLLER
 UNKNOWN_TOPIC = kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
@@ -247,7 +248,7 @@ def test_a_connection_that_nobody_answers_on_was_never_used_for_a_write() -> Non
         async with silent, fake_cluster(node()) as cluster:
             port = silent.sockets[0].getsockname()[1]
             addresses = {"n1": type(cluster.addresses["n1"])("127.0.0.1", port)}
-            client = KafkaClient(kafka_route.Cluster(addresses, {1: "n1"}, None), "n1")
+            client = KafkaClient(kafka_route.Cluster(addresses, {1: "n1"}, Sockets()), "n1")
             with pytest.raises(Outcome) as caught:
                 await client.write("k", 1)
             await client.close()

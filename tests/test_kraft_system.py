@@ -63,7 +63,8 @@ def test_a_controller_that_does_not_answer_has_no_view(answer: Any) -> None:
         node.answers(ApiKey.DESCRIBE_QUORUM, answer)
         async with fake_cluster(node, down=1) as cluster:
             for name in ("n1", "n2"):
-                assert await ask(cluster.addresses[name], "127.0.0.1", timeout_s=0.2) is None
+                address = cluster.addresses[name]
+                assert await ask(address, cluster.network, timeout_s=0.2) is None
 
     asyncio.run(main())
 

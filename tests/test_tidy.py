@@ -28,7 +28,6 @@ CLOCKS = {
     "harness/journal.py": "waits for processes of dead runs to be gone",
     "harness/judge.py": "stops checkers that take too long",
     "harness/store.py": "names a run by the moment of its start",
-    "nemesis/evidence.py": "waits for a node to answer, or to be seen in a state",
     "checkers/linearizable.py": "gives up at its time limit: UNKNOWN, never another verdict",
     "checkers/linearizable_search.py": "the same limit",
     "checkers/linearizable_explain.py": "the same limit",
@@ -37,6 +36,7 @@ CLOCKS = {
 DICE = {
     "harness/seeds.py": "the seam: every stream of the harness is split from the run's seed",
     "harness/cli/run.py": "draws the seed when none is given",
+    "harness/envs/sim.py": "the streams of simulated hosts and links, split from the one given",
     "nemesis/targets.py": "a stream from the fault's own draw, so that a replay aims alike",
     "node/driver/process.py": "the node's stream, from its seed and its incarnation",
     "node/formatting.py": "the identity of a disk that is formatted",

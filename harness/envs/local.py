@@ -14,6 +14,7 @@ from harness.envs.child import Child
 from harness.envs.loopback import NODES_MAX, Block
 from harness.envs.procfs import GONE
 from harness.envs.relay_net import CLIENT, Endpoint, RelayNet
+from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, NodeStartError
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
@@ -95,6 +96,10 @@ class Local:
     def client_source(self) -> str | None:
         """Clients of the harness connect from here; the relay knows them as ``client``."""
         return None if self._block is None else self._block.client
+
+    async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
+        """Really try the node: whether it answered, what was seen, and after how many ms."""
+        return await ask(self.address(node), source=self.client_source(), timeout_s=timeout_s)
 
     def node_dir(self, node: str) -> Path:
         """The node's working folder; its disk, kept over restarts."""

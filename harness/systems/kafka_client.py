@@ -40,7 +40,7 @@ from harness.systems.kafka_route import (
     request,
     the_row,
 )
-from node.wire.connection import Connection
+from node.wire.network import Caller
 
 TOPIC_RESOURCE = 2
 TOPIC_CONFIG = 1  # config source of what somebody set on the topic
@@ -83,7 +83,7 @@ class KafkaClient:
         deadline_s = _deadline_s()
         change = _set_config(register_topic(key), REGISTER_CONFIG, str(value))
 
-        async def attempt(connection: Connection) -> None:
+        async def attempt(connection: Caller) -> None:
             the_row((await request(connection, change)).responses)
 
         try:
@@ -128,7 +128,7 @@ class KafkaClient:
             validate_only=False,
         )
 
-        async def attempt(connection: Connection) -> str:
+        async def attempt(connection: Caller) -> str:
             row = the_row((await request(connection, wanted)).topics)
             if row.topic_id is None:
                 raise Outcome("bad-answer: a created topic without an id", definite=False)
@@ -143,7 +143,7 @@ class KafkaClient:
             timeout=_REQUEST_TIMEOUT,
         )
 
-        async def attempt(connection: Connection) -> None:
+        async def attempt(connection: Caller) -> None:
             the_row((await request(connection, unwanted)).responses)
 
         await self._route.at_controller(attempt, _deadline_s())
@@ -160,7 +160,7 @@ class KafkaClient:
             )
 
 
-async def _read_register(connection: Connection, key: str) -> int | None:
+async def _read_register(connection: Caller, key: str) -> int | None:
     configs = await _configs(connection, register_topic(key))
     text = None if configs is None else configs.get(REGISTER_CONFIG)
     if text is None:
@@ -171,7 +171,7 @@ async def _read_register(connection: Connection, key: str) -> int | None:
         raise Outcome(f"bad-answer: a register holds {text!r}", definite=True) from None
 
 
-async def _describe(connection: Connection, name: str) -> TopicView | None:
+async def _describe(connection: Caller, name: str) -> TopicView | None:
     while True:
         before = await _topic(connection, name)
         if before is None:
@@ -181,7 +181,7 @@ async def _describe(connection: Connection, name: str) -> TopicView | None:
             return TopicView(before[0], before[1], configs)
 
 
-async def _configs(connection: Connection, topic: str) -> dict[str, str] | None:
+async def _configs(connection: Caller, topic: str) -> dict[str, str] | None:
     """The settings of a topic, None when there is no such topic."""
     asked = DescribeConfigsResource(
         resource_type=i8(TOPIC_RESOURCE), resource_name=topic, configuration_keys=None
@@ -199,7 +199,7 @@ async def _configs(connection: Connection, topic: str) -> dict[str, str] | None:
     return {c.name: c.value for c in row.configs if int(c.config_source) == TOPIC_CONFIG}
 
 
-async def _topic(connection: Connection, name: str) -> tuple[str, int] | None:
+async def _topic(connection: Caller, name: str) -> tuple[str, int] | None:
     """(id, partitions) of a topic, None when there is none of that name."""
     asked = MetadataRequestTopic(topic_id=None, name=TopicName(name))
     question = MetadataRequest(

@@ -22,7 +22,6 @@ from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from node.core.types import Endpoint
 from node.driver.apis.serving import NOTHING_WRITTEN
 from node.wire import codec
-from node.wire.connection import Connection
 from node.wire.errors import (
     ConnectFailed,
     Disconnected,
@@ -32,6 +31,7 @@ from node.wire.errors import (
     UnsupportedVersionError,
     WireError,
 )
+from node.wire.network import Caller, Network
 
 REQUEST_TIMEOUT_S = 1.5
 CONNECT_TIMEOUT_S = 0.5
@@ -44,11 +44,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where the nodes are: address by name, and name by Kafka node id."""
+    """Where the nodes are: address by name, name by Kafka node id; and the way to them."""
 
     addresses: Mapping[str, Address]
     names: Mapping[int, str]
-    source_host: str | None
+    network: Network
 
 
 class NotController(Outcome):
@@ -71,7 +71,7 @@ class Route:
 
     cluster: Cluster
     home: str
-    _connections: dict[str, Connection] = field(default_factory=dict)
+    _connections: dict[str, Caller] = field(default_factory=dict)
     _controller: str | None = None
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class Route:
         self._controller = None
 
     async def at_controller(
-        self, attempt: Callable[[Connection], Awaitable[T]], deadline_s: float
+        self, attempt: Callable[[Caller], Awaitable[T]], deadline_s: float
     ) -> T:
         """Do ``attempt`` at the active controller; again while nothing was done at all.
 
@@ -104,7 +104,7 @@ class Route:
                 raise
             await asyncio.sleep(RETRY_S)
 
-    async def connect(self, node: str) -> Connection:
+    async def connect(self, node: str) -> Caller:
         """An open connection to a node that answers; raises Unreachable."""
         connection = self._connections.pop(node, None)
         if connection is not None and connection.is_open:
@@ -113,10 +113,8 @@ class Route:
         address = self.cluster.addresses[node]
         connection = None
         try:
-            connection = await Connection.open(
-                Endpoint(address.host, address.port),
-                source_host=self.cluster.source_host,
-                connect_timeout_s=CONNECT_TIMEOUT_S,
+            connection = await self.cluster.network.connect(
+                Endpoint(address.host, address.port), timeout_s=CONNECT_TIMEOUT_S
             )
             # A relay accepts for a node that is down; only an answer proves that somebody is there.
             await connection.negotiate(CONNECT_TIMEOUT_S)
@@ -127,7 +125,7 @@ class Route:
         self._connections[node] = connection
         return connection
 
-    async def _to_controller(self, deadline_s: float) -> Connection:
+    async def _to_controller(self, deadline_s: float) -> Caller:
         try:
             async with asyncio.timeout_at(deadline_s):
                 return await self.connect(await self._find_controller())
@@ -149,7 +147,7 @@ class Route:
         return self._controller
 
 
-async def _leader_known_to(connection: Connection) -> int | None:
+async def _leader_known_to(connection: Caller) -> int | None:
     """Who leads by the word of that node; a broker asks the active controller itself."""
     response = await request(connection, _WHO_LEADS)
     if int(response.error_code) != ErrorCode.mismatched_endpoint_type:
@@ -167,7 +165,7 @@ _WHO_LEADS = DescribeClusterRequest(
 )
 
 
-async def request(connection: Connection, entity: Any) -> Any:
+async def request(connection: Caller, entity: Any) -> Any:
     """The answer to one request; what goes wrong on the connection is an Outcome."""
     try:
         return await connection.request(entity, timeout_s=REQUEST_TIMEOUT_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,21 +10,30 @@ from uuid import UUID
 
 from harness import seeds
 from harness.errors import EnvError, NodeStartError, UsageError
-from harness.protocols import Address, Environment, RegisterClient, Role, TopicClient
+from harness.protocols import (
+    Address,
+    Environment,
+    LogBatch,
+    LogSnapshot,
+    RegisterClient,
+    Role,
+    TopicClient,
+)
 from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store import RunDir
 from harness.systems.kafka_client import KafkaClient
 from harness.systems.kafka_route import Cluster
 from harness.systems.kraft_log import read_log, read_snapshots
+from harness.systems.kraft_site import site_of
 from harness.systems.quorum_probe import QuorumView, ask
 from node import mutants
-from node.clock import SystemClock
-from node.config import ConfigError, load, parse
+from node.config import ConfigError, NodeConfig, parse
+from node.core.types import Endpoint
 from node.formatting import Quorum, format_node
-from node.log.disk import FileDisk
 from node.log.layout import uuid_to_text
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
+from node.wire.errors import ConnectFailed
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
@@ -74,8 +82,8 @@ class _Node:
     name: str
     id: int
     voter: bool
-    config: Path
-    trace: Path
+    settings: Mapping[str, str]
+    config: NodeConfig
 
 
 @systems.register("kraft")
@@ -97,6 +105,7 @@ class Kraft:
         self._spec = spec
         self._env = environment
         self._run_dir = run_dir
+        self._site = site_of(environment)
         self._node: dict[str, _Node] = {}
         self._roles: dict[str, Role] = {}
 
@@ -181,12 +190,21 @@ class Kraft:
     def collect(self) -> None:
         """Write each node's log and snapshots into the store, as they lie on its disk."""
         for name in self._node:
-            self._run_dir.write_records(name, read_log(self._log_dir(name)))
-            self._run_dir.write_snapshots(name, read_snapshots(self._log_dir(name)))
+            self._run_dir.write_records(name, self.stored_log(name))
+            self._run_dir.write_snapshots(name, self.stored_snapshots(name))
+
+    def stored_log(self, node: str) -> list[LogBatch]:
+        """The node's log as it lies on its disk."""
+        return read_log(self._site.data_dir(node), self._site.disk(node))
+
+    def stored_snapshots(self, node: str) -> list[LogSnapshot]:
+        """The node's snapshots as they lie on its disk."""
+        return read_snapshots(self._site.data_dir(node), self._site.disk(node))
 
     def event_files(self) -> dict[str, Path]:
         """Where each node writes its protocol events."""
-        return {name: self._trace_file(name) for name in self.nodes}
+        found = {name: self._site.event_file(name) for name in self.nodes}
+        return {name: path for name, path in found.items() if path is not None}
 
     # ------------------------------------------------------------------ Kill, Pause, Roles
 
@@ -231,7 +249,7 @@ class Kraft:
             Cluster(
                 addresses={name: self._env.address(name) for name in self.nodes},
                 names={node.id: name for name, node in self._node.items()},
-                source_host=self._env.client_source(),
+                network=self._site.network(),
             )
         )
 
@@ -260,9 +278,9 @@ class Kraft:
 
     async def _quorum(self, *, timeout_s: float) -> QuorumView | None:
         """What the leader of the highest epoch says; refreshes ``roles``."""
-        source = self._env.client_source()
+        network = self._site.network()
         answers = await asyncio.gather(
-            *(ask(self._env.address(v), source, timeout_s=timeout_s) for v in self.voters)
+            *(ask(self._env.address(v), network, timeout_s=timeout_s) for v in self.voters)
         )
         views = [view for view in answers if view is not None]
         best = max(views, key=lambda view: view.epoch, default=None)
@@ -287,24 +305,24 @@ class Kraft:
             **self._quorum_settings(),
             "listeners": f"{listener}://{_text(env.bind_address(name))}",
             "advertised.listeners": f"{listener}://{_text(env.address(name))}",
-            "log.dirs": str(self._log_dir(name)),
+            "log.dirs": str(self._site.data_dir(name)),
             "krucible.source.host": env.bind_address(name).host,
-            "krucible.trace.file": str(self._trace_file(name)),
             "krucible.seed": str(seeds.split(spec.seed, "node", index)),
             "read.barrier": "true",
             "krucible.brokers": "",  # topics need no replicas before the first broker is there
             **TIMERS,
             **_of_node(spec.settings),
         }
+        trace = self._site.event_file(name)
+        if trace is not None:
+            settings["krucible.trace.file"] = str(trace)
         if spec.mutant is not None:
             settings["krucible.mutant"] = spec.mutant
         try:
-            parse(settings)
+            config = parse(settings)
         except ConfigError as error:
             raise EnvError(f"node setting: {error}; look at --set") from error
-        path = env.node_dir(name) / "node.properties"
-        path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
-        return _Node(name, index, voter, path, self._trace_file(name))
+        return _Node(name, index, voter, settings, config)
 
     @property
     def _is_dynamic(self) -> bool:
@@ -327,28 +345,23 @@ class Kraft:
     def _directory_id(self, node_id: int) -> UUID:
         return random_id(seeds.rng(self._spec.seed, "directory", node_id))
 
-    def _log_dir(self, name: str) -> Path:
-        return self._env.node_dir(name) / "data"
-
-    def _trace_file(self, name: str) -> Path:
-        return self._env.node_dir(name) / "events.jsonl"
-
     def _format(self, node: _Node) -> None:
         """Give the node its identity, and to a voter of a dynamic quorum the first voters."""
+        disk = self._site.disk(node.name)
         try:
             if self._is_dynamic:
                 format_node(
-                    FileDisk(),
-                    load(node.config),
+                    disk,
+                    node.config,
                     cluster_id=CLUSTER_ID,
                     directory_id=self._directory_id(node.id),
                     quorum=Quorum(self._initial_controllers() if node.voter else None),
-                    timestamp_ms=SystemClock().wall_ms(),
+                    timestamp_ms=self._site.wall_ms(node.name),
                 )
             else:
                 format_directory(
-                    FileDisk(),
-                    self._log_dir(node.name),
+                    disk,
+                    self._site.data_dir(node.name),
                     cluster_id=CLUSTER_ID,
                     node_id=node.id,
                     directory_id=self._directory_id(node.id),
@@ -357,17 +370,18 @@ class Kraft:
             raise NodeStartError(f"cannot format {node.name}: {error}") from error
 
     async def _launch(self, name: str) -> None:
-        await self._env.start(name, _command("run", self._node[name].config), env={})
+        await self._site.launch(name, self._node[name].settings)
 
     async def _await_answer(self, name: str) -> None:
         """Wait until the node itself (not its relay) answers; raises NodeStartError."""
         address = self._env.bind_address(name)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + START_TIMEOUT_S
+        network = self._site.network()
         while True:
             try:
-                _, writer = await asyncio.open_connection(address.host, address.port)
-            except OSError as error:
+                connection = await network.connect(Endpoint(address.host, address.port))
+            except ConnectFailed as error:
                 self._check_running(name)
                 if loop.time() >= deadline_s:
                     raise NodeStartError(
@@ -376,13 +390,8 @@ class Kraft:
                     ) from error
                 await asyncio.sleep(POLL_S)
                 continue
-            writer.close()
-            await writer.wait_closed()
+            connection.close()
             return
-
-
-def _command(verb: str, config: Path) -> list[str]:
-    return [sys.executable, "-m", "node", verb, "--config", str(config)]
 
 
 def _of_node(settings: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from node.core.messages import Batch
 from node.core.types import OffsetAndEpoch
 from node.log.batch import CorruptBatchError, decode_records, iter_batches
 from node.log.control import ControlRecordError, control_to_json
+from node.log.disk import Disk, FileDisk, read_file
 from node.log.layout import BOOTSTRAP_SNAPSHOT, partition_dir, segment_base, snapshot_of_name
 from node.log.snapshot_format import SnapshotError, iter_snapshot, snapshot_values
 from node.metadata.records import RecordError, decode_record, to_json
@@ -18,33 +19,36 @@ from node.metadata.records import RecordError, decode_record, to_json
 UNREADABLE = "Unreadable"
 
 
-def read_log(log_dir: Path) -> list[LogBatch]:
+def read_log(log_dir: Path, disk: Disk | None = None) -> list[LogBatch]:
     """All batches of all segments in offset order, up to the first that is torn or corrupt."""
-    folder = partition_dir(log_dir)
-    if not folder.is_dir():
-        return []
     batches: list[LogBatch] = []
-    segments = sorted(path for path in folder.iterdir() if segment_base(path.name) is not None)
-    for path in segments:
-        try:
-            batches.extend(_log_batch(batch) for batch in iter_batches(path.read_bytes()))
-        except CorruptBatchError:
-            # a killed node's tail may be torn; what is behind it was never acknowledged by it
-            break
+    for name, data in _files(disk or FileDisk(), partition_dir(log_dir)):
+        if segment_base(name) is not None:
+            try:
+                batches.extend(_log_batch(batch) for batch in iter_batches(data()))
+            except CorruptBatchError:
+                # a killed node's tail may be torn; what is behind it was never acknowledged by it
+                break
     return batches
 
 
-def read_snapshots(log_dir: Path) -> list[LogSnapshot]:
+def read_snapshots(log_dir: Path, disk: Disk | None = None) -> list[LogSnapshot]:
     """All snapshots that bear the name of a complete one, oldest first; not the bootstrap one."""
-    folder = partition_dir(log_dir)
-    if not folder.is_dir():
-        return []
-    found = {snapshot_of_name(path.name): path for path in folder.iterdir()}
+    found = {
+        snapshot_of_name(name): data
+        for name, data in _files(disk or FileDisk(), partition_dir(log_dir))
+    }
     return [
-        _snapshot(id_, found[id_].read_bytes())
+        _snapshot(id_, found[id_]())
         for id_ in sorted(id_ for id_ in found if id_ is not None)
         if id_ != BOOTSTRAP_SNAPSHOT
     ]
+
+
+def _files(disk: Disk, folder: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """The names in a folder, sorted, and the way to the content of each."""
+    for name in disk.listdir(folder):
+        yield name, lambda name=name: read_file(disk, folder / name) or b""  # type: ignore[misc]
 
 
 def _snapshot(id_: OffsetAndEpoch, data: bytes) -> LogSnapshot:

@@ -9,8 +9,8 @@ from harness.protocols import Address
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse, Error
 from node.core.types import Endpoint
 from node.wire import codec
-from node.wire.connection import Connection
 from node.wire.errors import WireError
+from node.wire.network import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,12 @@ class QuorumView:
         return node.last_fetch_ms is not None and node.last_fetch_ms > since_ms
 
 
-async def ask(address: Address, source_host: str | None, *, timeout_s: float) -> QuorumView | None:
+async def ask(address: Address, network: Network, *, timeout_s: float) -> QuorumView | None:
     """The view of the controller at ``address``; None when it does not lead or does not answer."""
     request = DescribeQuorumRequest()
     try:
-        connection = await Connection.open(
-            Endpoint(address.host, address.port),
-            source_host=source_host,
-            connect_timeout_s=timeout_s,
+        connection = await network.connect(
+            Endpoint(address.host, address.port), timeout_s=timeout_s
         )
     except WireError:
         return None

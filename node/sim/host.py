@@ -47,7 +47,7 @@ class VirtualClock:
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970, as the host believes."""
-        return EPOCH_MS + self._host.wall_offset_ms + self.now_ms()
+        return self._host.wall_ms(self.now_ms())
 
 
 class VirtualTracer:
@@ -148,6 +148,12 @@ class VirtualHost:
         """The process is gone, and with it what was not fsynced, or a random part of that."""
         self.kill()
         self.disk.crash(self._rng if torn else None)
+
+    def wall_ms(self, steady_ms: int | None = None) -> int:
+        """Milliseconds since 1970 by the host's own clock."""
+        if steady_ms is None:
+            steady_ms = self.fabric.loop.now_ns // 1_000_000
+        return EPOCH_MS + self.wall_offset_ms + steady_ms
 
     # ------------------------------------------------------------------ its life
 

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from harness.protocols import Address
 from harness.systems.kafka_route import Cluster
 from node.wire.api import ALL_APIS, ApiKey
+from node.wire.network import Sockets
 from node.wire.payloads import api_schema
 from node.wire.server import InboundRequest, Server
 from node.wire.structs import NO_THROTTLE, build
@@ -72,7 +73,7 @@ async def fake_cluster(*nodes: FakeNode, down: int = 0) -> AsyncIterator[Cluster
             addresses[f"n{node.id}"] = Address("127.0.0.1", node.server.port)
         for number in range(len(nodes) + 1, len(nodes) + 1 + down):
             addresses[f"n{number}"] = Address("127.0.0.1", await _unused_port())
-        yield Cluster(addresses, {int(name[1:]): name for name in addresses}, "127.0.0.1")
+        yield Cluster(addresses, {int(name[1:]): name for name in addresses}, Sockets("127.0.0.1"))
 
 
 async def _unused_port() -> int:

@@ -1,0 +1,202 @@
+"""Nodes on simulated hosts: one virtual event loop holds all of them, and the harness too."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+from harness.errors import EnvError
+from harness.protocols import Address, Link, Net, Probe, ProcessState
+from node.config import NodeConfig
+from node.core.types import Endpoint
+from node.sim.fabric import Fabric
+from node.sim.host import EXIT_KILLED, VirtualHost
+from node.sim.loop import VirtualLoop
+from node.sim.network import VirtualNetwork
+from node.wire.errors import WireError
+
+CLIENT_HOST = "10.0.1.1"
+PORT = 9093
+
+Sink = Callable[[str, bytes], None]  # takes a node's name and a line of its event trace
+
+
+class SimNet:
+    """The links between the hosts of a simulation."""
+
+    def __init__(self, environment: Sim, fabric: Fabric) -> None:
+        self._env = environment
+        self._fabric = fabric
+        self._cuts: set[Link] = set()
+
+    async def cut(self, links: Iterable[Link]) -> None:
+        """Hold back everything on these directed links from now on."""
+        for link in links:
+            self._cuts.add(link)
+            self._fabric.cut(*self._hosts(link))
+
+    async def heal(self, links: Iterable[Link] | None = None) -> None:
+        """Let everything through again: on these links, or on all."""
+        for link in sorted(self._cuts if links is None else self._cuts.intersection(links)):
+            self._cuts.discard(link)
+            self._fabric.heal(*self._hosts(link))
+
+    def cuts(self) -> frozenset[Link]:
+        """The links cut at present."""
+        return frozenset(self._cuts)
+
+    async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
+        """A request from ``source``'s own host, and its answer."""
+        network = VirtualNetwork(self._fabric, self._env.bind_address(source).host)
+        passed, detail, elapsed_ms = await self._env.try_from(network, destination, timeout_s)
+        return Probe(source, destination, passed, detail, elapsed_ms)
+
+    async def stats(self) -> Mapping[Link, Mapping[str, int]]:
+        """Per link: messages that passed and that are held back now."""
+        names = {self._env.bind_address(node).host: node for node in self._env.nodes}
+        return {
+            (names[a], names[b]): {"passed": link.passed, "held_bytes": len(link.held)}
+            for (a, b), link in self._fabric.links().items()
+            if a in names and b in names
+        }
+
+    def _hosts(self, link: Link) -> tuple[str, str]:
+        source, destination = link
+        return self._env.bind_address(source).host, self._env.bind_address(destination).host
+
+
+class Sim:
+    """Simulated hosts, one per node; it is made inside the virtual loop that they live on."""
+
+    name = "sim"
+
+    def __init__(self, rng: Random, sink: Sink) -> None:
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualLoop):
+            raise EnvError("the sim environment needs a virtual loop: use `krucible sim`")
+        self.loop = loop
+        self.fabric = Fabric(loop, Random(rng.getrandbits(64)))
+        self.net: Net = SimNet(self, self.fabric)
+        self.client_network = VirtualNetwork(self.fabric, CLIENT_HOST)
+        self.nodes: tuple[str, ...] = ()
+        self._rng = rng
+        self._sink = sink
+        self._hosts: dict[str, VirtualHost] = {}
+        self._starts: dict[str, int] = {}
+
+    async def setup(self, nodes: Sequence[str]) -> None:
+        """Make the hosts."""
+        self.nodes = tuple(nodes)
+        for number, node in enumerate(nodes, start=1):
+            self._hosts[node] = VirtualHost(
+                self.fabric,
+                f"10.0.0.{number}",
+                Random(self._rng.getrandbits(64)),
+                lambda line, node=node: self._sink(node, line),  # type: ignore[misc]
+            )
+            self._starts[node] = 0
+
+    def host(self, node: str) -> VirtualHost:
+        """The host of a node; raises EnvError."""
+        if node not in self._hosts:
+            raise EnvError(f"no node is called {node!r}; there are: {', '.join(self._hosts)}")
+        return self._hosts[node]
+
+    def bind_address(self, node: str) -> Address:
+        """Where the node listens."""
+        return Address(self.host(node).address, PORT)
+
+    def address(self, node: str) -> Address:
+        """The same: nothing is in between."""
+        return self.bind_address(node)
+
+    def client_source(self) -> str | None:
+        """The host of the harness."""
+        return CLIENT_HOST
+
+    def node_dir(self, node: str) -> Path:
+        """A folder on the host's own disk."""
+        self.host(node)
+        return Path("/data")
+
+    def log_file(self, node: str) -> Path:
+        """What a node prints goes to the log of the harness."""
+        raise EnvError(f"{node} is simulated: it has no log file")
+
+    async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
+        """See ``Environment``."""
+        return await self.try_from(self.client_network, node, timeout_s)
+
+    async def start(self, node: str, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
+        """Programs do not run here."""
+        raise EnvError(f"{node}: {' '.join(argv)} ({env}) cannot run on a simulated host")
+
+    def launch(self, node: str, config: NodeConfig) -> None:
+        """Start a process of the node."""
+        host = self.host(node)
+        if host.process is not None:
+            raise EnvError(f"{node} runs already")
+        self._starts[node] += 1
+        host.start(config)
+
+    async def signal(self, node: str, signal_number: int) -> None:
+        """SIGKILL, SIGTERM, SIGSTOP or SIGCONT; raises EnvError when there is no process."""
+        host = self.host(node)
+        process = host.process
+        if process is None:
+            raise EnvError(f"cannot signal {node}: {self.process(node).detail}")
+        match signal_number:
+            case signal.SIGKILL:
+                host.kill()
+            case signal.SIGTERM:
+                host.stop()
+            case signal.SIGSTOP:
+                if not process.stopped:
+                    process.stop()
+            case signal.SIGCONT:
+                if process.stopped:
+                    process.resume()
+            case _:
+                raise EnvError(f"signal {signal_number} means nothing to a simulated process")
+
+    def process(self, node: str) -> ProcessState:
+        """Whether the node's process runs; the "pid" counts its starts."""
+        host, starts = self.host(node), self._starts[node]
+        process = host.process
+        if process is not None:
+            return ProcessState(starts, "T" if process.stopped else "S", f"process {starts}")
+        code = host.exit_code
+        if code is None:
+            return ProcessState(None, "gone", "never started")
+        end = "killed" if code == EXIT_KILLED else f"exit code {code}"
+        return ProcessState(None, "gone", f"process {starts}: {end}")
+
+    async def teardown(self) -> None:
+        """Kill what still runs. Idempotent."""
+        for host in self._hosts.values():
+            host.kill()
+
+    async def try_from(
+        self, network: VirtualNetwork, node: str, timeout_s: float
+    ) -> tuple[bool, str, float]:
+        """Ask a node what it serves: whether an answer came, what was seen, after how many ms."""
+        began_ns = self.loop.now_ns
+        address = self.bind_address(node)
+        passed, detail = True, "answer"
+        try:
+            async with asyncio.timeout(timeout_s):
+                connection = await network.connect(
+                    Endpoint(address.host, address.port), timeout_s=timeout_s
+                )
+                try:
+                    await connection.negotiate(timeout_s)
+                finally:
+                    connection.close()
+        except TimeoutError:
+            passed, detail = False, f"no answer within {timeout_s:g} s"
+        except WireError as error:
+            passed, detail = False, str(error)
+        return passed, detail, (self.loop.now_ns - began_ns) / 1e6
