@@ -118,9 +118,14 @@ def test_kafkas_tools_find_the_brokers_features_and_topics_that_our_log_has(
     image = cluster.image()
     lines = tools.run(FEATURES, *through_broker, "describe").splitlines()
     features = dict(line.removeprefix("Feature: ").split("\t", 1) for line in lines)
-    for name, level in image.features.items():
-        if name != "metadata.version":  # which has a name instead of a number
-            assert f"FinalizedVersionLevel: {level}\t" in features[name]
+    registered = dict(image.brokers[11].features)
+    assert features.keys() == registered.keys()
+    del registered["metadata.version"]  # whose levels have names
+    for name, (lowest, highest) in registered.items():
+        supported = f"SupportedMinVersion: {lowest}\tSupportedMaxVersion: {highest}\t"
+        assert features[name].startswith(supported)
+    for name in registered.keys() & image.features.keys():
+        assert f"FinalizedVersionLevel: {image.features[name]}\t" in features[name]
     described = tools.run(TOPICS, *through_broker, "--describe", "--topic", topic)
     for index, state in image.topics[topic].partitions.items():
         replicas, isr = (",".join(map(str, ids)) for ids in (state.replicas, state.isr))
