@@ -180,7 +180,8 @@ def cut_power_everywhere(
 ) -> dict[str, int]:
     """Run the history; at each operation look at what a power cut would leave. Counts the cuts.
 
-    A ``coarse`` one does not look into writes, and what was not fsynced is always lost.
+    A ``coarse`` one does not look into writes, and what was not fsynced is always lost. The finer
+    one also looks at what a kill leaves; ``check`` cuts the power after the restart.
     """
     points: dict[str, int] = {}
 
@@ -193,6 +194,10 @@ def cut_power_everywhere(
             for lose_others in (True,) if coarse else (True, False):
                 points[operation] = points.get(operation, 0) + 1
                 check(disk.torn(path, part, lose_others=lose_others), promises)
+
+        if not coarse:
+            points["kill"] = points.get("kill", 0) + 1
+            check(disk.killed(), promises)
 
     disk.fault = cut
     History(disk, promises).run()
@@ -213,7 +218,8 @@ async def test_no_promise_of_a_node_is_broken_by_a_power_cut() -> None:
     assert promises.led == {4}
     assert total > 1000
     assert promises.told > 80
-    assert set(points) == {"open", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink"}
+    changes = {"open", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink"}
+    assert set(points) == changes | {"kill"}
 
 
 @in_loop

@@ -162,6 +162,23 @@ class MemoryDisk:
         ``size`` bytes of the write made it to the disk, with all before it in that file; with
         ``lose_others`` nothing else did that was not fsynced. To be called from ``fault``.
         """
+        copy = self._copy()
+        if self.writing:
+            torn = copy._names[path]  # noqa: SLF001 - of this very class
+            torn.data += self.writing[:size]
+            torn.undo.clear()
+        if lose_others:
+            copy.crash()
+        return copy.clone()
+
+    def killed(self) -> MemoryDisk:
+        """A copy as a kill of the process leaves it: what was not fsynced is there, until a crash.
+
+        To be called from ``fault``.
+        """
+        return self._copy()
+
+    def _copy(self) -> MemoryDisk:
         known = [*self._names.values(), *(i for c in self._unsynced for i in c.values() if i)]
         inodes = {
             id(inode): _Inode(bytearray(inode.data), list(inode.undo), inode.read_only)
@@ -173,13 +190,7 @@ class MemoryDisk:
             {path: inode and inodes[id(inode)] for path, inode in change.items()}
             for change in self._unsynced
         ]
-        if self.writing:
-            torn = copy._names[path]
-            torn.data += self.writing[:size]
-            torn.undo.clear()
-        if lose_others:
-            copy.crash()
-        return copy.clone()
+        return copy
 
     def clone(self) -> MemoryDisk:
         """A disk with the same content, all of it durable: an old copy to restore, say."""

@@ -10,6 +10,7 @@ from node.core.types import ElectionState
 from node.log.file_log import FileLog
 from node.log.layout import is_leftover
 from node.log.memory_disk import MemoryDisk
+from node.log.quorum_state import ElectionStateStore
 
 
 def check(disk: MemoryDisk, promises: Promises) -> None:
@@ -25,12 +26,13 @@ def check(disk: MemoryDisk, promises: Promises) -> None:
     finally:
         node.node.halt()
     fetched = [s.request.offset for s in node.sends if isinstance(s.request, FetchRequest)]
-    end = node.log.end_offset
+    end, state = node.log.end_offset, node.node.replica.election_state
     assert set(fetched) <= {end}
-    disk.crash()  # S16: what the restarted node has told of is on the disk as well
+    disk.crash()  # S3, S16: what the restarted node has told of is on the disk as well
     log = FileLog(disk, DIR, segment_bytes=CONFIG.segment_bytes)
     assert log.end_offset == end
     log.close()
+    assert (ElectionStateStore(disk, DIR).load() or ElectionState()) == state
 
 
 def _check_start(node: HandNode, promises: Promises) -> None:
