@@ -24,6 +24,7 @@ from node.core.config import LogState
 from node.core.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
+    DescribeQuorumRequest,
     EndQuorumEpochRequest,
     Error,
     FetchRequest,
@@ -359,6 +360,41 @@ def test_a_leader_that_supports_other_versions_writes_its_entry(versions: Any) -
     one.lead()
     written = [e.voters for e in one.of(fx.VotersChanged)]
     assert written == ([] if versions == KRAFT_VERSIONS else [keyed_voters(1, 2, 3)])
+
+
+def test_who_is_always_one_fetch_behind_was_caught_up_at_the_fetch_before() -> None:
+    """KIP-836: level with the log as it was at the last fetch is level at that time."""
+    one = One()
+    one.lead()
+    one.fetch(9, 0, wait_ms=0)
+    began_ms = one.now_ms
+
+    def caught_up_ms() -> int | None:
+        (observer,) = one.ask(DescribeQuorumRequest()).observers
+        return observer.last_caught_up_ms  # type: ignore[no-any-return]
+
+    assert caught_up_ms() is None
+    end = one.replica.log_end_offset
+    one.propose(1)
+    one.wait(50)
+    one.fetch(9, end - 1, 0, wait_ms=0)
+    assert caught_up_ms() is None
+    one.propose(1)
+    one.wait(50)
+    one.fetch(9, end + 1, wait_ms=0)
+    assert caught_up_ms() == began_ms + 50
+    one.wait(50)
+    one.fetch(9, end + 2, wait_ms=0)
+    assert caught_up_ms() == began_ms + 150
+
+
+def test_a_change_under_way_is_said_before_who_is_a_voter_already() -> None:
+    """KIP-853: the order of errors; a client tries again after REQUEST_TIMED_OUT."""
+    one = dynamic_leader(3)
+    one.ask(RemoveVoterRequest(key(3)))
+    again = one.ask(AddVoterRequest(key(2), listeners(2), 1_000))
+    assert again.error is Error.REQUEST_TIMED_OUT
+    assert one.ask(RemoveVoterRequest(key(9))).error is Error.REQUEST_TIMED_OUT
 
 
 MANY = tuple(Listener(f"L{n}", endpoint(2)) for n in range(LISTENERS_MAX))
