@@ -9,8 +9,10 @@ import pytest
 from kafka_cluster import KINDS, Member, Quorum
 from kafka_dist import KafkaDist
 from kafka_quorum_files import faults, fold
+from kafka_quorum_view import await_observer, voters
 from kafka_quorum_writes import PATIENT, create_topic, register_broker
 from kafka_quorums import dynamic_quorum
+from kafka_tools import KafkaTools
 
 from node.core.messages import Batch, KRaftVersion, LeaderChange, Voters
 from node.core.types import Listener, Voter
@@ -81,6 +83,24 @@ def test_a_leader_of_either_kind_that_stops_hands_over(mixed: Quorum, kind: str)
     view = mixed.await_leader([i for i in mixed.members if i != leader], after_epoch=epoch)
     write(mixed)
     assert view.leader_id != leader
+
+
+@pytest.mark.parametrize("kind", ["kafka", "ours"])
+def test_a_leader_of_either_kind_removes_voters_of_both_and_adds_them_again(
+    mixed: Quorum, tools: KafkaTools, kind: str
+) -> None:
+    leader = mixed.of_kind(kind)[0]
+    mixed.make_leader(leader)
+    mixed.start_all()
+    mixed.await_replicated()
+    for node_id in mixed.members.keys() - {leader}:
+        tools.remove_controller(mixed.addresses, node_id, mixed[node_id].directory_id)
+        write(mixed)
+        await_observer(mixed, node_id)
+        tools.add_controller(mixed.addresses, mixed[node_id].config)
+        write(mixed)
+    assert voters(mixed) == set(mixed.members)
+    assert mixed.await_leader().leader_id == leader, "it was to stay the leader"
 
 
 def test_logs_images_and_voters_agree_and_nobody_has_found_a_fault(mixed: Quorum) -> None:

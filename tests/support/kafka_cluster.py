@@ -30,7 +30,7 @@ from node.wire.errors import WireError
 
 HOST = "127.77.202.1"
 CLUSTER_ID = "oF6mE8-pQ6ejdxVRWSZ1fA"
-WAIT_S = 30.0
+WAIT_S = 120.0  # a limit and no pause: a dozen JVMs may share a core with other tests
 SETTING = "log.retention.ms"  # of all brokers: needs none to be set
 _POLL_S = 0.05
 _TAIL_CHARS = 3000

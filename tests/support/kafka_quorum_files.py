@@ -91,11 +91,14 @@ def applied(trace: Path) -> tuple[int, str]:
 def faults(member: Member) -> list[str]:
     """The lines of its logs that tell of an error.
 
-    Kafka calls it one that its own request came to a node that leads no more; that is none.
+    Kafka calls it one that its own request came to a node that leads no more, and that the machine
+    is slow; those are none.
     """
     lines = member.said.splitlines()
     return [
         line
         for line, following in pairwise([*lines, ""])
-        if _FAULT.match(line) and "NotControllerException" not in following
+        if _FAULT.match(line)
+        and "NotControllerException" not in following
+        and " EventPerformanceMonitor: " not in line
     ]

@@ -21,8 +21,10 @@ CONFIGS = "kafka.admin.ConfigCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
-_TIMEOUT_S = 60
-_LOOKS = 5
+_TIMEOUT_S = 180
+_LOOKS = 6
+_LOOK_S = 45
+_NOT_THERE = "No such file or directory"
 _NUMBER = re.compile(r"-?\d+")
 _FIELD = re.compile(r"(\w+): (\S+)")
 _CONTENT = re.compile(
@@ -72,10 +74,16 @@ class KafkaTools:
     dist: KafkaDist
     folder: Path
 
-    def run(self, main: str, *arguments: str | Path, succeeds: bool | None = True) -> str:
+    def run(
+        self,
+        main: str,
+        *arguments: str | Path,
+        succeeds: bool | None = True,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> str:
         """What the tool prints on stdout and stderr; fails the test when its exit code is wrong.
 
-        With ``succeeds`` None any exit code is right.
+        With ``succeeds`` None any exit code is right. Raises subprocess.TimeoutExpired.
         """
         done = subprocess.run(
             self.dist.argv(main, *arguments, log=self.folder / "tools.log"),
@@ -83,7 +91,7 @@ class KafkaTools:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=_TIMEOUT_S,
+            timeout=timeout_s,
             check=False,
         )
         said = f"{main} {' '.join(map(str, arguments))}\n{done.stdout}"
@@ -126,15 +134,19 @@ class KafkaTools:
         """What MetadataShell prints for a command such as ``ls /image``, on a snapshot.
 
         On a copy: it wants the lock of the directory that the snapshot lies in. And again while it
-        finds nothing: it looks as soon as anything is loaded, before that is published.
+        finds nothing: on a busy machine it looks before the image is published to itself, or waits
+        for ever, when it had loaded the last records before it read where they end.
         """
         place = self.folder / "shell" / "snapshots"
         place.mkdir(parents=True, exist_ok=True)
         copied = shutil.copy(snapshot, place / snapshot.name)
         said = ""
         for _ in range(_LOOKS):
-            said = self.run(METADATA_SHELL, "--snapshot", copied, *command)
-            if said.strip() and "no such file or directory" not in said:
+            try:
+                said = self.run(METADATA_SHELL, "--snapshot", copied, *command, timeout_s=_LOOK_S)
+            except subprocess.TimeoutExpired:
+                continue
+            if said.strip() and _NOT_THERE not in said:
                 break
         return said
 
