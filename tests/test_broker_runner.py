@@ -177,7 +177,9 @@ def test_a_broker_that_reaches_nobody_takes_itself_for_fenced() -> None:
     asyncio.run(main())
 
 
-def test_a_restarted_broker_waits_for_its_old_session_to_end() -> None:
+def test_a_restarted_broker_waits_for_its_old_session_to_end_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         async with FakeController.running() as controller:
             controller.script.extend([ErrorCode.duplicate_broker_registration] * 3)
@@ -186,6 +188,9 @@ def test_a_restarted_broker_waits_for_its_old_session_to_end() -> None:
             assert len(controller.bodies(REGISTRATION)) == 4
 
     asyncio.run(main())
+    said = [r.getMessage() for r in caplog.records if "not in touch" in r.getMessage()]
+    assert len(said) == 1
+    assert "DUPLICATE_BROKER_REGISTRATION (101)" in said[0]
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,14 @@ from node.broker.events import (
     Effect,
     Fatal,
     Fenced,
+    HeartbeatAnswered,
     Input,
     MetadataPublished,
     ReadyToUnfence,
     Registered,
+    RegistrationAnswered,
     ResendRegistration,
+    SendFailed,
     SendHeartbeat,
     SendRegistration,
     Start,
@@ -31,6 +34,7 @@ from node.broker.exchange import Channel, exchange
 from node.broker.lifecycle import BrokerLifecycle
 from node.broker.states import BrokerState
 from node.clock import Clock
+from node.controller.errors import ApiError
 from node.trace import Tracer
 
 log = logging.getLogger(__name__)
@@ -83,6 +87,7 @@ class BrokerRunner:
         self._unfenced = asyncio.Event()
         self._clean = False
         self._dead = False
+        self._trouble: str | None = None
 
     # ------------------------------------------------------------------ what others may see
 
@@ -232,9 +237,25 @@ class BrokerRunner:
             self._die(error)
             return
         self._exchange = None
+        self._tell(answer)
         self._step(answer)
+
+    def _tell(self, answer: RegistrationAnswered | HeartbeatAnswered | SendFailed) -> None:
+        """Log why the controller does not have us, once as long as that stays the same."""
+        why = answer.reason if isinstance(answer, SendFailed) else _refusal(answer)
+        if why is not None and why != self._trouble:
+            log.warning("broker %d is not in touch: %s", self._config.broker_id, why)
+        self._trouble = why
 
     def _die(self, error: BaseException) -> None:
         if not self._dead:
             self.halt()
             self._on_fatal(error)
+
+
+def _refusal(answer: RegistrationAnswered | HeartbeatAnswered) -> str | None:
+    if not answer.error:
+        return None
+    what = "registration" if isinstance(answer, RegistrationAnswered) else "heartbeat"
+    name = ApiError(answer.error).name if answer.error in set(ApiError) else "an unknown error"
+    return f"the controller answered the {what} with {name} ({answer.error})"

@@ -92,7 +92,8 @@ class ClusterNode(NodeProcess):
     @property
     def endpoint(self) -> Endpoint:
         """The first listener."""
-        host, _, port = self.settings["listeners"].partition("://")[2].rpartition(":")
+        first = self.settings["listeners"].partition(",")[0]
+        host, _, port = first.partition("://")[2].rpartition(":")
         return Endpoint(host, int(port))
 
     @property
