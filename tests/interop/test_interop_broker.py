@@ -140,19 +140,22 @@ def test_topics_are_created_grown_configured_and_deleted(
 ) -> None:
     create(cluster, client, topic)
     wait = cluster.quorum.wait_for
-    wait(lambda: len(client.topics()[topic]) == 3, "all partitions are known")
-    told = {i: (leader, set(isr)) for i, (leader, _, isr) in client.topics()[topic].items()}
-    assert told == cluster.replicas(topic)
+
+    def agrees() -> bool:
+        told = client.topics()[topic].items()
+        return {i: (leader, set(isr)) for i, (leader, _, isr) in told} == cluster.replicas(topic)
+
+    wait(agrees, "the broker tells what our log says")
     client.grow(topic, 5)
     wait(lambda: len(client.topics()[topic]) == 5, "the broker knows the new partitions")
     client.set(topic, "retention.ms", "7654321")
     wait(lambda: client.get(topic, "retention.ms") == "7654321", "the broker knows the setting")
-    on_disk = [path for i in (11, 12) for path in cluster.brokers[i].data.glob(f"{topic}-?")]
-    assert len(on_disk) == 10, "each partition has a log on both brokers"
+    logs = [cluster.brokers[i].data / f"{topic}-{index}" for i in (11, 12) for index in range(5)]
+    wait(lambda: all(path.exists() for path in logs), "each partition has a log on both brokers")
     client.delete(topic)
     wait(lambda: topic not in client.topics(), "the broker forgot the topic")
     assert topic not in cluster.image().topics
-    wait(lambda: not any(path.exists() for path in on_disk), "the logs are gone")
+    wait(lambda: not any(path.exists() for path in logs), "the logs are gone")
 
 
 def test_a_producer_writes_and_a_group_reads(cluster: Cluster, client: Client, topic: str) -> None:
@@ -218,7 +221,7 @@ def test_a_killed_broker_is_fenced_what_it_led_goes_on_and_it_comes_back(
     assert after.incarnation != before.incarnation
     assert not after.fenced
     for each in topics:
-        assert cluster.partition_epochs(each) == {i: n + 1 for i, n in shrunk[each].items()}
+        assert all(n > shrunk[each][i] for i, n in cluster.partition_epochs(each).items())
     assert "Shrinking ISR from" in cluster.brokers[11].said, "the leader itself told us"
     assert "ISR updated to 11,12" in cluster.brokers[11].said
 
@@ -318,17 +321,13 @@ def test_replicas_move_to_a_new_broker_while_they_are_written_to(
     )
 
 
-def test_all_brokers_have_the_image_that_our_controllers_have(cluster: Cluster) -> None:
-    target = cluster.image()
-    for broker in cluster.brokers.values():
-        cluster.quorum.wait_for(
-            lambda broker=broker: (  # type: ignore[misc]
-                broker.batches()[-1].last_offset + 1 >= target.end_offset
-            ),
-            f"broker {broker.node_id} has the log",
-        )
-        assert fold(broker, target.end_offset).digest == target.digest
-
-
 def test_nobody_has_found_a_fault(cluster: Cluster) -> None:
     assert cluster.faults() == {}
+
+
+def test_controllers_and_brokers_have_the_same_image_in_the_end(cluster: Cluster) -> None:
+    for controller in cluster.quorum:
+        assert controller.stop() == 0
+    for member in (*cluster.quorum, *cluster.brokers.values()):
+        end = min(each.batches()[-1].last_offset + 1 for each in (member, cluster.keeper))
+        assert fold(member, end).digest == fold(cluster.keeper, end).digest

@@ -52,10 +52,19 @@ class Flow:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Controllers, and brokers of Kafka that they are in charge of."""
+    """Controllers, and brokers of Kafka that they are in charge of.
+
+    The first broker is not to fail: it keeps the whole log, of which controllers remove the old
+    part while others read it.
+    """
 
     quorum: Quorum
     brokers: dict[int, Member]
+
+    @property
+    def keeper(self) -> Member:
+        """The first broker."""
+        return next(iter(self.brokers.values()))
 
     def start(self, *broker_ids: int) -> None:
         """Start brokers and wait until they serve."""
@@ -68,10 +77,18 @@ class Cluster:
             f"brokers {broker_ids} have started",
         )
 
+    def await_log(self) -> int:
+        """Wait until the first broker has all that is committed by now; the end of that."""
+        target = self.quorum.await_leader().high_watermark
+        self.quorum.wait_for(
+            lambda: self.keeper.batches()[-1].last_offset + 1 >= target,
+            f"broker {self.keeper.node_id} has the log up to {target}",
+        )
+        return target
+
     def image(self) -> MetadataImage:
-        """What the leader has committed, from the files of the leader."""
-        view = self.quorum.await_leader()
-        return fold(self.quorum[view.leader_id], view.high_watermark)
+        """What our controllers have committed."""
+        return fold(self.keeper, self.await_log())
 
     def broker(self, broker_id: int) -> BrokerState:
         """The registration of a broker."""
@@ -118,12 +135,12 @@ class Cluster:
         }
 
     def records(self, kind: type[R], since: int = 0) -> list[tuple[int, R]]:
-        """The committed records of a kind and their offsets; while the log is whole."""
-        view = self.quorum.await_leader()
+        """The committed records of a kind, and their offsets."""
+        end = self.await_log()
         return [
             (offset, record)
-            for batch in self.quorum[view.leader_id].batches()
-            if batch.last_offset < view.high_watermark
+            for batch in self.keeper.batches()
+            if batch.last_offset < end
             for offset, record in CommittedBatch.of(batch).records
             if isinstance(record, kind) and offset >= since
         ]
