@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, ReplicaId, label
-from checkers.invariants.world import Replica, World, snapshots_of
+from checkers.invariants.trace import Event, ReplicaId, label, snapshots_of
+from checkers.invariants.world import Replica, World
 from harness.verdict import Anomaly
 
 

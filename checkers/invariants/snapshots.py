@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, ReplicaId, label
+from checkers.invariants.trace import Event, ReplicaId, label, snapshots_of
 from checkers.invariants.voter_sets import difference, keys_of, told
-from checkers.invariants.world import Replica, World, snapshots_of
+from checkers.invariants.world import Replica, World
 from harness.protocols import RunData
 from harness.verdict import Anomaly
 

@@ -162,3 +162,9 @@ def is_pair(value: object) -> bool:
     if not isinstance(value, list | tuple):
         return False
     return [type(number) for number in value] == [int, int]
+
+
+def snapshots_of(event: Event) -> dict[int, int]:
+    """Epochs of the snapshots that a ``start`` names, by end offset; not the bootstrap one."""
+    found = event.get("snaps") or ()
+    return {id_[0]: id_[1] for id_ in found if is_pair(id_) and id_[0] > 0}

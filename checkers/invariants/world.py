@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
-from checkers.invariants.trace import Event, ReplicaId, is_pair, replica_of
+from checkers.invariants.trace import Event, ReplicaId, replica_of, snapshots_of
 from checkers.invariants.voter_sets import NEVER, VoterHistory, VoterKey, VoterKeys, keys_of
 from harness.protocols import LogBatch
 
@@ -395,9 +395,3 @@ def _voters(replica: Replica, event: Event) -> None:
     keys = keys_of(event["set"])
     if keys is not None:
         replica.sets.add(event.get("off"), keys)
-
-
-def snapshots_of(event: Event) -> dict[int, int]:
-    """Epochs of the snapshots that a ``start`` names, by end offset; not the bootstrap one."""
-    found = event.get("snaps") or ()
-    return {id_[0]: id_[1] for id_ in found if is_pair(id_) and id_[0] > 0}
