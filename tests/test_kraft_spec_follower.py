@@ -15,7 +15,7 @@ from node.core.messages import (
     FetchResponse,
     QuorumEpochResponse,
 )
-from node.core.types import ElectionState, OffsetAndEpoch, ReplicaKey
+from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, ReplicaKey
 
 # ---------------------------------------------------------------- KIP-595: Fetch, follower side
 
@@ -198,7 +198,7 @@ def test_an_observer_asks_a_leader_again_that_was_silent_and_is_no_bootstrap_ser
     one.begin(2, 1)
     one.wait(100_000)
     one.fail(one.sent(FetchRequest))
-    asked = []
+    asked: list[Endpoint] = []
     while endpoint(2) not in asked[-1:] and len(asked) < 50:
         one.wait(20)
         send = one.sent(FetchRequest)
