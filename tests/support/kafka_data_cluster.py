@@ -22,6 +22,7 @@ from node.metadata.schemas import MetadataRecord
 from node.metadata.state import BrokerState
 
 SIGTERM_EXIT = 128 + 15  # what a JVM says that has ended in good order after a SIGTERM
+_START_S = 60.0  # JVMs, on a machine that may be busy
 _PACE_S = 0.005
 _ENOUGH = 20  # acknowledged values that show that writing goes on
 
@@ -75,6 +76,7 @@ class Cluster:
         self.quorum.wait_for(
             lambda: all(b.said.count(STARTED) > n for b, n in zip(brokers, before, strict=True)),
             f"brokers {broker_ids} have started",
+            _START_S,
         )
 
     def await_log(self) -> int:
