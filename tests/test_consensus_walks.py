@@ -28,6 +28,7 @@ OUTSIDE = {"S17", "S20", "S21"}
 UNEXAMINED = {
     "static": {*OUTSIDE, "S22", "S23", "S24", "S27"},
     "snapshots": {*OUTSIDE, "S27"},
+    "upgrade": OUTSIDE,
     "dynamic": OUTSIDE,
 }
 

@@ -17,7 +17,7 @@ from node.core.roles import Leader
 from node.core.types import OffsetAndEpoch
 
 
-@pytest.mark.parametrize("kind", ["snapshots", "dynamic"])
+@pytest.mark.parametrize("kind", ["snapshots", "dynamic", "upgrade"])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_random_walk_keeps_every_invariant_and_recovers(kind: str, seed: int) -> None:
     walk = Walk(seed, kind=kind)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import combinations, count
 
 import pytest
-from kafka_cluster import Quorum
+from kafka_cluster import Member, Quorum
 from kafka_dist import KafkaDist
-from kafka_quorum_files import faults
+from kafka_quorum_files import faults, read_snapshot
 from kafka_quorum_view import described, voters
 from kafka_quorums import static_quorum
 from kafka_tools import FEATURES, KafkaTools
@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 OURS = dict.fromkeys((1, 2, 3), "ours")
 MIX = {1: "kafka", 2: "ours", 3: "kafka"}
 QUORUMS = {"ours": (OURS, 1), "mixed-led-by-kafka": (MIX, 1), "mixed-led-by-ours": (MIX, 2)}
+OFTEN = {"metadata_log_max_record_bytes_between_snapshots": "4000"}
 VALUES = map(str, count(1_000))
 
 
@@ -37,7 +38,7 @@ def upgraded(
 ) -> Iterator[Quorum]:
     """A running quorum whose leader, of the kind that is asked for, has raised the level."""
     kinds, leader = request.param
-    with static_quorum(kafka, tmp_path_factory.mktemp("upgrade"), kinds) as quorum:
+    with static_quorum(kafka, tmp_path_factory.mktemp("upgrade"), kinds, **OFTEN) as quorum:
         quorum.start_all()
         quorum.make_leader(leader)
         quorum.write(next(VALUES))
@@ -125,6 +126,21 @@ def test_voters_can_be_removed_and_added_from_now_on(upgraded: Quorum, tools: Ka
         )
         tools.add_controller(upgraded.addresses, upgraded[node_id].config)
     assert voters(upgraded) == set(upgraded.members)
+
+
+def test_snapshots_hold_it(upgraded: Quorum) -> None:
+    upgraded.start_all()
+    for member in upgraded:
+
+        def told(member: Member = member) -> bool:
+            upgraded.write(next(VALUES))
+            made = [read_snapshot(path) for path in member.snapshots[-1:]]
+            return bool(made) and made[0].kraft_version == 1
+
+        upgraded.wait_for(told, f"{member.node_id} takes a snapshot")
+        voters_told = read_snapshot(member.snapshots[-1]).voters
+        assert voters_told is not None
+        assert voters_told.ids == tuple(upgraded.members)
 
 
 def test_the_logs_agree_and_nobody_has_found_a_fault(upgraded: Quorum) -> None:

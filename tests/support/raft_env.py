@@ -27,6 +27,7 @@ from node.core.messages import (
     RemoveVoterRequest,
     Request,
     Response,
+    UpgradeVersionRequest,
     VoterChangeResponse,
 )
 from node.core.replica import Replica, ReplicaConfig
@@ -56,10 +57,11 @@ class Cluster:
     """Voters 1..n and observers n+1..n+m.
 
     With ``dynamic`` the voters are in the log: nodes 1..n begin with a bootstrap snapshot that
-    names them, and the observers are controllers that may become voters.
+    names them, and the observers are controllers that may become voters. With ``upgrading`` they
+    are static to begin with, and may be told to put themselves into the log.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the knobs of a bench
         self,
         voters: int = 3,
         observers: int = 0,
@@ -69,6 +71,7 @@ class Cluster:
         start: bool = True,
         reset_loses: bool = False,
         dynamic: bool = False,
+        upgrading: bool = False,
         **timers: Any,
     ) -> None:
         self.rng = Random(seed)
@@ -80,7 +83,8 @@ class Cluster:
         self.effects: list[tuple[int, fx.Effect]] = []  # of the last step
         self.invariants = Invariants(self)
         self.barriers: dict[int, str] = {}
-        self.dynamic = dynamic
+        self.dynamic = dynamic or upgrading
+        self.upgrading = upgrading
         self.frozen: dict[OffsetAndEpoch, Snapshot] = {}  # every snapshot there ever was
         self.lost: dict[ReplicaKey, Disk] = {}  # by the key that they gave their nodes
         self.changes: dict[int, str] = {}  # voter changes by number, and how they ended
@@ -102,8 +106,8 @@ class Cluster:
         return ReplicaKey(node_id, directory(node_id, disk) if self.dynamic else None)
 
     def _voter(self, node_id: int) -> Voter:
-        if not self.dynamic:
-            return Voter(self._key(node_id), endpoint(node_id))
+        if self.upgrading or not self.dynamic:
+            return Voter(ReplicaKey(node_id), endpoint(node_id))
         return Voter(self._key(node_id), endpoint(node_id), listeners(node_id), KRAFT_VERSIONS)
 
     def _config(self, node_id: int, key: ReplicaKey) -> ReplicaConfig:
@@ -112,7 +116,7 @@ class Cluster:
         return ReplicaConfig(
             key=key,
             cluster_id=CLUSTER_ID,
-            voters=VoterSet({}) if self.dynamic else self.voters,
+            voters=self.voters if self.upgrading or not self.dynamic else VoterSet({}),
             endpoint=endpoint(node_id),
             listeners=listeners(node_id) if self.dynamic else (),
             bootstrap=tuple(endpoint(v) for v in range(1, known + 1)),
@@ -122,7 +126,7 @@ class Cluster:
 
     def _disk(self, node_id: int) -> Disk:
         disk = Disk()
-        if self.dynamic and node_id <= self._sizes[0]:
+        if self.dynamic and not self.upgrading and node_id <= self._sizes[0]:
             disk.snapshots[BOOTSTRAP] = Snapshot(BOOTSTRAP, (), self.voters, 1)
         return disk
 
@@ -342,6 +346,10 @@ class Cluster:
     def remove_voter(self, leader: int, key: ReplicaKey) -> int:
         """Ask ``leader`` to remove a voter."""
         return self._ask_change(leader, RemoveVoterRequest(key, CLUSTER_ID))
+
+    def upgrade(self, leader: int) -> int:
+        """Ask ``leader`` to put the voters into the log."""
+        return self._ask_change(leader, UpgradeVersionRequest(1))
 
     def _ask_change(self, leader: int, request: Request) -> int:
         number = self.count()

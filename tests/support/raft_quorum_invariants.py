@@ -61,6 +61,9 @@ class QuorumInvariants:
             return
         node = self._cluster.nodes[node_id]
         sets = node.disk.voter_sets()
+        if len(sets) == 1:
+            self._put_into_the_log(node_id, sets[0][1])
+            return
         (offset, before), (_, after) = sets[-2:]
         assert len(keys(before) ^ keys(after)) <= 1, f"OneChange: {before.ids} to {after.ids}"
         if isinstance(content.records[0], LeaderChange):
@@ -69,6 +72,13 @@ class QuorumInvariants:
         high_watermark = node.up.high_watermark
         assert high_watermark is not None, "OneChange: before a commit of the epoch"
         assert offset < high_watermark, f"OneChange: at {base}, while {offset} is uncommitted"
+
+    def _put_into_the_log(self, node_id: int, voters: VoterSet) -> None:
+        """The first set of a log that began with static voters: the same, with their disks."""
+        node = self._cluster.nodes[node_id]
+        assert voters.ids == node.config.voters.ids, "Upgrade: another voter set than configured"
+        assert all(voter.key.directory_id is not None for voter in voters), "Upgrade: no disk named"
+        assert node.up.high_watermark is not None, "Upgrade: before a commit of the epoch"
 
 
 def keys(voters: VoterSet) -> set[ReplicaKey]:

@@ -5,6 +5,7 @@ first that breaks an invariant. The same seed gives the same walk. The kinds:
 
 static      voters that never change, all of the log kept
 snapshots   static voters; snapshots are made and the log is cleaned
+upgrade     the same, and the static voters put themselves into the log, to come and go then
 dynamic     voters in the log as well: they come, go, lose their disks, change their listeners
 """
 
@@ -34,11 +35,12 @@ class Walk:
         self.observers = rng.choice([0, 0, 1, 2])
         self.cluster = Cluster(
             self.voters,
-            self.observers + (1 if kind == "dynamic" else 0),
+            self.observers + (1 if kind in ("dynamic", "upgrade") else 0),
             seed=seed,
             replica=replica,
             fetch_max_bytes=rng.choice([100, 300, 8 << 20]),
             dynamic=kind == "dynamic",
+            upgrading=kind == "upgrade",
         )
         self.weights = {
             "deliver": rng.choice([10, 20, 40]),
@@ -58,7 +60,9 @@ class Walk:
         }
         if kind != "static":
             self.weights |= {"freeze": rng.choice([0.5, 2]), "clean": rng.choice([0.3, 2])}
-        if kind == "dynamic":
+        if kind == "upgrade":
+            self.weights["upgrade"] = 0.2
+        if kind in ("dynamic", "upgrade"):
             self.weights |= {"add": 1.0, "remove": 0.5, "wipe": rng.choice([0, 0.2]), "move": 0.1}
 
     def run(self, steps: int) -> None:
@@ -209,9 +213,23 @@ class Walk:
         if len(voters) > 1 and all(self._is_viable(s, without=gone.key.id) for s in sets):
             cluster.remove_voter(leader, gone.key)
 
-    def _wipe(self) -> None:
-        """A disk is lost for ever, but never so many that no majority is left."""
+    def _upgrade(self) -> None:
+        """As a rule when the voters have had time to tell the leader of themselves."""
         cluster = self.cluster
+        if self.rng.random() < 0.5:
+            cluster.run_for(7_000, slice_ms=50)
+        if cluster.leaders:
+            cluster.upgrade(self.rng.choice(cluster.leaders))
+
+    def _wipe(self) -> None:
+        """A disk is lost for ever, but never so many that no majority is left.
+
+        And none while somebody goes by static voters, who cannot tell another disk (KAFKA-14077).
+        """
+        cluster = self.cluster
+        static = [node for node in cluster.nodes.values() if not node.disk.voter_sets()]
+        if cluster.upgrading and static:
+            return
         victim = self.rng.choice(list(cluster.nodes))
         sets = [s for node in cluster.nodes.values() for _, s in node.disk.voter_sets()]
         sets += [s.voters for s in cluster.frozen.values() if s.voters is not None]
