@@ -186,7 +186,7 @@ class KafkaMember(Member):
         broker = "broker" in self.properties["process.roles"]
         heap = BROKER_HEAP_MB if broker else CONTROLLER_HEAP_MB
         log = self.folder / "server.log"
-        return self.dist.argv(SERVER, self.config, log=log, heap_mb=heap)
+        return self.dist.argv(SERVER, self.config, log=log, heap_mb=heap, logs_its_end=broker)
 
 
 class OurMember(Member):

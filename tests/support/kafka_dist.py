@@ -97,8 +97,12 @@ class KafkaDist:
         log: Path,
         heap_mb: int = CONTROLLER_HEAP_MB,
         archive: str = "",
+        logs_its_end: bool = False,
     ) -> list[str]:
-        """A command line that runs a main class of Kafka and logs into the file ``log``."""
+        """A command line that runs a main class of Kafka and logs into the file ``log``.
+
+        By default its log ends when it is told to stop, as Log4j does it.
+        """
         if not archive and self.archive.exists():
             archive = f"-XX:SharedArchiveFile={self.archive}"
         return [
@@ -108,7 +112,7 @@ class KafkaDist:
             f"-Xmx{heap_mb}m",
             f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}",
             f"-Dkrucible.log={log}",
-            "-Dlog4j.shutdownHookEnabled=false",  # what it says while it ends is wanted too
+            *(["-Dlog4j.shutdownHookEnabled=false"] if logs_its_end else []),
             "-cp",
             f"{self.home / 'lib'}/*",
             main,
