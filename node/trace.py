@@ -13,7 +13,8 @@ role     from, to, leader, voted, why    (from/to: unattached prospective candid
          follower resigned, lower case)
 qs       leader, voted, voted_dir        after the fsync and rename of quorum-state
 votereq  pre, to                         a Vote request leaves for voter ``to``
-vote     pre, ok, cand, cand_dir, cl_ep, cl_leo, my_ep, my_leo, err   a vote was answered
+vote     pre, ok, cand, cand_dir, cl_ep, cl_leo, my_ep, my_leo, req_ep, err   a vote was
+         answered in the epoch ``ep``, asked for in ``req_ep``
 elected  grants[ids], voters[keys], es   es = epoch start, the LEO when leadership was won;
          a key is [id, directory id or null]
 append   base, last, bep, h, ctl, src    bep = epoch of the batch, h = its CRC-32C,
@@ -23,7 +24,8 @@ trunc    to, was, why                    the log end moved back from ``was`` to 
 hwm      v, as, acks[[id, dir, end]], voters   as = leader | follower | observer; the last two only
          as leader
 fetch_tx off, last_ep, to                a Fetch leaves; off = own log end
-fetch_rx from, from_dir, off, last_ep, res, end   res = ok | diverging | snapshot | error name
+fetch_rx from, from_dir, off, last_ep, req_ep, res, end   res = ok | diverging | snapshot |
+         error name; req_ep = the epoch that the fetcher named
 voters   off, set[keys], revert          the voter set in force is another one; off = its record
 snap     op, id, size, sha, voters[keys], kv   op = freeze | install | delete | reject; id =
          [end offset, epoch], sha = SHA-256 of the file, kv = kraft.version
@@ -45,9 +47,12 @@ isr      tp, replicas, leader, lep, pep, isr, elr, off   a broker learned of a p
          [topic id, index], lep and pep its leader and partition epoch
 bstate   from, to, name                  a broker's state (NOT_RUNNING...) and KIP-500's name of it
 rpc_err  api, peer, req_ep, code         a quorum request was refused
+rpc_ok   api, peer, peer_dir, req_ep     a quorum request other than Vote and Fetch was accepted;
+         req_ep null of one that names no epoch
 stop     why                             orderly end of the process
 ======== =====================================================================================
 
+``vote``, ``fetch_rx`` and ``rpc_ok`` have ``foreign``, true, if the request names another cluster.
 Unknown offsets, ids and epochs are null. Source: the event list an invariant checker needs to
 decide election safety, log matching, commit stability and durability from outside.
 """

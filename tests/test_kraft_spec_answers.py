@@ -113,6 +113,7 @@ def test_every_refusal_is_traced() -> None:
         "EndQuorumEpoch": EndQuorumEpochRequest(3, 4, (), endpoint(3), **old),
         "Fetch": FetchRequest(ReplicaKey(3), 4, 0, 0, 0, 1, **old),
         "FetchSnapshot": FetchSnapshotRequest(ReplicaKey(3), 4, START, 0, 1, **old),
+        "UpdateVoter": UpdateVoterRequest(key(3), 4, listeners(3), KRAFT_VERSIONS, **old),
     }
     for api, request in requests.items():
         assert one.ask(request).error is Error.FENCED_LEADER_EPOCH
@@ -124,6 +125,30 @@ def test_every_refusal_is_traced() -> None:
     for api, request in refused.items():
         assert one.ask(request).error is Error.NOT_LEADER_OR_FOLLOWER
         assert one.traces("rpc_err") == [{"api": api, "peer": 3, "req_ep": 5, "code": 6}]
+
+
+@pytest.mark.parametrize("kind", [BeginQuorumEpochRequest, EndQuorumEpochRequest])
+def test_every_acceptance_is_traced(kind: type) -> None:
+    """KRaft S31: from outside it can be seen what was acted upon, and what it claimed."""
+    one = follower()
+    fields: dict[str, Any] = {"leader_endpoint": endpoint(2), "cluster_id": CLUSTER_ID}
+    if kind is EndQuorumEpochRequest:
+        fields["preferred"] = ()
+    assert one.ask(kind(2, 6, **fields)).error is Error.NONE
+    api = kind.__name__.removesuffix("Request")
+    assert one.traces("rpc_ok") == [{"api": api, "peer": 2, "peer_dir": None, "req_ep": 6}]
+    assert one.ask(kind(2, 5, **fields)).error is Error.FENCED_LEADER_EPOCH
+    assert one.traces("rpc_ok") == []
+
+
+@pytest.mark.parametrize(("cluster", "foreign"), [(CLUSTER_ID, {}), (None, {}), ("other", True)])
+def test_the_cluster_that_a_request_names_is_traced_if_it_is_another(
+    cluster: str | None, foreign: Any
+) -> None:
+    one = follower()
+    one.ask(FetchRequest(ReplicaKey(3), 5, 0, 0, 0, 1, cluster_id=cluster))
+    (told,) = one.traces("fetch_rx")
+    assert (told["req_ep"], told.get("foreign", {})) == (5, foreign)
 
 
 # ---------------------------------------------------------------- what leaves a trace

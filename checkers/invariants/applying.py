@@ -94,19 +94,33 @@ class ApplyOrder(Invariant):
 
 
 class Fencing(Invariant):
-    """S31: an older epoch is refused as fenced, a newer one as unknown, the same as not leader."""
+    """S31: an older epoch is refused as fenced, a newer one as unknown, the same as not leader.
+
+    What is accepted is of the very epoch that the receiver is in then, and of its cluster.
+    """
 
     name: ClassVar[str] = "S31"
-    listens: ClassVar[tuple[str, ...]] = ("rpc_err",)
+    listens: ClassVar[tuple[str, ...]] = ("rpc_err", "rpc_ok", "vote", "fetch_rx")
     _SIGNS: ClassVar[dict[int, tuple[int, str]]] = {
         74: (-1, "FENCED_LEADER_EPOCH"),
         75: (1, "UNKNOWN_LEADER_EPOCH"),
         6: (0, "NOT_LEADER_OR_FOLLOWER"),
     }
+    _ACCEPTED: ClassVar[tuple[str, ...]] = ("ok", "diverging", "snapshot")
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
-        """Compare the epoch that was asked with the one that refuses."""
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Compare the epoch that was asked with the one that answers."""
         del world
+        kind = event["t"]
+        if kind == "rpc_err":
+            return self._refused(event)
+        if kind == "fetch_rx":
+            return self._accepted(event, "Fetch") if event["res"] in self._ACCEPTED else ()
+        if kind == "vote":
+            return self._accepted(event, "Vote") if event.get("err") == 0 else ()
+        return self._accepted(event, event["api"])
+
+    def _refused(self, event: Event) -> Iterator[Anomaly]:
         asked, own = event.get("req_ep"), event["ep"]
         rule = self._SIGNS.get(event["code"])
         if rule is None or not isinstance(asked, int):
@@ -116,6 +130,19 @@ class Fencing(Invariant):
             yield self._anomaly(
                 f"n{event['node']} in epoch {own} refused a {event['api']} of epoch {asked} with"
                 f" {rule[1]} ({label(event)})",
+                event,
+                asked=asked,
+                epoch=own,
+            )
+
+    def _accepted(self, event: Event, api: str) -> Iterator[Anomaly]:
+        asked, own = event.get("req_ep"), event["ep"]
+        self.checked += isinstance(asked, int)
+        foreign = " of another cluster" if event.get("foreign") is True else ""
+        if foreign or (isinstance(asked, int) and asked != own):
+            yield self._anomaly(
+                f"n{event['node']} in epoch {own} accepted a {api} of epoch {asked}{foreign}"
+                f" ({label(event)})",
                 event,
                 asked=asked,
                 epoch=own,

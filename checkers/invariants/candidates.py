@@ -114,7 +114,8 @@ class NoResumedReign(Invariant):
 class PreVoteHarmless(Invariant):
     """S32: a pre-vote changes no epoch and costs no vote.
 
-    A prospective is in the epoch that it was in before; the answer to a pre-vote is not written.
+    A prospective is in the epoch that it was in before, and who answers it is in that epoch, too;
+    the answer to a pre-vote is not written.
     """
 
     name: ClassVar[str] = "S32"
@@ -150,10 +151,18 @@ class PreVoteHarmless(Invariant):
 
     def _vote(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
         voted, written = self._written.pop(replica.id, (None, event))
-        if not event["pre"] or not event["ok"]:
+        asked = event.get("req_ep")
+        if not event["pre"] or event.get("err") not in (0, None):
             return
         self.checked += 1
-        if voted == event["cand"] and replica.known:
+        if isinstance(asked, int) and event["ep"] != asked:
+            yield self._anomaly(
+                f"{replica.id} was asked for a pre-vote of epoch {asked} and is in epoch"
+                f" {event['ep']} now ({label(event)})",
+                event,
+                epochs=[asked, event["ep"]],
+            )
+        if event["ok"] and voted == event["cand"] and replica.known:
             yield self._anomaly(
                 f"{replica.id} wrote a vote for n{voted} ({label(written)}) to answer a pre-vote"
                 f" ({label(event)})",

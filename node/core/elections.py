@@ -217,7 +217,9 @@ class Elections(ReplicaState):
             cl_leo=request.last.offset,
             my_ep=self.last.epoch,
             my_leo=self.last.offset,
+            req_ep=request.epoch,
             err=int(error),
+            **self._foreign(request.cluster_id),
         )
         if error is not Error.NONE:
             self._trace_refusal("Vote", request.candidate.id, request.epoch, error)
@@ -393,6 +395,9 @@ class Elections(ReplicaState):
     ) -> None:
         if error is not Error.NONE:
             self._trace_refusal(api, request.leader_id, request.epoch, error)
+        else:
+            leader = ReplicaKey(request.leader_id)
+            self._trace_accepted(api, leader, request.epoch, request.cluster_id)
         self._emit(
             fx.Reply(
                 token,

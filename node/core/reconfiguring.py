@@ -70,6 +70,7 @@ class Reconfiguring(Serving):
         if refusal is not None:
             self._refuse_change(token, "AddVoter", request.voter, refusal)
             return
+        self._trace_accepted("AddVoter", request.voter, None, request.cluster_id)
         self._probes += 1
         peer = PROBE_PEER - self._probes
         self._change = VoterChange(token, self._change_deadline(), request, peer)
@@ -82,14 +83,16 @@ class Reconfiguring(Serving):
         if refusal is not None:
             self._refuse_change(token, "RemoveVoter", request.voter, refusal)
             return
+        self._trace_accepted("RemoveVoter", request.voter, None, request.cluster_id)
         change = self._change = VoterChange(token, self._change_deadline())
         change.offset = self._append_voters(self._voters.without(request.voter.id))
 
     def _on_update_voter(self, token: int, request: UpdateVoterRequest) -> None:
         refusal = self._refuse_update(request)
         if refusal is not None:
-            self._refuse_change(token, "UpdateVoter", request.voter, refusal)
+            self._refuse_change(token, "UpdateVoter", request.voter, refusal, request.epoch)
             return
+        self._trace_accepted("UpdateVoter", request.voter, request.epoch, request.cluster_id)
         updated = self._voter(request.voter, request.listeners, request.kraft_versions)
         if self.kraft_version < 1:
             assert isinstance(self._role, Leader), "checked above"
@@ -292,8 +295,11 @@ class Reconfiguring(Serving):
         self._change = None
         self._answer_change(change.token, error, message)
 
-    def _refuse_change(self, token: int, api: str, voter: ReplicaKey, refusal: Refusal) -> None:
-        self._trace_refusal(api, voter.id, self.epoch, refusal.error)
+    def _refuse_change(
+        self, token: int, api: str, voter: ReplicaKey, refusal: Refusal, epoch: int | None = None
+    ) -> None:
+        asked = self.epoch if epoch is None else epoch
+        self._trace_refusal(api, voter.id, asked, refusal.error)
         self._answer_change(token, *refusal)
 
     def _answer_change(self, token: int, error: Error, message: str | None = None) -> None:

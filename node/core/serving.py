@@ -230,8 +230,10 @@ class Serving(Barriers):
             from_dir=directory(request.replica),
             off=request.offset,
             last_ep=request.last_fetched_epoch,
+            req_ep=request.epoch,
             res=result,
             end=end,
+            **self._foreign(request.cluster_id),
         )
 
     # ------------------------------------------------------------------ FetchSnapshot, serving
@@ -246,6 +248,7 @@ class Serving(Barriers):
             )
             self._emit(fx.Reply(token, response))
             return
+        self._trace_accepted("FetchSnapshot", request.replica, request.epoch, request.cluster_id)
         voter = role.progress.voter(request.replica)
         if voter is not None:
             self._heard_from(role, voter.key.id)

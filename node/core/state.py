@@ -132,6 +132,24 @@ class ReplicaState(OwnLog):
     def _trace_refusal(self, api: str, peer: int, epoch: int, error: Error) -> None:
         self._trace("rpc_err", api=api, peer=known_id(peer), req_ep=epoch, code=int(error))
 
+    def _trace_accepted(
+        self, api: str, peer: ReplicaKey, epoch: int | None, cluster_id: str | None
+    ) -> None:
+        """A quorum request is acted upon; what it claimed is told as it came."""
+        self._trace(
+            "rpc_ok",
+            api=api,
+            peer=known_id(peer.id),
+            peer_dir=directory(peer),
+            req_ep=epoch,
+            **self._foreign(cluster_id),
+        )
+
+    def _foreign(self, cluster_id: str | None) -> dict[str, bool]:
+        """That a request names another cluster, for the trace: it costs nothing if it does not."""
+        known = cluster_id is None or cluster_id == self.config.cluster_id
+        return {} if known else {"foreign": True}
+
     # ------------------------------------------------------------------ changing the role
 
     def _persist(self, state: ElectionState) -> None:

@@ -175,6 +175,35 @@ def answer_another_epoch_with_not_leader(trace: Trace) -> None:
     trace.emit(2, "rpc_err", api="Fetch", peer=3, req_ep=0, code=6)
 
 
+def serve_a_newer_epoch(trace: Trace) -> None:
+    trace.served(2, 1, req_ep=2)
+
+
+def serve_an_older_epoch(trace: Trace) -> None:
+    trace.served(2, 1, req_ep=0, res="diverging")
+
+
+def serve_another_cluster(trace: Trace) -> None:
+    trace.served(2, 1, foreign=True)
+
+
+def follow_an_older_leader(trace: Trace) -> None:
+    trace.emit(2, "rpc_ok", api="BeginQuorumEpoch", peer=3, peer_dir=None, req_ep=0)
+
+
+def follow_another_cluster(trace: Trace) -> None:
+    trace.emit(2, "rpc_ok", api="RemoveVoter", peer=3, peer_dir=None, req_ep=None, foreign=True)
+
+
+def answer_a_vote_in_another_epoch(trace: Trace) -> None:
+    trace.grant(2, 3, ok=False)["req_ep"] += 1
+
+
+def raise_the_epoch_beyond_that_of_a_pre_vote(trace: Trace) -> None:
+    trace.persist(2, 2)
+    trace.grant(2, 3, ok=False, pre=True)["req_ep"] = 1
+
+
 def raise_the_epoch_for_a_pre_vote(trace: Trace) -> None:
     trace.role(2, "prospective", ep=2)
 
@@ -221,6 +250,13 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S31", refuse_a_newer_epoch_as_fenced),
     ("S31", refuse_an_older_epoch_as_unknown),
     ("S31", answer_another_epoch_with_not_leader),
+    ("S31", serve_a_newer_epoch),
+    ("S31", serve_an_older_epoch),
+    ("S31", serve_another_cluster),
+    ("S31", follow_an_older_leader),
+    ("S31", follow_another_cluster),
+    ("S31", answer_a_vote_in_another_epoch),
+    ("S32", raise_the_epoch_beyond_that_of_a_pre_vote),
     ("S32", raise_the_epoch_for_a_pre_vote),
     ("S32", write_a_pre_vote),
     ("S33", observer_wants_to_lead),

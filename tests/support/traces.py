@@ -183,6 +183,7 @@ class Trace:
             cl_leo=asks.end,
             my_ep=disk.last_epoch,
             my_leo=disk.end,
+            req_ep=disk.epoch,
             err=0,
         )
 
@@ -328,9 +329,18 @@ class Trace:
         return event
 
     def fetch(self, node: int, leader: int) -> Event:
-        """A fetch leaves at the node's log end."""
+        """A fetch leaves at the node's log end, and is served."""
         disk = self.disks[node]
-        return self.emit(node, "fetch_tx", off=disk.end, last_ep=disk.last_epoch, to=leader)
+        told = self.emit(node, "fetch_tx", off=disk.end, last_ep=disk.last_epoch, to=leader)
+        self.served(node, leader)
+        return told
+
+    def served(self, node: int, leader: int, **changes: Any) -> Event:
+        """The leader gets a fetch of the node's log end."""
+        disk, by = self.disks[node], self.disks[leader]
+        fields: dict[str, Any] = {"from": node, "from_dir": disk.dir, "off": disk.end}
+        fields |= {"last_ep": disk.last_epoch, "req_ep": by.epoch, "res": "ok", "end": by.end}
+        return self.emit(leader, "fetch_rx", **(fields | changes))
 
     def replicate(self, leader: int, *nodes: int) -> None:
         """Followers copy, flush what they copied, and fetch again."""
