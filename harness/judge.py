@@ -98,6 +98,22 @@ def judge(
     """
     found = {name: guarded_checker(name, lookup(name)) for name in dict.fromkeys(names)}
     results = _run_all(run, found, time_limit_s, jobs or os.cpu_count() or 1)
+    return conclude(results, harness_reason)
+
+
+def judge_here(
+    run: RunData, names: Sequence[str], *, harness_reason: str | None = None
+) -> Judgement:
+    """Judge a run in this process, one checker after the other and without a time limit.
+
+    For short runs by the thousand, as simulations are. Raises UnknownPluginError.
+    """
+    found = {name: guarded_checker(name, checkers.get(name)) for name in dict.fromkeys(names)}
+    return conclude([_check(name, checker, run) for name, checker in found.items()], harness_reason)
+
+
+def conclude(results: Sequence[CheckResult], harness_reason: str | None = None) -> Judgement:
+    """What the results of all checkers come to."""
     system = [r.valid for r in results if r.checker != COVERAGE]
     every = distinct(anomaly for result in results for anomaly in result.anomalies)
     return Judgement(
@@ -226,13 +242,19 @@ def _work(name: str, checker: Checker, run: RunData, answer: Connection) -> None
     """In the child: check, and send the result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     try:
-        answer.send(replace(checker(run), checker=name))
-    except Exception as error:  # a checker that breaks is a result too
-        raised = "".join(traceback.format_exception_only(error)).strip().splitlines()[0]
-        details = {"traceback": traceback.format_exc()}
-        answer.send(replace(_unknown(name, f"the checker broke: {raised}"), stats=details))
+        answer.send(_check(name, checker, run))
     finally:
         answer.close()
+
+
+def _check(name: str, checker: Checker, run: RunData) -> CheckResult:
+    """What a checker says; one that breaks is a result too."""
+    try:
+        return replace(checker(run), checker=name)
+    except Exception as error:
+        raised = "".join(traceback.format_exception_only(error)).strip().splitlines()[0]
+        details = {"traceback": traceback.format_exc()}
+        return replace(_unknown(name, f"the checker broke: {raised}"), stats=details)
 
 
 def _unknown(name: str, reason: str) -> CheckResult:

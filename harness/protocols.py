@@ -225,6 +225,19 @@ class Pause(Protocol):
 
 
 @runtime_checkable
+class Simulated(Protocol):
+    """A system whose nodes can also live on simulated hosts."""
+
+    def stored_log(self, node: str) -> Sequence[LogBatch]:
+        """The node's replicated log as it lies on its disk."""
+        ...
+
+    def stored_snapshots(self, node: str) -> Sequence[LogSnapshot]:
+        """The node's snapshots as they lie on its disk."""
+        ...
+
+
+@runtime_checkable
 class Roles(Protocol):
     """A system that can say who leads."""
 

@@ -44,15 +44,48 @@ class Silence:
         """Nothing."""
 
 
-class Recorder:
-    """Writes the history in the order of index; one per run."""
+class OpSink(Protocol):
+    """Where ops go, as ``HistoryWriter`` is one."""
 
-    def __init__(self, path: Path, clock: Clock, progress: Progress) -> None:
+    def hold(self, op: Op) -> None:
+        """Take one op, perhaps only for later; raises TypeError when it is not JSON."""
+        ...
+
+    def flush(self) -> None:
+        """Let no op get lost that was taken; raises OSError."""
+        ...
+
+    def close(self) -> None:
+        """Flush, and take nothing any more. Idempotent."""
+        ...
+
+
+class OpList:
+    """Keeps the ops of a simulation in memory."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+
+    def hold(self, op: Op) -> None:
+        """Keep it."""
+        self.ops.append(op)
+
+    def flush(self) -> None:
+        """Nothing can get lost that would not be lost anyway."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Recorder:
+    """Writes the history, a file or a sink, in the order of index; one per run."""
+
+    def __init__(self, history: Path | OpSink, clock: Clock, progress: Progress) -> None:
         self.clock = clock
         self.progress: Progress = progress
         self.counts: Counter[str] = Counter()  # client ops by type
         self.next_index = 0
-        self._writer = HistoryWriter(path)
+        self._writer = HistoryWriter(history) if isinstance(history, Path) else history
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._failure: OSError | None = None

@@ -22,7 +22,7 @@ from harness.faults import FaultPlayer, FaultReport
 from harness.gen_basic import Generator, coerce, stagger, time_limit
 from harness.interpreter import OP_TIMEOUT_S, Interpreter
 from harness.protocols import Cluster, Fault, Nemesis, Workload
-from harness.recorder import Progress, Recorder, Silence
+from harness.recorder import OpSink, Progress, Recorder, Silence
 from harness.spec import RunSpec
 
 RECOVERY_TIMEOUT_S = 20.0
@@ -87,7 +87,7 @@ class RunResult:
 
 async def run(
     plan: RunPlan,
-    history: Path,
+    history: Path | OpSink,
     *,
     clock: Clock | None = None,
     options: RunOptions | None = None,

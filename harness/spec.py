@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+SIM = "sim"  # the environment of simulated runs
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:

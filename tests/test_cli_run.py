@@ -13,7 +13,7 @@ import pytest
 from command import Ended, krucible
 
 from harness.cli import repro as repro_module
-from harness.cli.run import _nemeses
+from harness.cli.run import parse_nemeses
 from harness.errors import NodeStartError
 from harness.registry import systems
 from harness.store import Store
@@ -118,9 +118,9 @@ def test_report_writes_the_page_and_judges_when_that_was_not_done(
 
 
 def test_faults_are_the_default_where_there_is_something_to_break() -> None:
-    assert _nemeses(None, systems.get("kraft")) == ("all",)
-    assert _nemeses(None, systems.get("atom")) == ("none",)
-    assert _nemeses(" kill, pause ,", systems.get("atom")) == ("kill", "pause")
+    assert parse_nemeses(None, systems.get("kraft")) == ("all",)
+    assert parse_nemeses(None, systems.get("atom")) == ("none",)
+    assert parse_nemeses(" kill, pause ,", systems.get("atom")) == ("kill", "pause")
 
 
 def test_faults_that_cannot_happen_leave_the_coverage_unknown(tmp_path: Path) -> None:

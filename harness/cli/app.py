@@ -27,6 +27,7 @@ EXIT_PIPE = 141  # the shell's own code for a reader that went away
 # The verbs in the order of the help, each with its module, which is imported when it is wanted.
 VERBS = {
     "run": "run",
+    "sim": "sim",
     "repro": "repro",
     "check": "check",
     "report": "report",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +13,9 @@ import typer
 from harness import session
 from harness.cli.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
 from harness.cli.run import DEFAULT_STORE, StoreDir, execute, show
+from harness.cli.sim import show_simulation
 from harness.errors import HarnessError, UsageError
+from harness.spec import SIM
 from harness.store import Store
 from harness.stored import StoredRun, load_run
 from harness.verdict import EXIT_INVALID, EXIT_VALID
@@ -48,15 +52,15 @@ def repro(
     for number in range(1, times + 1):
         if times > 1:
             err().print(f"replay {number} of {times}")
-        replay, code = _replay(stored, where, loud=not json)
-        if code == EXIT_INTERRUPTED:
-            return code
-        codes.append(code)
-        stores.append(str(replay.run_dir.path))
-        if code == EXIT_INVALID:
-            invariants = broken(replay.summary())
-            found.update(invariants)
-            reproduced += not wanted or bool(wanted & invariants)
+        again = _simulate if stored.data.spec.env == SIM else _replay
+        replay = again(stored, where, loud=not json)
+        if replay.code == EXIT_INTERRUPTED:
+            return replay.code
+        codes.append(replay.code)
+        stores.append(str(replay.path))
+        found.update(replay.broken)
+        if replay.code == EXIT_INVALID:
+            reproduced += not wanted or bool(wanted & replay.broken)
     if json:
         print_json(
             {
@@ -79,16 +83,39 @@ def broken(results: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(anomaly["invariant"]) for anomaly in results.get("anomalies", ()))
 
 
-def _replay(stored: StoredRun, store: Store, *, loud: bool) -> tuple[session.Session, int]:
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """How a replay ended."""
+
+    path: Path
+    code: int
+    broken: frozenset[str] = frozenset()
+
+
+def _replay(stored: StoredRun, store: Store, *, loud: bool) -> _Replay:
     """One replay; a harness that breaks in it is told and does not end the others."""
     prepared = session.prepare(stored.data.spec, store, faults=stored.data.faults)
+    path = prepared.run_dir.path
     try:
         code = execute(prepared)
     except UsageError:
         raise
     except HarnessError as error:
         complain(str(error))
-        return prepared, error.exit_code
+        return _Replay(path, error.exit_code)
     if loud and prepared.judgement is not None:
         show(prepared)
-    return prepared, code
+    return _Replay(path, code, broken(prepared.summary()) if code == EXIT_INVALID else frozenset())
+
+
+def _simulate(stored: StoredRun, store: Store, *, loud: bool) -> _Replay:
+    """One replay of a simulation: the same bytes."""
+    from harness.simulate import SimPlan, save, simulate  # noqa: PLC0415 - it loads the node
+
+    run = simulate(SimPlan.of(stored.data.spec, stored.data.faults))
+    path, summary = save(run, store).path, run.summary()
+    if loud:
+        then = (stored.results or {}).get("trace_sha256")
+        same = None if then is None else then == run.trace_sha256
+        show_simulation({**summary, "store": str(path), "same_bytes": same})
+    return _Replay(path, run.judgement.exit_code, broken(summary))

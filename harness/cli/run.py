@@ -85,16 +85,16 @@ def run(  # noqa: PLR0913 - one parameter per option
         system=system,
         env=env,
         workload=workload,
-        nemeses=_nemeses(nemesis, systems.get(system)),
+        nemeses=parse_nemeses(nemesis, systems.get(system)),
         voters=voters,
         observers=observers,
         time_limit_s=time_limit,
         rate_hz=rate,
         concurrency=concurrency,
         mutant=mutant,
-        settings=_settings(setting or []),
+        settings=parse_settings(setting or []),
     )
-    _check_mutant(spec)
+    check_mutant(spec)
     prepared = session.prepare(spec, Store(store))
     code = execute(prepared)
     if prepared.judgement is not None:
@@ -166,7 +166,8 @@ def verdict_line(judgement: Judgement) -> Text:
     return text
 
 
-def _nemeses(text: str | None, system: Any) -> tuple[str, ...]:
+def parse_nemeses(text: str | None, system: Any) -> tuple[str, ...]:
+    """The names in ``--nemesis``; raises UsageError."""
     if text is None:
         breakable = any(issubclass(system, ability) for ability in (Kill, Pause, Roles))
         return (ALL if breakable else NONE,)
@@ -176,7 +177,8 @@ def _nemeses(text: str | None, system: Any) -> tuple[str, ...]:
     return names
 
 
-def _settings(pairs: list[str]) -> dict[str, str]:
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """The pairs of ``--set``; raises UsageError."""
     settings: dict[str, str] = {}
     for pair in pairs:
         key, separator, value = (part.strip() for part in pair.partition("="))
@@ -188,7 +190,8 @@ def _settings(pairs: list[str]) -> dict[str, str]:
     return settings
 
 
-def _check_mutant(spec: RunSpec) -> None:
+def check_mutant(spec: RunSpec) -> None:
+    """Raise UsageError for a mutant that the system does not have."""
     if spec.mutant is None:
         return
     names = mutant_names(systems.get(spec.system))

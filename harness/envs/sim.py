@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any, TypeVar
 
 from harness.errors import EnvError
 from harness.protocols import Address, Link, Net, Probe, ProcessState
+from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
 from node.sim.fabric import Fabric
 from node.sim.host import EXIT_KILLED, VirtualHost
 from node.sim.loop import VirtualLoop
 from node.sim.network import VirtualNetwork
+from node.sim.output import VirtualOutput
 from node.wire.errors import WireError
 
 CLIENT_HOST = "10.0.1.1"
 PORT = 9093
 
+T = TypeVar("T")
+
 Sink = Callable[[str, bytes], None]  # takes a node's name and a line of its event trace
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine on a virtual loop of its own; a ``Sim`` can be made in it."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(main())
+    finally:
+        loop.close()
 
 
 class SimNet:
@@ -71,7 +85,7 @@ class SimNet:
 class Sim:
     """Simulated hosts, one per node; it is made inside the virtual loop that they live on."""
 
-    name = "sim"
+    name = SIM
 
     def __init__(self, rng: Random, sink: Sink) -> None:
         loop = asyncio.get_running_loop()
@@ -81,6 +95,7 @@ class Sim:
         self.fabric = Fabric(loop, Random(rng.getrandbits(64)))
         self.net: Net = SimNet(self, self.fabric)
         self.client_network = VirtualNetwork(self.fabric, CLIENT_HOST)
+        self.output = VirtualOutput(loop)
         self.nodes: tuple[str, ...] = ()
         self._rng = rng
         self._sink = sink

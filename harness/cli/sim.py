@@ -1,0 +1,291 @@
+"""``krucible sim``: the same runs in virtual time, from seeds, by the thousand."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from harness.cli.console import STYLE, Json, err, out, print_json
+from harness.cli.run import (
+    CONCURRENCY_MAX,
+    DEFAULT_STORE,
+    OBSERVERS_MAX,
+    RATE_MAX_HZ,
+    SEED_MAX,
+    TIME_LIMIT_MAX_S,
+    VOTERS_MAX,
+    StoreDir,
+    check_mutant,
+    parse_nemeses,
+    parse_settings,
+)
+from harness.errors import UsageError
+from harness.registry import systems
+from harness.spec import SIM, RunSpec
+from harness.store import Store
+from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
+
+JOBS_MAX = 256
+SEEDS_MAX = 10_000_000
+SHOWN_MAX = 20  # failing seeds in full
+_RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
+_SAME = {None: "", True: " (the same bytes again)", False: " (NOT THE SAME BYTES)"}
+_EXIT = {Valid.VALID: EXIT_VALID, Valid.INVALID: EXIT_INVALID, Valid.UNKNOWN: 2}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="sim",
+        help="Simulate runs: the same nodes, workloads, faults and checkers on a virtual clock, "
+        "network and disk. The same seed gives the same bytes. What fails is saved as a run. "
+        "Exits 1 when a seed was invalid, else with the worst exit code of a seed.",
+        short_help="Simulate runs in virtual time, from seeds.",
+        epilog="Example: krucible sim --seeds 1..100 --jobs 2",
+    )(sim)
+
+
+def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=SEED_MAX, help="One seed; 1 when none is given.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Many seeds: A..B, both included.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=JOBS_MAX, help="Seeds at a time; one per processor.")
+    ] = None,
+    twice: Annotated[
+        bool, typer.Option(help="Simulate every seed twice and compare the bytes.")
+    ] = False,
+    stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
+    voters: Annotated[int, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")] = 3,
+    observers: Annotated[int, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")] = 2,
+    workload: Annotated[str, typer.Option(help="What the clients do.")] = "register",
+    nemesis: Annotated[
+        str, typer.Option(help="Faults: names or families by comma; all or none.")
+    ] = "all",
+    time_limit: Annotated[
+        float, typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Simulated seconds under faults.")
+    ] = 30.0,
+    rate: Annotated[
+        float, typer.Option(min=0, max=RATE_MAX_HZ, help="Ops per simulated second.")
+    ] = 20.0,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
+    ] = 5,
+    mutant: Annotated[str | None, typer.Option(help="Seeded bug to switch on.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
+    ] = None,
+    store: StoreDir = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Simulate one seed or many; the exit code is the worst one's."""
+    spec = RunSpec(
+        seed=0,
+        env=SIM,
+        workload=workload,
+        nemeses=parse_nemeses(nemesis, systems.get("kraft")),
+        voters=voters,
+        observers=observers,
+        time_limit_s=time_limit,
+        rate_hz=rate,
+        concurrency=concurrency,
+        mutant=mutant,
+        settings=parse_settings(setting or []),
+    )
+    check_mutant(spec)
+    wanted = _seeds(seed, seeds)
+    _simulation().SimPlan.of(
+        replace(spec, seed=wanted[0])
+    )  # bad options are told before anything is run
+    batch = _Batch(spec, wanted, twice=twice, store=store)
+    began_s = time.monotonic()
+    batch.run(jobs or os.cpu_count() or 1, stop=stop, loud=not json)
+    if seeds is None:
+        (result,) = batch.results
+        print_json(result) if json else show_simulation(result)
+    else:
+        figures = batch.figures(time.monotonic() - began_s)
+        print_json(figures) if json else _show_many(figures, batch.failing)
+    return batch.exit_code
+
+
+def _seeds(seed: int | None, seeds: str | None) -> range:
+    """The seeds that are meant; raises UsageError."""
+    if seeds is None:
+        one = 1 if seed is None else seed
+        return range(one, one + 1)
+    if seed is not None:
+        raise UsageError("--seed and --seeds: give one of them")
+    match = _RANGE.fullmatch(seeds.strip())
+    if match is None:
+        raise UsageError(f"--seeds {seeds!r}: want A..B, as in 1..100")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first or last > SEED_MAX or last - first >= SEEDS_MAX:
+        raise UsageError(f"--seeds {seeds!r}: want A <= B <= {SEED_MAX}, at most {SEEDS_MAX} seeds")
+    return range(first, last + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One seed for a process of the pool."""
+
+    spec: RunSpec
+    twice: bool
+    store: Path
+
+    def do(self) -> dict[str, Any]:
+        """Simulate and judge; what is not valid goes into the store."""
+        simulation = _simulation()
+        plan = simulation.SimPlan.of(self.spec)
+        run = simulation.simulate(plan)
+        result: dict[str, Any] = {**run.summary(), "store": None, "same_bytes": None}
+        if self.twice:
+            again = simulation.simulate(plan)
+            result["same_bytes"] = again.trace_sha256 == run.trace_sha256
+        if run.verdict is not Valid.VALID or result["same_bytes"] is False:
+            result["store"] = str(simulation.save(run, Store(self.store)).path)
+        return result
+
+
+def _simulation() -> Any:
+    """The simulation, which brings the whole node with it: not for ``--help``."""
+    return importlib.import_module("harness.simulate")
+
+
+class _Batch:
+    """Many seeds of one spec."""
+
+    def __init__(self, spec: RunSpec, seeds: Sequence[int], *, twice: bool, store: Path) -> None:
+        self._work = [_Work(replace(spec, seed=seed), twice, store) for seed in seeds]
+        self.results: list[dict[str, Any]] = []
+
+    def run(self, jobs: int, *, stop: bool, loud: bool) -> None:
+        """Do the work on so many processes; with ``stop`` only until a seed is not valid."""
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=err(),
+            disable=not loud or len(self._work) == 1,
+        ) as progress:
+            task = progress.add_task("seeds", total=len(self._work))
+            for result in self._done(jobs):
+                self.results.append(result)
+                bad = len(self.failing)
+                progress.update(
+                    task, advance=1, description=f"seeds, {bad} not valid" if bad else "seeds"
+                )
+                if stop and bad:
+                    return
+        self.results.sort(key=lambda result: result["seed"])
+
+    def _done(self, jobs: int) -> Iterator[dict[str, Any]]:
+        if jobs == 1 or len(self._work) == 1:
+            yield from (work.do() for work in self._work)
+            return
+        waiting = iter(self._work)
+        with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+            try:
+                running: set[Future[dict[str, Any]]] = set()
+                for work in waiting:
+                    running.add(pool.submit(work.do))
+                    if len(running) < 2 * jobs:
+                        continue
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+                while running:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    @property
+    def failing(self) -> list[dict[str, Any]]:
+        """The results that are not valid, or not the same twice."""
+        return [r for r in self.results if r["verdict"] != "valid" or r["same_bytes"] is False]
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of all seeds; bytes that differ are a broken harness."""
+        codes = [_EXIT[Valid(result["verdict"])] for result in self.results]
+        if EXIT_INVALID in codes:
+            return EXIT_INVALID
+        if any(result["same_bytes"] is False for result in self.results):
+            return 255
+        return max(codes, default=EXIT_VALID)
+
+    def figures(self, elapsed_s: float) -> dict[str, Any]:
+        """What the batch came to, as a JSON object."""
+        invariants: Counter[str] = Counter()
+        for result in self.results:
+            invariants.update({anomaly["invariant"] for anomaly in result["anomalies"]})
+        simulated_s = sum(result["simulated_s"] for result in self.results)
+        return {
+            "seeds": len(self.results),
+            "verdicts": dict(Counter(result["verdict"] for result in self.results)),
+            "invariants": dict(invariants.most_common()),
+            "not_same_bytes": [r["seed"] for r in self.results if r["same_bytes"] is False],
+            "failing": [
+                {"seed": r["seed"], "verdict": r["verdict"], "store": r["store"]}
+                for r in self.failing
+            ],
+            "events": sum(result["events"] for result in self.results),
+            "simulated_s": round(simulated_s, 3),
+            "elapsed_s": round(elapsed_s, 3),
+            "times_real_time": round(simulated_s / elapsed_s, 1) if elapsed_s else None,
+        }
+
+
+def show_simulation(result: Mapping[str, Any]) -> None:
+    """One simulation for people: verdict, anomalies, where the report is."""
+    console = out()
+    console.print(result["verdict"].upper(), style=STYLE[Valid(result["verdict"])])
+    for anomaly in result["anomalies"][:SHOWN_MAX]:
+        console.print(f"  {anomaly['invariant']}: {anomaly['message']}", markup=False)
+    for axis in ("system", "coverage", "harness"):
+        for reason in result[f"{axis}_reasons"]:
+            console.print(f"  {axis}: {reason}", markup=False)
+    console.print(
+        f"  seed {result['seed']}: {result['events']} events in {result['simulated_s']:.1f} "
+        f"simulated seconds, sha256 {result['trace_sha256']}{_SAME[result['same_bytes']]}"
+    )
+    if result["store"] is not None:
+        console.print(f"  report:    {result['store']}/report.html", markup=False)
+        console.print(f"  reproduce: krucible repro {result['store']}", markup=False)
+
+
+def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> None:
+    console = out()
+    for result in failing[:SHOWN_MAX]:
+        names = ", ".join(sorted({a["invariant"] for a in result["anomalies"]})) or "; ".join(
+            [*result["coverage_reasons"], *result["system_reasons"]]
+        )
+        console.print(
+            f"seed {result['seed']}: {result['verdict']} ({names})  krucible repro "
+            f"{result['store']}",
+            markup=False,
+        )
+    if len(failing) > SHOWN_MAX:
+        console.print(f"and {len(failing) - SHOWN_MAX} more")
+    verdicts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(figures["verdicts"].items()))
+    console.print(
+        f"{figures['seeds']} seeds: {verdicts}; {figures['simulated_s']:.0f} simulated seconds in "
+        f"{figures['elapsed_s']:.1f} s ({figures['times_real_time']} times real time)"
+    )
+    if figures["not_same_bytes"]:
+        console.print(f"NOT THE SAME TWICE: seeds {figures['not_same_bytes']}", style="bold red")

@@ -1,0 +1,192 @@
+"""One simulated run: the same harness, nodes and checkers as a live one, on a virtual loop.
+
+Everything that is random comes from the seed, and time is the loop's, so that the same spec and
+schedule give the same bytes: ``SimRun.trace_sha256`` covers all events of all nodes and all ops.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness import schedule, seeds
+from harness.clock import LoopClock
+from harness.envs import sim
+from harness.errors import UsageError
+from harness.history import History, HistoryWriter
+from harness.judge import STANDARD, Judgement, judge_here
+from harness.nemeses import select
+from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Workload
+from harness.recorder import OpList
+from harness.registry import checkers, systems, workloads
+from harness.runner import RunPlan, RunResult
+from harness.runner import run as run_plan
+from harness.session import verdict, write_report
+from harness.spec import SIM, RunSpec
+from harness.store import RunDir, Store
+from harness.verdict import Valid
+
+LEFT = frozenset({"events", "records", "output"})  # what checkers find of a simulation
+NOWHERE = RunDir(Path("simulation"))  # no run of the store
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class SimPlan:
+    """What is to be simulated."""
+
+    spec: RunSpec
+    workload: Workload
+    nemeses: Mapping[str, Nemesis]
+    faults: Sequence[Fault]
+
+    @classmethod
+    def of(cls, spec: RunSpec, faults: Sequence[Fault] | None = None) -> SimPlan:
+        """Resolve every name and draw the schedule, unless one is given; raises UsageError."""
+        system = systems.get(spec.system)
+        if not issubclass(system, Simulated):
+            raise UsageError(f"system {spec.system!r} cannot be simulated; take kraft")
+        check_settings = getattr(system, "check_settings", None)
+        if check_settings is not None:
+            check_settings(spec.settings)
+        workload = workloads.get(spec.workload)(spec)
+        chosen = select(spec.nemeses if faults is None else sorted({f.nemesis for f in faults}))
+        spec = replace(spec, env=SIM, nemeses=tuple(name for name, _ in chosen))
+        if faults is None:
+            faults = schedule.build(spec.seed, chosen, spec.time_limit_s)
+        return cls(spec, workload, dict(chosen), tuple(faults))
+
+
+@dataclass(frozen=True, slots=True)
+class SimRun:
+    """What a simulation left behind, judged."""
+
+    data: RunData
+    result: RunResult
+    judgement: Judgement
+    trace_sha256: str
+    events: int
+    simulated_ns: int
+    calls: int  # callbacks that the loop made
+
+    @property
+    def verdict(self) -> Valid:
+        """The one word for it."""
+        return verdict(self.judgement)
+
+    def summary(self) -> dict[str, Any]:
+        """One JSON object for machines."""
+        judged = self.judgement.to_json()
+        del judged["results"]
+        return {
+            "seed": self.data.spec.seed,
+            "verdict": str(self.verdict),
+            "trace_sha256": self.trace_sha256,
+            **judged,
+            "events": self.events,
+            "simulated_s": self.simulated_ns / 1e9,
+            "ops": dict(self.result.counts),
+            "faults": len(self.result.faults),
+        }
+
+
+@dataclass(slots=True)
+class _Tape:
+    """Takes the events as they happen."""
+
+    digest: Any = field(default_factory=hashlib.sha256)
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    count: int = 0
+
+    def take(self, node: str, line: bytes) -> None:
+        self.digest.update(line)
+        event = _decode(line)
+        event["rx_ns"] = event["ts"]  # one clock: it arrives as it happens
+        self.events.setdefault(node, []).append(event)
+        self.count += 1
+
+
+def simulate(plan: SimPlan) -> SimRun:
+    """Run a plan from its first op to its last heal in virtual time, and judge what it left.
+
+    Raises:
+        HarnessError: The system did not come up.
+        StalledError: Nothing was left to do before the end, or time stood still.
+    """
+    return sim.run(lambda: _simulate(plan))
+
+
+async def _simulate(plan: SimPlan) -> SimRun:
+    spec, tape, ops = plan.spec, _Tape(), OpList()
+    clock = LoopClock()
+    environment = sim.Sim(seeds.rng(spec.seed, "sim"), tape.take)
+    system = systems.get(spec.system)(spec, environment, NOWHERE)
+    with environment.output as output:
+        await environment.setup(system.nodes)
+        await system.setup()
+        cluster = Cluster(system, environment)
+        result = await run_plan(
+            RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses), ops, clock=clock
+        )
+        await system.teardown()
+        await environment.teardown()
+    for op in ops.ops:
+        tape.digest.update(msgspec.json.encode(op.to_json()))
+    data = RunData(
+        spec=spec,
+        history=History(ops.ops),
+        events={node: tuple(tape.events.get(node, ())) for node in system.nodes},
+        logs={node: tuple(system.stored_log(node)) for node in system.nodes},
+        snapshots={node: tuple(system.stored_snapshots(node)) for node in system.nodes},
+        voters=system.voters,
+        observers=system.observers,
+        faults=tuple(plan.faults),
+        output={node: tuple(output.lines.get(node, ())) for node in system.nodes},
+    )
+    names = [n for n in (*plan.workload.checkers, *STANDARD) if checkers.needs(n) <= LEFT]
+    judgement = judge_here(data, names, harness_reason=result.crash)
+    return SimRun(
+        data,
+        result,
+        judgement,
+        tape.digest.hexdigest(),
+        tape.count,
+        environment.loop.now_ns,
+        environment.loop.calls,
+    )
+
+
+def save(run: SimRun, store: Store) -> RunDir:
+    """Put a simulation into the store, with its report, as if it had been a live run."""
+    data = run.data
+    run_dir = store.new_run(data.spec)
+    run_dir.write_schedule(data.faults)
+    history = HistoryWriter(run_dir.history)
+    for op in data.history:
+        history.hold(op)
+    history.close()
+    for node, events in data.events.items():
+        lines = [msgspec.json.encode(event) + b"\n" for event in events]
+        run_dir.events(node).write_bytes(b"".join(lines))
+    for node, log in data.logs.items():
+        run_dir.write_records(node, log)
+        run_dir.write_snapshots(node, data.snapshots[node])
+        run_dir.log(node).write_text("".join(f"{x}\n" for x in data.output[node]), encoding="utf-8")
+    versions = {"krucible": version("krucible"), "python": platform.python_version()}
+    run_dir.write_results(
+        {
+            **run.judgement.to_json(),
+            "trace_sha256": run.trace_sha256,
+            "warnings": [],
+            "versions": versions,
+        }
+    )
+    write_report(run_dir)
+    return run_dir

@@ -1,0 +1,140 @@
+"""Simulated runs: the same bytes from the same seed, valid when healthy, red for seeded bugs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command import krucible
+from source import ROOT
+
+from harness.errors import UsageError
+from harness.simulate import SimPlan, SimRun, save, simulate
+from harness.spec import RunSpec
+from harness.store import Store
+from harness.stored import load_run
+from harness.verdict import Valid
+
+
+def run_of(
+    seed: int, *nemeses: str, mutant: str | None = None, workload: str = "register"
+) -> SimRun:
+    """A short simulated run."""
+    spec = RunSpec(seed, nemeses=nemeses, mutant=mutant, workload=workload)
+    return simulate(SimPlan.of(replace(spec, time_limit_s=16.0, rate_hz=20.0, concurrency=4)))
+
+
+@pytest.mark.parametrize("workload", ["register", "topics", "observers"])
+def test_a_healthy_cluster_under_all_faults_is_valid(workload: str) -> None:
+    run = run_of(7, "all", workload=workload)
+    assert run.verdict is Valid.VALID, run.judgement.to_json()
+    assert run.result.recovered
+    assert {report.injection.outcome for report in run.result.faults} == {"installed"}
+    assert run.simulated_ns > 16e9
+    assert any("no answer from a peer" in x for lines in run.data.output.values() for x in lines)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "invariant"),
+    [("ack-before-commit", "S17"), ("commit-without-majority", "S13"), ("forgotten-vote", "S3")],
+)
+def test_a_seeded_bug_is_caught_for_the_right_reason(mutant: str, invariant: str) -> None:
+    run = run_of(1, "all", mutant=mutant)
+    assert run.verdict is Valid.INVALID
+    assert invariant in {anomaly.invariant for anomaly in run.judgement.anomalies}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
+    one, two = run_of(5, "all"), run_of(5, "all")
+    assert one.trace_sha256 == two.trace_sha256
+    assert one.data.events == two.data.events
+    assert list(one.data.history) == list(two.data.history)
+    assert one.calls == two.calls
+    assert run_of(6, "all").trace_sha256 != one.trace_sha256
+
+
+def test_bytes_do_not_depend_on_the_process_or_its_hash_seed() -> None:
+    start = "from harness.cli import main; main()"
+    argv = [sys.executable, "-c", start, "sim", "--seed", "11", "--time-limit", "16", "--json"]
+    found = set()
+    for hash_seed in ("0", "4711"):
+        done = subprocess.run(
+            argv,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+            timeout=120,
+        )
+        found.add(json.loads(done.stdout)["trace_sha256"])
+    assert len(found) == 1
+
+
+def test_a_saved_simulation_is_a_run_of_the_store_and_repeats_to_the_byte(tmp_path: Path) -> None:
+    run = run_of(2, "kill", mutant="forgotten-vote")
+    assert run.verdict is Valid.INVALID
+    path = save(run, Store(tmp_path)).path
+    stored = load_run(path)
+    assert stored.warnings == ()
+    assert stored.data.events == run.data.events
+    assert stored.data.logs == run.data.logs
+    assert stored.data.snapshots == run.data.snapshots
+    assert stored.data.output == run.data.output
+    assert list(stored.data.history) == list(run.data.history)
+    assert stored.data.spec == run.data.spec
+    assert (path / "report.html").stat().st_size > 10_000
+    again = simulate(SimPlan.of(stored.data.spec, stored.data.faults))
+    assert again.trace_sha256 == run.trace_sha256 == (stored.results or {})["trace_sha256"]
+
+    ended = krucible("repro", str(path), "--times", "2", "--store", str(tmp_path), "--json")
+    assert ended.code == 1
+    assert (ended.json["reproduced"], ended.json["times"]) == (2, 2)
+
+
+def test_the_command_says_what_it_found(tmp_path: Path) -> None:
+    options = ("--time-limit", "16", "--store", str(tmp_path))
+    ended = krucible("sim", "--seed", "4", *options, "--json")
+    told = ended.json
+    assert (ended.code, told["verdict"], told["seed"], told["store"]) == (0, "valid", 4, None)
+    assert len(told["trace_sha256"]) == 64
+    assert not list(tmp_path.iterdir()), "what is valid is not kept"
+
+    ended = krucible("sim", "--seeds", "1..3", "--jobs", "2", "--twice", *options, "--json")
+    told = ended.json
+    assert (ended.code, told["seeds"], told["verdicts"]) == (0, 3, {"valid": 3})
+    assert told["not_same_bytes"] == []
+
+    ended = krucible(
+        "sim", "--seeds", "1..9", "--jobs", "1", "--stop", "--mutant", "ack-before-commit", *options
+    )
+    assert ended.code == 1
+    assert "seed 1: invalid (" in ended.out
+    assert "krucible repro" in ended.out
+    assert "1 seeds: 1 invalid" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("argv", "what"),
+    [
+        (("--seeds", "9..1"), "want A <= B"),
+        (("--seeds", "x"), "want A..B"),
+        (("--seeds", "1..2", "--seed", "1"), "give one of them"),
+        (("--mutant", "none-such"), "no mutant is called"),
+        (("--set", "no.such.thing=1"), "--set"),
+        (("--nemesis", "bogus"), "no nemesis is called"),
+    ],
+)
+def test_bad_options_are_told_at_once(argv: tuple[str, ...], what: str) -> None:
+    ended = krucible("sim", *argv)
+    assert ended.code == 254
+    assert what in ended.err
+
+
+def test_a_system_that_lives_elsewhere_cannot_be_simulated() -> None:
+    with pytest.raises(UsageError, match="cannot be simulated"):
+        SimPlan.of(RunSpec(1, system="atom"))
