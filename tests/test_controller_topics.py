@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from controllers import Quorum
+from controllers import Cluster, Quorum
 
 from node.controller.errors import ApiError
 from node.controller.operations import NewTopic, TopicRef
@@ -37,6 +37,17 @@ def test_without_brokers_a_partition_has_neither_replicas_nor_leader() -> None:
     quorum.do(quorum.controller.create_topics([NewTopic("t", 1, 3)]))
     partition = quorum.controller.image.topics["t"].partitions[0]
     assert (partition.replicas, partition.leader) == ((), -1)
+
+
+def test_where_no_broker_must_be_there_one_counts_once_it_is_unfenced() -> None:
+    cluster = Cluster(broker_ids=())
+    cluster.register(1)
+    (reply,) = cluster.do(cluster.controller.create_topics([NewTopic("early")]))
+    assert reply.error == ApiError.NONE
+    assert cluster.controller.image.topics["early"].partitions[0].replicas == ()
+    cluster.beat(1)
+    (reply,) = cluster.do(cluster.controller.create_topics([NewTopic("late")]))
+    assert cluster.controller.image.topics["late"].partitions[0].replicas == (1,)
 
 
 def test_defaults_are_one_partition_with_one_replica() -> None:

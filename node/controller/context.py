@@ -27,7 +27,8 @@ class ControllerConfig:
     """The settings of a controller process; the defaults are Kafka's.
 
     ``static_broker_ids`` stand in for registrations while no broker has registered: None = there
-    must be registered brokers, () = partitions get no replicas, for a quorum tested by itself.
+    must be registered brokers, () = partitions made while no broker is unfenced get no replicas,
+    for a quorum that is tested by itself.
     ``static`` are the settings of the process that topics fall back to.
     """
 

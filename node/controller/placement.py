@@ -116,13 +116,13 @@ class StripedReplicaPlacer:
 
 
 def place_partitions(ctx: Context, count: int, replication_factor: int) -> list[Replicas]:
-    """The replicas of so many new partitions; none at all in a quorum that has no brokers.
+    """The replicas of so many new partitions; none at all where no broker is there and none must.
 
     Raises:
         OperationError: INVALID_REPLICATION_FACTOR.
     """
     brokers = usable_brokers(ctx)
-    if not brokers and ctx.config.static_broker_ids == ():
+    if ctx.config.static_broker_ids == () and all(broker.fenced for broker in brokers):
         return [()] * count
     placer = StripedReplicaPlacer(brokers, ctx.rng)
     return [placer.place(replication_factor) for _ in range(count)]

@@ -80,8 +80,15 @@ class Quorum:
 class Cluster(Quorum):
     """A quorum with a feature level as Kafka 4.1 formats it, and brokers that register."""
 
-    def __init__(self, brokers: int = 0, *, elr: bool = True, seed: int = 1) -> None:
-        super().__init__(broker_ids=None, seed=seed, cluster_id="c")
+    def __init__(
+        self,
+        brokers: int = 0,
+        *,
+        elr: bool = True,
+        seed: int = 1,
+        broker_ids: tuple[int, ...] | None = None,
+    ) -> None:
+        super().__init__(broker_ids=broker_ids, seed=seed, cluster_id="c")
         self.now_ms = 0
         levels = default_features()
         if not elr:
