@@ -27,7 +27,7 @@ NAME = "observers"
 def observers(run: RunData) -> CheckResult:
     """Images are folds of the committed log (C8), local reads never go back, all converge (L8).
 
-    Brokers, their sessions and their partitions are judged too (C1 to C4, C6, C7, C10 to C12).
+    Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C12).
     O(n log n). UNKNOWN without events, and when nothing could be compared.
     """
     return judge(run, MetadataFold)

@@ -45,6 +45,14 @@ hb       b_ep, off, want_fence, want_shut_down, err, caught_up, fenced, shut_dow
 fence    b_ep, fenced, why               a broker learned that, why = controller | session
 isr      tp, replicas, leader, lep, pep, isr, elr, off   a broker learned of a partition; tp =
          [topic id, index], lep and pep its leader and partition epoch
+alter    broker, b_ep, tp, req_lep, req_pep, req_isr[[id, b_ep]], err, lep, pep, off   the
+         controller answers AlterPartition for ``tp``, which has the epochs lep and pep then; off =
+         the last record that the answer may have seen
+let_go   broker, b_ep, was, want_fence, leads, need, active[[id, off]], off   the controller tells
+         a broker to stop; was = fenced | unfenced | controlled shutdown, leads = anything just
+         before, need = what all active brokers must know of, active = how far they had come
+expire   broker, b_ep, silent_ms, session_ms, off   the controller fenced a silent broker by the
+         record at ``off``
 bstate   from, to, name                  a broker's state (NOT_RUNNING...) and KIP-500's name of it
 rpc_err  api, peer, req_ep, code         a quorum request was refused
 rpc_ok   api, peer, peer_dir, req_ep     a quorum request other than Vote and Fetch was accepted;

@@ -1,4 +1,4 @@
-"""Invariants of brokers, by what they are told and publish: C1, C3, C4, C6, C10 and C12.
+"""Invariants of brokers, by what they are told and publish: C1, C3, C4, C6, C7, C10 and C12.
 
 Source: KIP-631, KIP-500; KAFKA-16952, KAFKA-14857, KAFKA-17793.
 """
@@ -10,22 +10,37 @@ from functools import partial
 from typing import Any, ClassVar
 
 from checkers.invariants.base import Invariant
+from checkers.invariants.decisions import ShutdownGuard, SilentFenced
 from checkers.invariants.metadata_log import shape_fault
 from checkers.invariants.trace import Event, ReplicaId, label
 from checkers.invariants.world import World
 from harness.verdict import Anomaly
 
 SESSION_SETTING, SESSION_MS = "broker.session.timeout.ms", 9000
+HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
 MS = 1_000_000
 Process = tuple[int, int]
 
 
 def broker_invariants(settings: Mapping[str, str]) -> list[Callable[[], Invariant]]:
     """All of them, for nodes with these settings."""
-    text = settings.get(SESSION_SETTING, "")
-    session_ms = int(text) if text.isdecimal() else SESSION_MS
-    session = partial(SessionTruth, session_ms)
-    return [BrokerEpochs, PartitionShape, PartitionEpochs, UnfenceGuard, PublishGate, session]
+    session_ms = _number(settings, SESSION_SETTING, SESSION_MS)
+    heartbeat_ms = _number(settings, HEARTBEAT_SETTING, HEARTBEAT_MS)
+    return [
+        BrokerEpochs,
+        PartitionShape,
+        PartitionEpochs,
+        UnfenceGuard,
+        ShutdownGuard,
+        PublishGate,
+        partial(SessionTruth, session_ms),
+        partial(SilentFenced, session_ms, heartbeat_ms),
+    ]
+
+
+def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+    text = settings.get(name, "")
+    return int(text) if text.isdecimal() else default
 
 
 class BrokerEpochs(Invariant):

@@ -1,4 +1,4 @@
-"""What the committed metadata must keep to, batch by batch: C1, C2, C3, C7 and C11.
+"""What the committed metadata must keep to, batch by batch: C1, C2, C3, C5, C7 and C11.
 
 Source: KIP-500, KIP-631, KIP-841, KIP-966; ValidControllerState of the KRaft TLA+ specification.
 """
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition
 from checkers.invariants.reference import Reference
 from checkers.invariants.trace import Event, label
 from harness.protocols import LogBatch
@@ -20,7 +21,7 @@ from node.metadata.state import BROKER, TOPIC, PartitionState
 from node.metadata.transactions import Transactions
 
 MIN_ISR = "min.insync.replicas"
-Partition = tuple[UUID, int]
+JUDGED = ("C1", "C2", "C3", "C5", "C7", "C11")
 
 
 class MetadataLog:
@@ -31,7 +32,10 @@ class MetadataLog:
 
     def __init__(self, known: Reference, below: int, events: Iterable[Event]) -> None:
         self.anomalies: list[Anomaly] = []
-        self.checked: Counter[str] = Counter(dict.fromkeys(("C1", "C2", "C3", "C7", "C11"), 0))
+        self.checked: Counter[str] = Counter(dict.fromkeys(JUDGED, 0))
+        events = tuple(events)
+        self._alters, self._let_go = AlterGuard(events), LetGoGuard(events)
+        self._shutting_down: dict[int, int] = {}  # since which offset
         self._events = [e for e in events if e["t"] in ("reg", "hb") and e.get("err") == 0]
         self._shut_down = {
             (e["node"], e["b_ep"]): e for e in self._events if e.get("shut_down") is True
@@ -47,6 +51,9 @@ class MetadataLog:
         except (RecordError, ImageError):
             return
         self.anomalies += self._at_the_end()
+        self.anomalies += self._alters.finish(self._begin, self._end)
+        self.checked["C5"] += self._alters.checked
+        self.checked["C7"] += self._let_go.checked
 
     def _walk(self, known: Reference, below: int) -> None:
         if known.snapshot is not None:
@@ -64,6 +71,7 @@ class MetadataLog:
 
     def _batch(self, batch: LogBatch, gate: Transactions) -> None:
         self._before, self._fenced = {}, set()
+        self.anomalies += self._let_go.before(batch.last, self._image, self._shutting_down)
         for place, each in enumerate(() if batch.control else batch.records):
             offset = each.get("offset", batch.base + place)
             for record, at in gate.feed(from_json({"version": 0, **each}), offset):
@@ -73,6 +81,7 @@ class MetadataLog:
             after = self._image.partition(*partition)
             if after is not None and after != before:
                 self.anomalies += self._partition(partition, before, after, batch)
+                self.anomalies += self._alters.changed(partition, before, after, self._image)
         self.anomalies += self._brokers(batch)
 
     # ------------------------------------------------------------------ before a record
@@ -81,10 +90,13 @@ class MetadataLog:
         match record:
             case s.RegisterBrokerRecord():
                 self._fenced.add(record.broker_id)
+                self._shutting_down.pop(record.broker_id, None)
                 yield from self._shut_down_leads(record.broker_id)
                 yield from self._registration(record, at, batch)
             case s.BrokerRegistrationChangeRecord():
                 self._fenced.add(record.broker_id)
+                if record.in_controlled_shutdown > 0:
+                    self._shutting_down[record.broker_id] = at
             case s.FenceBrokerRecord():
                 self._fenced.add(record.id)
             case s.TopicRecord() if record.topic_id is not None:

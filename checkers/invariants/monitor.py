@@ -116,7 +116,10 @@ class Monitor:
     @property
     def checked(self) -> dict[str, int]:
         """How much each invariant really examined."""
-        return {invariant.name: invariant.checked for invariant in self._invariants}
+        total = dict.fromkeys((invariant.name for invariant in self._invariants), 0)
+        for invariant in self._invariants:
+            total[invariant.name] += invariant.checked
+        return total
 
     def feed(self, event: Event) -> list[Anomaly]:
         """Judge one event and let it happen."""

@@ -54,6 +54,11 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "hb": {"b_ep": _INT} | _EPOCH,
     "isr": {"tp": _LIST, "leader": _INT, **_EPOCHS, **_MEMBERS},
     "image": {"off": _INT, "digest": _STR},
+    "alter": {"broker": _INT, "b_ep": _INT, "tp": _LIST, "req_lep": _INT, "req_pep": _INT}
+    | {"req_isr": _LIST, "err": _INT, "off": _INT}
+    | _EPOCH,
+    "let_go": {"broker": _INT, "b_ep": _INT, "was": _STR, "active": _LIST, "off": _INT} | _EPOCH,
+    "expire": {"broker": _INT, "b_ep": _INT, "silent_ms": _INT, "session_ms": _INT} | _EPOCH,
 }
 # An event of these types changes what a replica has or has told: without it the rest is guesswork.
 _STATE_TYPES = frozenset(

@@ -199,6 +199,8 @@ def heartbeat(
     heart = ctx.sessions.heart(broker.id)
     current = _current_state(ctx, broker)
     following = _next_state(ctx, request, current, broker)
+    if following is BrokerControlState.SHUTDOWN_NOW:
+        _note_end(ctx, operation, request, current, broker)
     if following is not current:
         if following is BrokerControlState.UNFENCED:
             leader_updates.unfence(ctx, operation, broker)
@@ -277,10 +279,32 @@ def _end_of_shutdown(ctx: Context, broker: BrokerState) -> BrokerControlState:
     offset = shutdown.last_offset
     if offset is None or ctx.overlay.partitions.leads(broker.id):
         return BrokerControlState.CONTROLLED_SHUTDOWN
-    lowest = ctx.sessions.lowest_active_offset(ctx.overlay.brokers())
-    if lowest is None or lowest >= offset:
+    active = ctx.sessions.active_offsets(ctx.overlay.brokers())
+    if all(known >= offset for known in active.values()):
         return BrokerControlState.SHUTDOWN_NOW
     return BrokerControlState.CONTROLLED_SHUTDOWN
+
+
+def _note_end(
+    ctx: Context,
+    operation: Operation,
+    request: BrokerHeartbeatRequest,
+    was: BrokerControlState,
+    broker: BrokerState,
+) -> None:
+    """Trace that a broker is told to stop, and what that was decided on."""
+    shutdown = ctx.sessions.heart(broker.id).shutdown
+    active = ctx.sessions.active_offsets(ctx.overlay.brokers())
+    operation.note(
+        "let_go",
+        broker=broker.id,
+        b_ep=broker.epoch,
+        was=was.value,
+        want_fence=request.want_fence,
+        leads=ctx.overlay.partitions.leads(broker.id),
+        need=None if shutdown is None else shutdown.last_offset,
+        active=sorted(active.items()),
+    )
 
 
 def unregister(ctx: Context, operation: Operation, broker_id: int) -> Outcome:
@@ -307,9 +331,17 @@ def expire_one(ctx: Context, operation: Operation, now_ms: int) -> int | None:
     One at a time, so that each is dealt with in a cluster that knows of those before it.
     """
     for key in ctx.sessions.expired(now_ms):
+        silent_ms = ctx.sessions.silent_ms(key, now_ms)
         ctx.sessions.end(key)
         broker = ctx.overlay.broker(key[0])
         if broker is not None and broker.epoch == key[1] and not broker.fenced:
+            operation.note(
+                "expire",
+                broker=broker.id,
+                b_ep=broker.epoch,
+                silent_ms=silent_ms,
+                session_ms=ctx.sessions.timeout_ms,
+            )
             leader_updates.fence(ctx, operation, broker)
             ctx.sessions.heart(broker.id).shutdown = None
             return broker.id

@@ -468,8 +468,9 @@ class QuorumController:
             entries = operation.entries()
             self._pending.append(operation.write)
             self._unappended.append(operation.write)
-            return ControllerResult(entries, reply, operation.write)
-        return ControllerResult((), reply, self._pending[-1] if self._pending else None)
+            return ControllerResult(entries, reply, operation.write, tuple(operation.notes))
+        seen = self._pending[-1] if self._pending else None
+        return ControllerResult((), reply, seen, tuple(operation.notes))
 
     def _ask(
         self,

@@ -33,10 +33,35 @@ def alter_partition(
     ctx.broker_at(request.broker_id, request.broker_epoch)
     return AlterPartitionReply(
         topics={
-            topic_id: [_alter(ctx, operation, request.broker_id, topic_id, data) for data in rows]
+            topic_id: [_answer(ctx, operation, request, topic_id, data) for data in rows]
             for topic_id, rows in request.topics.items()
         }
     )
+
+
+def _answer(
+    ctx: Context,
+    operation: Operation,
+    request: AlterPartitionRequest,
+    topic_id: UUID,
+    data: AlterPartitionData,
+) -> AlterPartitionResult:
+    """Alter a partition, and trace what was asked and what the partition is then."""
+    result = _alter(ctx, operation, request.broker_id, topic_id, data)
+    now = ctx.overlay.partition(topic_id, data.partition_index)
+    operation.note(
+        "alter",
+        broker=request.broker_id,
+        b_ep=request.broker_epoch,
+        tp=[topic_id.hex, data.partition_index],
+        req_lep=data.leader_epoch,
+        req_pep=data.partition_epoch,
+        req_isr=[(member.broker_id, member.broker_epoch) for member in data.new_isr],
+        err=int(result.error),
+        lep=None if now is None else now.leader_epoch,
+        pep=None if now is None else now.partition_epoch,
+    )
+    return result
 
 
 def _alter(

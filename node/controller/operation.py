@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from node.controller.errors import ApiError, OperationError
-from node.controller.operations import AtOffset, Payload, PendingWrite
+from node.controller.operations import AtOffset, Note, Payload, PendingWrite
 from node.controller.overlay import Overlay
 from node.core.messages import Records
 from node.metadata.records import encode_record
@@ -27,6 +28,7 @@ class Operation:
     def __init__(self, overlay: Overlay, *, atomic: bool = True) -> None:
         self.write = PendingWrite(0)
         self.overlay = overlay
+        self.notes: list[Note] = []
         self._atomic = atomic
         self._batches: list[list[bytes | AtOffset]] = [[]]
         self._bytes = 0  # of the last batch
@@ -47,6 +49,10 @@ class Operation:
         self._batches[-1].append(AtOffset(lambda offset: encode_record(resolve(record, offset))))
         self._bytes += size
         self.overlay.replay(self.write, record)
+
+    def note(self, type_: str, **fields: Any) -> None:
+        """Tell the event trace of a decision, should it be committed."""
+        self.notes.append((type_, fields))
 
     def entries(self) -> tuple[Records, ...]:
         """The batches to propose, in this order."""

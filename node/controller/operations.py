@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from node.controller.errors import ApiError
@@ -145,6 +145,7 @@ class AtOffset:
 
 
 Payload = tuple[bytes | AtOffset, ...]
+Note = tuple[str, Mapping[str, Any]]  # a decision for the event trace: its type and fields
 
 
 def payload_values(payload: Payload, base_offset: int) -> list[bytes]:
@@ -162,9 +163,10 @@ class ControllerResult(Generic[T]):
     ``wait_for`` is the newest write that the answer may have seen, this operation's own if it has
     records: answer once its ``last_offset`` is known and below the high watermark. None: answer
     at once, everything seen is committed. When leadership is lost first, the outcome of an
-    operation with records is unknown.
+    operation with records is unknown. ``notes`` are to be traced when the answer is due.
     """
 
     entries: tuple[Records, ...]
     reply: T
     wait_for: PendingWrite | None
+    notes: tuple[Note, ...] = ()

@@ -65,6 +65,10 @@ class Sessions:
         found = [(ms, key) for key, ms in self._contact_ms.items() if self._expired(ms, now_ms)]
         return [key for _, key in sorted(found)]
 
+    def silent_ms(self, key: SessionKey, now_ms: int) -> int:
+        """For how long a session that goes on has not been heard of."""
+        return now_ms - self._contact_ms[key]
+
     def end(self, key: SessionKey) -> None:
         """That session is over."""
         self._contact_ms.pop(key, None)
@@ -87,11 +91,10 @@ class Sessions:
         heart = self._hearts.get(broker_id)
         return heart is not None and heart.shutdown is not None
 
-    def lowest_active_offset(self, brokers: Iterable[BrokerState]) -> int | None:
-        """How far all active brokers have come in their metadata; None when there are none."""
-        offsets = [
-            self.heart(broker.id).metadata_offset
+    def active_offsets(self, brokers: Iterable[BrokerState]) -> dict[int, int]:
+        """How far each active broker has come in its metadata, by id; -1 = it has not said."""
+        return {
+            broker.id: self.heart(broker.id).metadata_offset
             for broker in brokers
             if not broker.fenced and not self.is_shutting_down(broker.id)
-        ]
-        return min(offsets, default=None)
+        }

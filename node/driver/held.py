@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from node.clock import Clock
+from node.controller.operations import Note
 from node.core.types import ReplicaKey
 from node.log.file_log import FileLog
 from node.log.quorum_state import ElectionStateStore
@@ -47,6 +48,7 @@ class HeldWrite:
     done: Callable[[], None]
     refused: Callable[[], None]
     abandoned: Callable[[], None]
+    notes: Sequence[Note] = ()  # traced when it is committed
     wait_for: int = -1  # offset of the last record it depends on; -1 = nothing pending
 
 

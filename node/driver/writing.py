@@ -195,7 +195,8 @@ class Writing(Pump):
             return None
         result = operate()
         if result.entries:
-            self.propose(result.entries, HeldWrite(name, _nothing, _nothing, _nothing))
+            write = HeldWrite(name, _nothing, _nothing, _nothing, result.notes)
+            self.propose(result.entries, write)
         return result
 
     # ------------------------------------------------------------------ commit and apply
@@ -232,6 +233,8 @@ class Writing(Pump):
 
     def _acknowledge(self, write: HeldWrite) -> None:
         self.trace("ack", api=write.api, off=write.wait_for, hwm=self.replica.high_watermark)
+        for type_, fields in write.notes:
+            self.trace(type_, **fields, off=write.wait_for)
         self._outbox.append(write.done)
 
     # ------------------------------------------------------------------ claim, renounce

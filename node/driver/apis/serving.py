@@ -114,7 +114,7 @@ class Serving:
             call.reply(encode(result.reply))
 
         if result.entries:
-            node.propose(result.entries, HeldWrite(call.name, done, refer, abandoned))
+            node.propose(result.entries, HeldWrite(call.name, done, refer, abandoned, result.notes))
             return
 
         # With nothing to write the answer is a look at the state ("exists already"), which would
@@ -123,7 +123,7 @@ class Serving:
             node.read(HeldRead(call.name, done, refer))
 
         settled = look if node.config.read_barrier else done
-        node.propose((), HeldWrite(call.name, settled, refer, refer))
+        node.propose((), HeldWrite(call.name, settled, refer, refer, result.notes))
 
     def accepts(self, operate: Callable[[Controller], ControllerResult[Any]]) -> bool:
         """Whether the active controller, if it is here, would do an operation without error."""

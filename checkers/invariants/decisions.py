@@ -1,0 +1,186 @@
+"""What the active controller decides about brokers, by its own word: C7 and C12.
+
+It tells of a decision when that is committed. Source: KIP-631; KAFKA-14292, KAFKA-17793.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from checkers.invariants.base import Invariant
+from checkers.invariants.trace import Event, ReplicaId, is_pair, label
+from checkers.invariants.world import World
+from harness.verdict import Anomaly
+
+MS = 1_000_000
+SHUTTING_DOWN = "controlled shutdown"
+GAP_MS = 1500  # a controller that tells nothing for so long did not run; NoOps come each 500 ms
+GRACE_MS = 3000  # a busy host, a slow link, a commit
+
+
+class ShutdownGuard(Invariant):
+    """C7: a broker is let go when it leads nothing, and all active brokers have heard of that.
+
+    How far they had come is no more than what they had published themselves.
+    """
+
+    name: ClassVar[str] = "C7"
+    listens: ClassVar[tuple[str, ...]] = ("let_go", "image")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._published: dict[int, int] = {}
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Compare what all had to know with what they knew."""
+        if event["t"] == "let_go":
+            return self._let_go(event, whole=world.whole)
+        node = event["node"]
+        self._published[node] = max(event["off"], self._published.get(node, -1))
+        return ()
+
+    def _let_go(self, event: Event, *, whole: bool) -> Iterator[Anomaly]:
+        if event["was"] == "fenced":
+            return
+        self.checked += 1
+        who = f"the controller n{event['node']} let broker n{event['broker']} go ({label(event)})"
+        if event.get("leads") is True and event.get("want_fence") is False:
+            yield self._anomaly(f"{who}, which led partitions", event)
+        if event["was"] != SHUTTING_DOWN:
+            return
+        need = event.get("need")
+        for broker, known in filter(is_pair, event["active"]):
+            if not isinstance(need, int) or known < need:
+                yield self._anomaly(
+                    f"{who} when n{broker} knew the metadata up to {known}, and {need} was to be"
+                    f" known by all",
+                    event,
+                    need=need,
+                    broker=broker,
+                )
+            published = self._published.get(broker)
+            if whole and published is not None and known > published:
+                yield self._anomaly(
+                    f"{who}, taking n{broker} to know the metadata up to {known}, but that had"
+                    f" published no more than {published}",
+                    event,
+                    broker=broker,
+                )
+
+
+@dataclass(slots=True)
+class Reign:
+    """An active controller: since when it is, and since when it works without a break."""
+
+    claim: Event
+    works_since: int
+    seen: int
+
+
+class SilentFenced(Invariant):
+    """C12: a broker is fenced for its silence after a session of it, and not much later.
+
+    Sessions are looked at each eighth of one. Of brokers that still send heartbeats, though none
+    is answered, nobody but the controller knows which have arrived.
+    """
+
+    name: ClassVar[str] = "C12"
+    listens: ClassVar[tuple[str, ...]] = (
+        *("start", "hb", "ack"),
+        *("claim", "renounce", "hwm", "expire"),
+    )
+
+    def __init__(self, session_ms: int, heartbeat_ms: int) -> None:
+        super().__init__()
+        self._session_ns = session_ms * MS
+        self._late_ns = self._session_ns * 9 // 8 + GRACE_MS * MS
+        self._heartbeat_ns = heartbeat_ms * MS
+        self._reigns: dict[ReplicaId, Reign] = {}
+        self._heard: dict[int, list[Event]] = {}  # the last two heartbeats of brokers in service
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Follow controllers and brokers, and judge what was fenced and what was not."""
+        replica = world.replica(event).id
+        match event["t"]:
+            case "claim":
+                self._reigns[replica] = Reign(event, event["ts"], event["ts"])
+            case "renounce":
+                self._reigns.pop(replica, None)
+            case "start":
+                self._reigns.pop(replica, None)
+                self._heard.pop(event["node"], None)
+            case "ack" if event.get("api") == "UnregisterBroker":
+                self._heard.clear()
+            case "hb":
+                self._heartbeat(event)
+            case "expire":
+                return self._expired(event, self._reigns.get(replica))
+            case "hwm" if replica in self._reigns:
+                return self._forgotten(event, self._reigns[replica])
+        return ()
+
+    def _heartbeat(self, event: Event) -> None:
+        node, served = event["node"], event.get("err") == 0
+        if served and (event.get("fenced") is not False or event.get("shut_down") is True):
+            self._heard.pop(node, None)
+        elif served or node in self._heard:
+            before = self._heard.get(node, [])
+            self._heard[node] = [*before[-1:], event]
+
+    def _expired(self, event: Event, reign: Reign | None) -> Iterator[Anomaly]:
+        self.checked += 1
+        heard = self._heard.pop(event["broker"], [])
+        who = f"the controller n{event['node']} fenced broker n{event['broker']} ({label(event)})"
+        silent_ms, session_ms = event["silent_ms"], event["session_ms"]
+        if silent_ms <= session_ms:
+            yield self._anomaly(
+                f"{who} after {silent_ms} ms of silence; its session is {session_ms} ms", event
+            )
+        for since in (reign.claim if reign else None, _sent_after(event, heard)):
+            if since is not None and event["ts"] - since["ts"] < session_ms * MS:
+                passed_ms = (event["ts"] - since["ts"]) // MS
+                yield self._anomaly(
+                    f"{who} {passed_ms} ms after {label(since)}, when its session of"
+                    f" {session_ms} ms had not begun",
+                    since,
+                    event,
+                )
+        due = event["ts"] - silent_ms * MS + session_ms * MS * 9 // 8
+        if reign and reign.works_since <= due < event["ts"] - GRACE_MS * MS:
+            yield self._anomaly(
+                f"{who} only after {silent_ms} ms of silence; its session is {session_ms} ms", event
+            )
+
+    def _forgotten(self, event: Event, reign: Reign) -> Iterator[Anomaly]:
+        """Who should have been fenced by now."""
+        now = event["ts"]
+        if now - reign.seen > GAP_MS * MS:
+            reign.works_since = now
+        reign.seen = now
+        self.checked += len(self._heard)
+        for node, heard in self._heard.items():
+            last = heard[-1]
+            if len(heard) < 2 or any(each.get("err") != 0 for each in heard):  # noqa: PLR2004
+                continue  # the one answer may be an old one
+            silent_since = max(last["ts"] + self._heartbeat_ns, reign.works_since)
+            if last["ts"] < now - self._late_ns and silent_since < now - self._late_ns:
+                told = node, last["b_ep"], reign.claim["ep"]
+                if self._once(told):
+                    yield self._anomaly(
+                        f"the controller n{event['node']} has not fenced broker n{node}, silent"
+                        f" for {(now - last['ts']) / 1e9:.3f} s ({label(last)}, {label(event)})",
+                        last,
+                        event,
+                    )
+
+
+def _sent_after(event: Event, heard: list[Event]) -> Event | None:
+    """What the last heartbeat that this controller has answered was certainly sent after."""
+    if len(heard) != 2:  # noqa: PLR2004 - the last two
+        return None
+    before, last = heard
+    one = before["ep"] == last["ep"] == event["ep"] and last.get("err") == before.get("err") == 0
+    same = before["b_ep"] == last["b_ep"] == event["b_ep"]
+    return before if one and same else None
