@@ -15,8 +15,12 @@ qs       leader, voted, voted_dir        after the fsync and rename of quorum-st
 votereq  pre, to                         a Vote request leaves for voter ``to``
 vote     pre, ok, cand, cand_dir, cl_ep, cl_leo, my_ep, my_leo, req_ep, err   a vote was
          answered in the epoch ``ep``, asked for in ``req_ep``
-elected  grants[ids], voters[keys], es   es = epoch start, the LEO when leadership was won;
-         a key is [id, directory id or null]
+elected  grants[ids], voters[keys], es, quorum_ms   es = epoch start, the LEO when leadership was
+         won; a key is [id, directory id or null]; quorum_ms = without a majority fetching for so
+         long the leader resigns
+quorum   ok, heard[[id, dir, ms]], since_ms, quorum_ms   a leader's majority has fetched (told of
+         twice in a fetch timeout at most), or has not and the leader resigns; ms = since that
+         voter's last Fetch, since_ms = since the majority before
 append   base, last, bep, h, ctl, src    bep = epoch of the batch, h = its CRC-32C,
          src = leader | follower
 flush    upto                            the log is on disk below ``upto``

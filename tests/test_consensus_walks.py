@@ -8,8 +8,9 @@ import pytest
 import raft_walk
 from raft_trace import TracedCluster, walk
 
-from checkers.invariants.monitor import INVARIANTS, Monitor
-from node.core.messages import FetchRequest
+from checkers.invariants.monitor import NAMES, Monitor
+from node.core.messages import Error, FetchRequest
+from node.core.progress import ReplicaProgress
 from node.core.replica import Replica
 from node.core.roles import Leader
 from node.core.types import ElectionState, OffsetAndEpoch, ReplicaKey
@@ -36,7 +37,7 @@ UNEXAMINED = {
 @pytest.mark.parametrize("kind", sorted(UNEXAMINED))
 @pytest.mark.parametrize("seeds", [range(8), range(100, 108)])
 def test_healthy_walks_raise_no_alarm(seeds: Sequence[int], kind: str) -> None:
-    examined = dict.fromkeys(INVARIANTS, 0)
+    examined = dict.fromkeys(NAMES, 0)
     for seed in seeds:
         cluster = walk(seed, STEPS, kind=kind)
         assert cluster.anomalies == [], (seed, cluster.anomalies[0].message)
@@ -116,6 +117,20 @@ class FindsNoDivergence(Replica):
         return None if request.offset <= self._log_end else super()._find_divergence(request)
 
 
+class ServesAnyEpoch(Replica):
+    def _check_leader_only(self, epoch: int) -> Error:
+        return super()._check_leader_only(self.epoch if self.is_leader else epoch)
+
+
+class KeptByAnybody(Replica):
+    def _take_progress(
+        self, role: Leader, voter: ReplicaProgress | None, request: FetchRequest
+    ) -> None:
+        super()._take_progress(role, voter, request)
+        if voter is None:
+            self._heard_from(role, min(set(role.progress.voters) - {role.leader_id}))
+
+
 BUGS: list[tuple[type[Replica], set[str]]] = [
     (CountsUnflushed, {"S13"}),
     (FetchesBeforeFlush, {"S16"}),
@@ -128,6 +143,8 @@ BUGS: list[tuple[type[Replica], set[str]]] = [
     (ResumesLeadership, {"S7"}),
     (ResumesLeadership, {"S26"}),
     (FindsNoDivergence, {"S8", "S9", "S4"}),
+    (ServesAnyEpoch, {"S31"}),
+    (KeptByAnybody, {"S29"}),
 ]
 
 

@@ -99,6 +99,40 @@ def test_observers_do_not_keep_the_leader() -> None:
     assert one.replica.role == "resigned"
 
 
+def test_who_keeps_the_leader_is_traced_now_and_then() -> None:
+    """KRaft S29: by key, and since when; with three voters each fetch is a majority."""
+    one = One.dynamic()
+    one.lead()
+    told = []
+    for _ in range(10):
+        one.wait(250)
+        one.fetch(2, 2, wait_ms=0)
+        told += one.traces("quorum")
+    dirs = one.key_of(2).directory_id
+    assert dirs is not None
+    assert [(t["ok"], t["heard"], t["quorum_ms"]) for t in told] == 3 * [
+        (True, [(2, dirs.hex, 0)], 3000)
+    ]
+    assert [t["since_ms"] for t in told] == [250, 250, 250]
+
+
+def test_who_has_not_kept_the_leader_is_traced_as_it_resigns() -> None:
+    """KAFKA-15489: who was silent for how long."""
+    one = One()
+    one.lead()
+    one.fetch(3, 1, wait_ms=0)
+    one.wait(3_000)
+    assert one.replica.role == "resigned"
+    assert one.traces("quorum") == [
+        {
+            "ok": False,
+            "heard": [(2, None, None), (3, None, 3000)],
+            "since_ms": 3000,
+            "quorum_ms": 3000,
+        }
+    ]
+
+
 def test_a_lone_voter_never_resigns() -> None:
     """KAFKA-16144: it is its own majority."""
     one = One(voters=1)

@@ -36,6 +36,7 @@ from checkers.invariants.membership import (
     OneChangeAtATime,
     RemovedLeader,
 )
+from checkers.invariants.quorum import QuorumCredit, StepDown
 from checkers.invariants.recovery import Recovery
 from checkers.invariants.snapshots import SnapshotAtLogStart, SnapshotInstall, SnapshotValidity
 from checkers.invariants.trace import Event, Intake, merged
@@ -44,43 +45,43 @@ from harness.verdict import Anomaly
 
 KEPT_PER_INVARIANT_MAX = 25
 
-INVARIANTS: Mapping[str, type[Invariant]] = {
-    invariant.name: invariant
-    for invariant in (
-        ElectionSafety,
-        OneVote,
-        VoteDurability,
-        MonotonicEpoch,
-        UpToDateGrants,
-        MajorityElection,
-        RecordIdentity,
-        LogMatching,
-        CommitStability,
-        NoCommittedTruncation,
-        LeaderCompleteness,
-        LeaderAppendOnly,
-        QuorumBacked,
-        CurrentEpochCommit,
-        MonotonicHighWatermark,
-        DurableBeforeFetch,
-        AcknowledgedAfterCommit,
-        AtomicBatches,
-        ApplyOrder,
-        ClaimAfterCatchUp,
-        SnapshotValidity,
-        SnapshotAtLogStart,
-        SnapshotInstall,
-        Recovery,
-        NoResumedReign,
-        OneChangeAtATime,
-        LatestSetInForce,
-        Identity,
-        RemovedLeader,
-        Fencing,
-        PreVoteHarmless,
-        ObserversPassive,
-    )
-}
+INVARIANTS: tuple[type[Invariant], ...] = (
+    ElectionSafety,
+    OneVote,
+    VoteDurability,
+    MonotonicEpoch,
+    UpToDateGrants,
+    MajorityElection,
+    RecordIdentity,
+    LogMatching,
+    CommitStability,
+    NoCommittedTruncation,
+    LeaderCompleteness,
+    LeaderAppendOnly,
+    QuorumBacked,
+    CurrentEpochCommit,
+    MonotonicHighWatermark,
+    DurableBeforeFetch,
+    AcknowledgedAfterCommit,
+    AtomicBatches,
+    ApplyOrder,
+    ClaimAfterCatchUp,
+    SnapshotValidity,
+    SnapshotAtLogStart,
+    SnapshotInstall,
+    Recovery,
+    NoResumedReign,
+    OneChangeAtATime,
+    LatestSetInForce,
+    Identity,
+    QuorumCredit,
+    RemovedLeader,
+    Fencing,
+    PreVoteHarmless,
+    ObserversPassive,
+    StepDown,
+)
+NAMES = frozenset(invariant.name for invariant in INVARIANTS)
 
 
 class Monitor:
@@ -90,9 +91,7 @@ class Monitor:
     ``KEPT_PER_INVARIANT_MAX`` are; ``found`` counts them all.
     """
 
-    def __init__(
-        self, invariants: Iterable[Callable[[], Invariant]] = tuple(INVARIANTS.values())
-    ) -> None:
+    def __init__(self, invariants: Iterable[Callable[[], Invariant]] = INVARIANTS) -> None:
         self.world = World()
         self.found: Counter[str] = Counter()
         self.events = 0

@@ -35,6 +35,7 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "votereq": {"pre": _BOOL} | _EPOCH,
     "vote": {"pre": _BOOL, "ok": _BOOL, "cand": _INT, **_LOGS} | _EPOCH,
     "elected": {"es": _INT} | _EPOCH,
+    "quorum": {"ok": _BOOL, "heard": _LIST} | _EPOCH,
     "append": {"base": _INT, "last": _INT, "bep": _INT, "h": _INT, "src": _STR} | _EPOCH,
     "flush": {"upto": _INT},
     "trunc": {"to": _INT},

@@ -44,7 +44,13 @@ class Leading(Elections):
         )
         role.progress.local().end_offset = self._local_quorum_end()
         self._become(role, "won the election")
-        self._trace("elected", grants=list(grants), voters=voter_keys(self._voters), es=start)
+        self._trace(
+            "elected",
+            grants=list(grants),
+            voters=voter_keys(self._voters),
+            es=start,
+            quorum_ms=self._check_quorum_ms,
+        )
         self._append_controls(self._opening(grants))
         self._emit(
             fx.LeadershipAcquired(role.epoch, start),
@@ -100,6 +106,7 @@ class Leading(Elections):
 
     def _poll_leader(self, role: Leader) -> None:
         if self._quorum_is_silent(role):
+            self._trace_quorum(role, self._other_voter_ids(), ok=False)
             self._become_resigned(role, "check quorum: no majority is fetching")
             return
         if self._is_removed(role):
@@ -136,7 +143,11 @@ class Leading(Elections):
         """When to resign without a majority fetching; never for a lone voter (KAFKA-16144)."""
         if self._is_lone_voter:
             return None
-        return self._now_ms + self.config.fetch_timeout_ms * 3 // 2
+        return self._now_ms + self._check_quorum_ms
+
+    @property
+    def _check_quorum_ms(self) -> int:
+        return self.config.fetch_timeout_ms * 3 // 2
 
     def _quorum_is_silent(self, role: Leader) -> bool:
         deadline_ms = role.check_quorum_deadline_ms
@@ -147,8 +158,23 @@ class Leading(Elections):
         role.heard_from.add(voter_id)
         others_needed = self._voters.majority - (1 if self._is_voter else 0)
         if len(role.heard_from) >= others_needed:
+            if role.quorum_told_ms <= self._now_ms:  # with three voters each fetch is a majority
+                role.quorum_told_ms = self._now_ms + self._begin_period_ms()
+                self._trace_quorum(role, role.heard_from, ok=True)
             role.heard_from.clear()
             role.check_quorum_deadline_ms = self._check_quorum_deadline()
+
+    def _trace_quorum(self, role: Leader, heard: set[int], *, ok: bool) -> None:
+        """Tell who keeps this leader in its role, or who has failed to."""
+        voters, deadline_ms = role.progress.voters, role.check_quorum_deadline_ms
+        began_ms = None if deadline_ms is None else deadline_ms - self._check_quorum_ms
+        self._trace(
+            "quorum",
+            ok=ok,
+            heard=[voters[id_].heard(self._clock_ms) for id_ in sorted(heard)],
+            since_ms=None if began_ms is None else self._now_ms - began_ms,
+            quorum_ms=self._check_quorum_ms,
+        )
 
     # ------------------------------------------------------------------ appending
 

@@ -45,6 +45,12 @@ class ReplicaProgress:
         directory_id = self.key.directory_id
         return self.key.id, None if directory_id is None else directory_id.hex, self.end_offset
 
+    def heard(self, now_ms: int) -> tuple[int, str | None, int | None]:
+        """Node id, directory and how many ms ago it has fetched, for the trace."""
+        directory_id, last_ms = self.key.directory_id, self.last_fetch_ms
+        silent_ms = None if last_ms is None else now_ms - last_ms
+        return self.key.id, None if directory_id is None else directory_id.hex, silent_ms
+
     def status(self) -> ReplicaStatus:
         """As DescribeQuorum shows it."""
         return ReplicaStatus(self.key, self.end_offset, self.last_fetch_ms, self.last_caught_up_ms)

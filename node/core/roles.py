@@ -197,6 +197,7 @@ class Leader:
     begin_pending: set[int]
     high_watermark: int | None = None  # of this epoch
     heard_from: set[int] = field(default_factory=set)
+    quorum_told_ms: int = 0  # from then on the next majority is traced
     told: dict[int, Voter] = field(default_factory=dict)
     name = RoleName.LEADER
 

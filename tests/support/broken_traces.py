@@ -221,6 +221,70 @@ def observer_wants_to_lead(trace: Trace) -> None:
     trace.role(3, "prospective")
 
 
+def count_who_is_no_voter(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2)
+    trace.replicate(1)
+    trace.heard(1, 2, 3)
+
+
+def count_who_has_not_fetched(trace: Trace) -> None:
+    trace.now_ns += 2500 * MS
+    trace.fetch(2, 1)
+    trace.heard(1, 3)
+
+
+def count_a_voters_other_disk(trace: Trace) -> None:
+    trace.now_ns += 2500 * MS
+    trace.served(2, 1, from_dir="ab" * 16)
+    trace.heard(1, 2)
+
+
+def count_a_fetch_that_diverged(trace: Trace) -> None:
+    trace.now_ns += 2500 * MS
+    trace.served(2, 1, res="diverging")
+    trace.heard(1, 2)
+
+
+def count_too_few(trace: Trace) -> None:
+    trace.fetch(1, 1)
+    trace.heard(1, 1)
+
+
+def lead_alone(trace: Trace) -> None:
+    for _ in range(14):
+        trace.now_ns += 500 * MS
+        trace.append(1)
+
+
+def lead_by_observers(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2)
+    trace.replicate(1)
+    trace.commit(1)
+    for _ in range(14):
+        trace.now_ns += 500 * MS
+        trace.fetch(3, 1)
+
+
+def lead_by_another_disk(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2, 3)
+    for _ in range(14):
+        trace.now_ns += 500 * MS
+        trace.served(2, 1, from_dir="ab" * 16)
+
+
+def lead_after_having_been_alone(trace: Trace) -> None:
+    trace.change_voters(1, 1)  # alone, and then not any more
+    trace.now_ns += 9000 * MS
+    trace.change_voters(1, 1, 2)
+    for _ in range(14):
+        trace.now_ns += 500 * MS
+        trace.append(1)
+
+
+def resign_in_spite_of_a_majority(trace: Trace) -> None:
+    trace.heard(1, 2, 3, ok=False)["since_ms"] = 500
+
+
 MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S5", vote_for_a_shorter_log),
     ("S5", vote_for_a_longer_log_of_an_older_epoch),
@@ -247,6 +311,16 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S26", take_up_an_old_reign),
     ("S26", win_an_old_reign_again),
     ("S29", run_twice_at_once),
+    ("S29", count_who_is_no_voter),
+    ("S29", count_who_has_not_fetched),
+    ("S29", count_a_voters_other_disk),
+    ("S29", count_a_fetch_that_diverged),
+    ("S29", count_too_few),
+    ("L4", lead_alone),
+    ("L4", lead_by_observers),
+    ("L4", lead_by_another_disk),
+    ("L4", lead_after_having_been_alone),
+    ("L4", resign_in_spite_of_a_majority),
     ("S31", refuse_a_newer_epoch_as_fenced),
     ("S31", refuse_an_older_epoch_as_unknown),
     ("S31", answer_another_epoch_with_not_leader),

@@ -15,7 +15,7 @@ def assert_sound(cluster: NodeCluster, *wanted: str) -> None:
     """
     cluster.stop()
     settings = next(iter(cluster.nodes.values())).settings
-    monitor = Monitor([*INVARIANTS.values(), *broker_invariants(settings)])
+    monitor = Monitor([*INVARIANTS, *broker_invariants(settings)])
     events = {f"n{node.id}": node.events for node in cluster.nodes.values()}
     anomalies = [*monitor.feed_all(events), *monitor.finish({})]
     assert not anomalies, "\n".join(f"{a.invariant}: {a.message}" for a in anomalies)

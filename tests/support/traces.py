@@ -20,6 +20,7 @@ from node.metadata.image import ImageError
 
 MS = 1_000_000
 RX_LAG_NS = 3 * MS
+QUORUM_MS = 3000  # of check quorum
 VOTERS_RECORD = "KRaftVotersRecord"
 Event = dict[str, Any]
 Key = tuple[int, str]  # node and directory id
@@ -206,9 +207,8 @@ class Trace:
         disk = self.disks[winner]
         self.persist(winner, epoch, leader=winner)
         self.role(winner, "leader", leader=winner)
-        self.emit(
-            winner, "elected", grants=[winner, *others], voters=self.in_force(winner), es=disk.end
-        )
+        fields: dict[str, Any] = {"grants": [winner, *others], "voters": self.in_force(winner)}
+        self.emit(winner, "elected", **fields, es=disk.end, quorum_ms=QUORUM_MS)
         self.append(winner, control=True)
         self.flush(winner)
         for other in [*others, *self.observers]:
@@ -334,6 +334,12 @@ class Trace:
         told = self.emit(node, "fetch_tx", off=disk.end, last_ep=disk.last_epoch, to=leader)
         self.served(node, leader)
         return told
+
+    def heard(self, leader: int, *nodes: int, ok: bool = True) -> Event:
+        """The leader tells who has fetched from it, or has not."""
+        keys = [(node, self.disks[node].dir, 100) for node in nodes]
+        since: dict[str, Any] = {"since_ms": 1000 if ok else QUORUM_MS, "quorum_ms": QUORUM_MS}
+        return self.emit(leader, "quorum", ok=ok, heard=keys, **since)
 
     def served(self, node: int, leader: int, **changes: Any) -> Event:
         """The leader gets a fetch of the node's log end."""

@@ -1,0 +1,186 @@
+"""Invariants of check quorum: who keeps a leader in its role, and that it goes without them.
+
+Source: KAFKA-15489, KAFKA-16144, KAFKA-16531; KIP-853 (replicas are counted by their keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from checkers.invariants.base import Invariant
+from checkers.invariants.trace import Event, ReplicaId, label
+from checkers.invariants.voter_sets import VoterKey, VoterKeys, holds, keys_of, told
+from checkers.invariants.world import Replica, World
+from harness.verdict import Anomaly
+
+MS = 1_000_000
+SLACK_MS = 1000  # between a clock that is read and an event that is stamped, on a busy host
+GRACE_MS = 2000  # between being overdue and doing something about it
+SIGNS_MIN = 5  # that it still leads, so that one slow step is not taken for a reign
+
+
+def fetcher(event: Event) -> VoterKey | None:
+    """Whose valid Fetch or FetchSnapshot a leader has accepted, if the event tells of one."""
+    fields: tuple[Any, Any]
+    if event["t"] == "fetch_rx":
+        valid, fields = event["res"] == "ok", (event.get("from"), event.get("from_dir"))
+    else:
+        valid = event["t"] == "rpc_ok" and event["api"] == "FetchSnapshot"
+        fields = event.get("peer"), event.get("peer_dir")
+    keys = keys_of([fields]) if valid else None
+    return keys[0] if keys else None
+
+
+class QuorumCredit(Invariant):
+    """S29: a leader's majority for check quorum is one of voters, who have fetched from it.
+
+    Each as the very replica that the set names, since the majority before.
+    """
+
+    name: ClassVar[str] = "S29"
+    listens: ClassVar[tuple[str, ...]] = ("fetch_rx", "rpc_ok", "quorum", "elected", "start")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fetched: dict[ReplicaId, dict[VoterKey, int]] = {}
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Collect fetches, and compare them with those that a leader counts."""
+        replica = world.replica(event)
+        if event["t"] in ("elected", "start"):
+            self._fetched[replica.id] = {}
+        elif event["t"] == "quorum":
+            return self._quorum(event, replica) if event["ok"] and replica.known else ()
+        else:
+            key = fetcher(event)
+            if key is not None:
+                self._fetched.setdefault(replica.id, {})[key] = event["ts"]
+        return ()
+
+    def _quorum(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        voters, heard = replica.sets.in_force, keys_of(event["heard"])
+        if not voters or heard is None:
+            return
+        self.checked += 1
+        who = f"{replica.id} counted {told(heard)} as those that keep it leader ({label(event)})"
+        for key in heard:
+            if not holds(voters, key):
+                yield self._anomaly(
+                    f"{who}, but the voters are {told(voters)}", event, voter=key.node
+                )
+            elif not self._has_fetched(key, event, replica.id):
+                yield self._anomaly(f"{who}, but {key} has not fetched", event, voter=key.node)
+        needed = _others_needed(voters, replica)
+        if len({key.node for key in heard} - {replica.id.node}) < needed:
+            yield self._anomaly(
+                f"{who}, but of the voters {told(voters)} {needed} others make a majority", event
+            )
+
+    def _has_fetched(self, key: VoterKey, event: Event, leader: ReplicaId) -> bool:
+        since_ms = event.get("since_ms")
+        began = event["ts"] - since_ms * MS - SLACK_MS * MS if isinstance(since_ms, int) else 0
+        fetched = self._fetched.get(leader, {})
+        return any(each.fits(key) and at >= began for each, at in fetched.items())
+
+
+def _others_needed(voters: VoterKeys, replica: Replica) -> int:
+    return len(voters) // 2 + 1 - holds(voters, replica.key)
+
+
+@dataclass(slots=True)
+class Reign:
+    """A leader, and what keeps it in its role: ``since`` is when the last majority had fetched."""
+
+    limit_ns: int
+    since: int
+    heard: set[int] = field(default_factory=set)
+    is_lone: bool = False
+    overdue: Event | None = None
+    signs: int = 0  # that it leads, after it should have resigned
+
+
+class StepDown(Invariant):
+    """L4: a leader from which no majority fetches is none after one and a half fetch timeouts.
+
+    And no earlier. A fetch counts if it is one of the voters in force.
+    """
+
+    name: ClassVar[str] = "L4"
+    listens: ClassVar[tuple[str, ...]] = (
+        *("start", "role", "elected", "voters", "quorum"),
+        *("fetch_rx", "rpc_ok", "append", "hwm"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reigns: dict[ReplicaId, Reign] = {}
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Follow a reign, and look for signs of it when it should be over."""
+        replica, kind = world.replica(event), event["t"]
+        if kind == "elected" and isinstance(event.get("quorum_ms"), int):
+            lone, limit_ns = _is_lone(replica.sets.in_force, replica), event["quorum_ms"] * MS
+            self._reigns[replica.id] = Reign(limit_ns, event["ts"], is_lone=lone)
+        elif kind == "start" or (kind == "role" and event["to"] != "leader") or not replica.known:
+            self._reigns.pop(replica.id, None)
+        reign = self._reigns.get(replica.id)
+        if reign is None:
+            return ()
+        if kind == "voters":
+            self._follow(event, reign, replica)
+        elif kind == "quorum" and not event["ok"]:
+            return self._resigns(event)
+        elif kind in ("fetch_rx", "rpc_ok"):
+            self._credit(event, reign, replica)
+        return self._leads(event, reign, replica)
+
+    def _follow(self, event: Event, reign: Reign, replica: Replica) -> None:
+        voters = keys_of(event["set"]) or ()
+        reign.heard &= {key.node for key in voters}
+        was_lone, reign.is_lone = reign.is_lone, _is_lone(voters, replica)
+        if was_lone:
+            reign.since = event["ts"]
+
+    def _credit(self, event: Event, reign: Reign, replica: Replica) -> None:
+        key, voters = fetcher(event), replica.sets.in_force
+        if key is None or key.node == replica.id.node or not holds(voters, key):
+            return
+        reign.heard.add(key.node)
+        if len(reign.heard) >= _others_needed(voters, replica):
+            reign.heard.clear()
+            reign.since, reign.overdue, reign.signs = event["ts"], None, 0
+
+    def _resigns(self, event: Event) -> Iterator[Anomaly]:
+        self.checked += 1
+        since_ms, limit_ms = event.get("since_ms"), event.get("quorum_ms")
+        if not isinstance(since_ms, int) or not isinstance(limit_ms, int) or since_ms < limit_ms:
+            yield self._anomaly(
+                f"n{event['node']} resigned for want of a majority ({label(event)}), which had"
+                f" fetched {since_ms} ms before; that is to be after {limit_ms} ms",
+                event,
+                epoch=event["ep"],
+            )
+
+    def _leads(self, event: Event, reign: Reign, replica: Replica) -> Iterator[Anomaly]:
+        self.checked += 1
+        now = event["ts"]
+        if reign.is_lone or now - reign.since <= reign.limit_ns + SLACK_MS * MS:
+            return
+        reign.overdue = reign.overdue or event
+        reign.signs += 1
+        lasts = now - reign.overdue["ts"] > GRACE_MS * MS and reign.signs >= SIGNS_MIN
+        if lasts and self._once((replica.id, event["ep"], reign.since)):
+            yield self._anomaly(
+                f"{replica.id} still leads epoch {event['ep']} ({label(event)}), though no majority"
+                f" of the voters {told(replica.sets.in_force)} has fetched from it for"
+                f" {(now - reign.since) / 1e9:.3f} s",
+                reign.overdue,
+                event,
+                epoch=event["ep"],
+            )
+
+
+def _is_lone(voters: VoterKeys, replica: Replica) -> bool:
+    return len(voters) == 1 and holds(voters, replica.key)
