@@ -272,7 +272,8 @@ def test_a_candidate_needs_a_majority() -> None:
     one.grant(3, pre_vote=False)
     assert one.replica.role == "leader"
     keys = [(i, None) for i in range(1, 6)]
-    assert one.traces("elected") == [{"grants": [1, 2, 3], "voters": keys, "es": 0}]
+    told = {"grants": [1, 2, 3], "voters": keys, "es": 0, "quorum_ms": 3000}
+    assert one.traces("elected") == [told]
 
 
 def test_the_same_vote_does_not_count_twice() -> None:
