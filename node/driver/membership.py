@@ -71,7 +71,7 @@ def supported_features() -> tuple[BrokerFeature, ...]:
 class Broker:
     """The broker role of a node."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its seams
         self,
         config: NodeConfig,
         node: Node,
@@ -81,11 +81,12 @@ class Broker:
         trace: Tracer,
         rng: Random,
         on_fatal: Callable[[BaseException], None],
+        lifecycle: type[BrokerLifecycle] = BrokerLifecycle,
     ) -> None:
         self._disk = disk
         self._log_dir = config.log_dir
         directory_id = node.storage.key.directory_id
-        lifecycle = BrokerLifecycle(
+        own = lifecycle(
             LifecycleConfig(
                 broker_id=config.node_id,
                 cluster_id=node.storage.cluster_id,
@@ -102,7 +103,7 @@ class Broker:
             rng,
         )
         self.runner = BrokerRunner(
-            lifecycle,
+            own,
             channel(),
             clock=node.clock,
             trace=trace,

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from node.broker.loader import MetadataLoader
 from node.broker.snapshot_policy import SnapshotPolicy
 from node.config import NodeConfig
 from node.controller.context import ControllerConfig
@@ -58,6 +59,21 @@ class Parts(Protocol):
         """The quorum controller."""
         ...
 
+    @property
+    def machine(self) -> type[StateMachine]:
+        """The state machine."""
+        ...
+
+    @property
+    def loader(self) -> type[MetadataLoader]:
+        """What turns committed records into images."""
+        ...
+
+    @property
+    def snapshots(self) -> type[Snapshots]:
+        """What makes, installs and cleans."""
+        ...
+
 
 class Node(Writing):
     """One KRaft node over real or simulated effects; see ``pump`` for the order of things."""
@@ -76,11 +92,12 @@ class Node(Writing):
             max_bytes=config.retention.snapshot_bytes,
             max_interval_ms=config.retention.snapshot_interval_ms,
         )
-        machine = StateMachine(
+        machine = parts.machine(
             storage.log,
             policy,
             trace=self.trace_fields,
             publish=self.trace_fields if config.is_broker else _untold,
+            loader=parts.loader,
         )
         controller = None
         if config.is_controller:
@@ -95,7 +112,7 @@ class Node(Writing):
             controller=controller,
             bootstrap=bootstrap,
         )
-        self.snapshots = Snapshots(self, machine, policy)
+        self.snapshots = parts.snapshots(self, machine, policy)
         self.on_applied.append(self.snapshots.applied)
         self._peers = peers(self)
         self._replies: dict[int, Callable[[Response, bytes], None]] = {}

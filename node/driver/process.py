@@ -23,7 +23,6 @@ from node.driver.parts import NodeParts
 from node.driver.peers import Peers, parse_records
 from node.driver.world import World
 from node.log.disk import DirectoryLockedError
-from node.log.file_log import FileLog
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
 from node.log.quorum_state import QuorumStateError
 from node.log.recovery import RecoveryError
@@ -141,8 +140,8 @@ class Running:
         world: World | None = None,
     ) -> None:
         """Put everything together, in the real world if no other; raises one of ``UNSTARTABLE``."""
-        world = world or World.real(config)
-        self.node = node = build(config, on_fatal, world)
+        world, parts = world or World.real(config), parts_of(config)
+        self.node = node = build(config, on_fatal, world, parts)
         try:
             self.listeners = Listeners(config, node)
             self._tls = client_tls(
@@ -168,6 +167,7 @@ class Running:
                 trace=node.tracer,
                 rng=rng,
                 on_fatal=on_fatal,
+                lifecycle=parts.lifecycle,
             )
 
     def _channel(self) -> ControllerChannel:
@@ -200,12 +200,22 @@ class Running:
         self.node.close("signal" if orderly else None)
 
 
-def build(config: NodeConfig, on_fatal: Callable[[BaseException], None], world: World) -> Node:
-    """Put a node together from its directory; raises one of ``UNSTARTABLE``."""
+def parts_of(config: NodeConfig) -> NodeParts:
+    """What the node is made of, with the seeded bug that the configuration names."""
     parts = NodeParts()
     if config.mutant is not None:
         parts = mutants.get(config.mutant).apply(parts)
         log.warning("seeded bug %s is in", config.mutant)
+    return parts
+
+
+def build(
+    config: NodeConfig,
+    on_fatal: Callable[[BaseException], None],
+    world: World,
+    parts: NodeParts,
+) -> Node:
+    """Put a node together from its directory; raises one of ``UNSTARTABLE``."""
     disk, incarnation = world.disk, world.incarnation
     meta = load_meta_properties(disk, config.log_dir)
     if meta is None:
@@ -217,7 +227,7 @@ def build(config: NodeConfig, on_fatal: Callable[[BaseException], None], world: 
             f"node.id={config.node_id} but {config.log_dir} belongs to node {meta.node_id}"
         )
     bootstrap = load_bootstrap(disk, config.log_dir)
-    file_log = FileLog(disk, config.log_dir, segment_bytes=config.segment_bytes)
+    file_log = parts.log(disk, config.log_dir, segment_bytes=config.segment_bytes)
     if file_log.cut is not None:
         log.warning("recovery cut the log: %s", file_log.cut)
     try:

@@ -31,12 +31,19 @@ class StateMachine:
         policy: Told what is loaded, so that it knows when a snapshot is due.
         trace: Takes ``apply`` for each slice.
         publish: Takes what the loader says of its publications; of a broker, they are traced.
+        loader: Makes the loader.
     """
 
     def __init__(
-        self, log: FileLog, policy: SnapshotPolicy, *, trace: Trace, publish: Trace
+        self,
+        log: FileLog,
+        policy: SnapshotPolicy,
+        *,
+        trace: Trace,
+        publish: Trace,
+        loader: type[MetadataLoader] = MetadataLoader,
     ) -> None:
-        self.loader = MetadataLoader(policy, publish)
+        self.loader = loader(policy, publish)
         self.applied = log.start_offset
         self.committed = log.start_offset
         self.epoch = 0

@@ -35,7 +35,7 @@ from node.core.types import Endpoint, ReplicaKey
 from node.driver.held import HeldWrite
 from node.driver.listening import Listeners
 from node.driver.node import Node
-from node.driver.process import build
+from node.driver.process import build, parts_of
 from node.driver.world import World
 from node.log.disk import FileDisk
 from node.log.meta_properties import format_directory, random_id
@@ -143,7 +143,7 @@ class Running:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.errors: list[BaseException] = []
-        self.node: Node = build(config, self.errors.append, World.real(config))
+        self.node: Node = build(config, self.errors.append, World.real(config), parts_of(config))
         self.listeners = Listeners(config, self.node)
 
     async def start(self) -> None:
