@@ -17,8 +17,10 @@ from node.mutants import Mutant
 FOLDER = Path(mutants.__file__).parent
 ALL = mutants.load()
 # Those of KRAFT's catalogue that a checker judges, and the checkers that judge by behaviour.
-INVARIANTS = {f"S{i}" for i in range(1, 35)} | {f"C{i}" for i in range(1, 13)}
-BY_BEHAVIOUR = {"linearizability", "observers", "topics", "availability"}
+COUNTS = {"S": 34, "C": 12, "L": 12}
+INVARIANTS = {f"{kind}{i}" for kind, count in COUNTS.items() for i in range(1, count + 1)}
+BY_BEHAVIOUR = {"linearizability", "observers", "topics", "availability", "crash"}
+NO_MUTANTS = {"__init__", "scenario", "impossible"}
 
 everyone = pytest.mark.parametrize("mutant", ALL.values(), ids=ALL.keys())
 
@@ -36,7 +38,7 @@ def members(owner: type | ModuleType) -> dict[str, Any]:
 
 
 def test_every_file_of_the_folder_registers_exactly_one() -> None:
-    files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
+    files = {path.stem for path in FOLDER.glob("*.py")} - NO_MUTANTS
     homes = [mutant.apply.__module__.rpartition(".")[2] for mutant in ALL.values()]
     assert sorted(homes) == sorted(files)
 

@@ -6,7 +6,7 @@ A mutant is a function from the healthy ``NodeParts`` to parts with the bug::
     def forgotten_vote(parts: NodeParts) -> NodeParts: ...
 
 ``breaks`` names the invariants of which at least one must catch it; a catch by none of them does
-not count.
+not count. ``scenario`` is a run in which one of them does, within seconds; see ``scenario``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from node.config import ConfigError
 from node.driver.parts import NodeParts
+from node.mutants.scenario import Scenario
 
 Apply = Callable[[NodeParts], NodeParts]
 
@@ -33,18 +34,21 @@ class Mutant:
     source: str
     description: str
     apply: Apply
+    scenario: Scenario | None = None
 
 
 _MUTANTS: dict[str, Mutant] = {}
 
 
-def mutant(name: str, *, breaks: tuple[str, ...], source: str) -> Callable[[Apply], Apply]:
+def mutant(
+    name: str, *, breaks: tuple[str, ...], source: str, scenario: Scenario | None = None
+) -> Callable[[Apply], Apply]:
     """Register the decorated function as the mutant ``name``."""
 
     def add(apply: Apply) -> Apply:
         description = (inspect.getdoc(apply) or "").partition("\n")[0]
         assert description, f"mutant {name!r} has no docstring: say what it does wrong"  # noqa: S101
-        _MUTANTS[name] = Mutant(name, breaks, source, description, apply)
+        _MUTANTS[name] = Mutant(name, breaks, source, description, apply, scenario)
         return apply
 
     return add

@@ -8,6 +8,7 @@ from node.driver.held import HeldWrite
 from node.driver.node import Node
 from node.driver.parts import NodeParts
 from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
 
 
 class HastyNode(Node):
@@ -21,6 +22,9 @@ class HastyNode(Node):
     "ack-before-commit",
     breaks=("S17", "linearizability"),
     source="etcd #14143 (acknowledged before durable); KRaft's deferred event queue left out",
+    scenario=Scenario(
+        faults=(fault("partition-isolate-leader", 1, 3), fault("kill", 4.5, 0.5, target="leader")),
+    ),
 )
 def ack_before_commit(parts: NodeParts) -> NodeParts:
     """Writes are acknowledged when appended by the leader, not when the high watermark is past."""

@@ -8,6 +8,7 @@ from node.core.types import ElectionState
 from node.driver.parts import NodeParts
 from node.log.quorum_state import ElectionStateStore
 from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
 
 
 class ForgetfulStore(ElectionStateStore):
@@ -23,6 +24,7 @@ class ForgetfulStore(ElectionStateStore):
     "forgotten-vote",
     breaks=("S3", "S2"),
     source="KAFKA-15412 (quorum-state not trusted is as good as lost); KIP-595 on durable votes",
+    scenario=Scenario(faults=(fault("kill", 1, 0.5, target="follower"),)),
 )
 def forgotten_vote(parts: NodeParts) -> NodeParts:
     """After a restart a voter does not remember its vote, so it can vote twice in one epoch."""

@@ -8,6 +8,7 @@ from node.core.replica import Replica
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
 
 
 class LonelyLeader(Replica):
@@ -22,6 +23,7 @@ class LonelyLeader(Replica):
     "commit-without-majority",
     breaks=("S13",),
     source="RedisLabs/raft #13 (a single node commits alone)",
+    scenario=Scenario(faults=(fault("partition-isolate-leader", 1, 1),)),
 )
 def commit_without_majority(parts: NodeParts) -> NodeParts:
     """The leader's high watermark is its own flushed log end, whatever the voters have."""
