@@ -19,7 +19,7 @@ from typing import Any
 from harness import seeds
 from harness.clock import NS_PER_MS, Clock, LoopClock
 from harness.faults import FaultPlayer, FaultReport
-from harness.gen_basic import Generator, coerce, stagger, time_limit
+from harness.gen_basic import Generator, coerce, only, stagger, time_limit
 from harness.interpreter import OP_TIMEOUT_S, Interpreter
 from harness.protocols import Cluster, Fault, Nemesis, Workload
 from harness.recorder import OpSink, Progress, Recorder, Silence
@@ -47,6 +47,7 @@ class RunOptions:
     op_timeout_s: float = OP_TIMEOUT_S
     recovery_timeout_s: float = RECOVERY_TIMEOUT_S
     final_limit_s: float = FINAL_LIMIT_S
+    settle_s: float = 0.0  # of peace at the end, for what needs time to show; 0 = none
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ class _Run:
         if await self._guarded(self._main()):
             ready = await self._guarded(self._heal()) and await self._guarded(self._recover())
             if ready and self._result.recovered:  # nobody would answer the last reads
-                await self._guarded(self._final())
+                await self._guarded(self._final()) and await self._guarded(self._settle())
         else:
             await self._guarded(self._heal())
         await self._guarded(self._close())
@@ -196,6 +197,14 @@ class _Run:
         self._enter("final")
         await self._interpreter.run(self._paced(source, self._options.final_limit_s, "final"))
 
+    async def _settle(self) -> None:
+        seconds = self._options.settle_s
+        if seconds:
+            self._enter("settle")
+            self._recorder.nemesis_op("settle", {"seconds": seconds})
+            await asyncio.sleep(seconds)
+            self._recorder.nemesis_op("settle", {"seconds": seconds})
+
     async def _close(self) -> None:
         self._enter("close")
         if self._interpreter is not None:
@@ -207,6 +216,8 @@ class _Run:
         generator = coerce(source)
         if spec.rate_hz > 0:
             generator = stagger(generator, spec.rate_hz)
+        if phase == "main" and spec.only_ops is not None:
+            generator = only(generator, spec.only_ops)
         return time_limit(generator, limit_s).seeded(seeds.split(spec.seed, "ops", phase))
 
     def _enter(self, phase: str) -> None:

@@ -26,7 +26,7 @@ from harness.nemeses import select
 from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Workload
 from harness.recorder import OpList
 from harness.registry import checkers, systems, workloads
-from harness.runner import RunPlan, RunResult
+from harness.runner import RunOptions, RunPlan, RunResult
 from harness.runner import run as run_plan
 from harness.session import verdict, write_report
 from harness.spec import SIM, RunSpec
@@ -34,6 +34,8 @@ from harness.store import RunDir, Store
 from harness.verdict import Valid
 
 LEFT = frozenset({"events", "records", "output"})  # what checkers find of a simulation
+LIVENESS = "liveness"  # the checker of the second phase, when all is healed
+OPTIONS = RunOptions(settle_s=5.0)
 NOWHERE = RunDir(Path("simulation"))  # no run of the store
 _decode = msgspec.json.Decoder().decode
 
@@ -133,7 +135,10 @@ async def _simulate(plan: SimPlan) -> SimRun:
         await system.setup()
         cluster = Cluster(system, environment)
         result = await run_plan(
-            RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses), ops, clock=clock
+            RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses),
+            ops,
+            clock=clock,
+            options=OPTIONS,
         )
         await system.teardown()
         await environment.teardown()
@@ -150,7 +155,7 @@ async def _simulate(plan: SimPlan) -> SimRun:
         faults=tuple(plan.faults),
         output={node: tuple(output.lines.get(node, ())) for node in system.nodes},
     )
-    names = [n for n in (*plan.workload.checkers, *STANDARD) if checkers.needs(n) <= LEFT]
+    names = [n for n in (*plan.workload.checkers, LIVENESS, *STANDARD) if checkers.needs(n) <= LEFT]
     judgement = judge_here(data, names, harness_reason=result.crash)
     return SimRun(
         data,

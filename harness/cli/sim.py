@@ -255,8 +255,11 @@ def show_simulation(result: Mapping[str, Any]) -> None:
     """One simulation for people: verdict, anomalies, where the report is."""
     console = out()
     console.print(result["verdict"].upper(), style=STYLE[Valid(result["verdict"])])
-    for anomaly in result["anomalies"][:SHOWN_MAX]:
-        console.print(f"  {anomaly['invariant']}: {anomaly['message']}", markup=False)
+    times = Counter(anomaly["invariant"] for anomaly in result["anomalies"])
+    first = {a["invariant"]: a["message"] for a in reversed(result["anomalies"])}
+    for name, count in times.items():
+        more = f" (and {count - 1} more like it)" if count > 1 else ""
+        console.print(f"  {name}: {first[name]}{more}", markup=False)
     for axis in ("system", "coverage", "harness"):
         for reason in result[f"{axis}_reasons"]:
             console.print(f"  {axis}: {reason}", markup=False)

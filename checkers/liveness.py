@@ -1,0 +1,188 @@
+"""``liveness``: what must come true once all faults are healed, in time that nobody can take away.
+
+Only for simulations: there a deadline is the nodes' own, never a busy machine's. It judges two
+stretches of the history: ``recovery``, which ends when all nodes run, are led and caught up, and
+``settle``, some seconds in which nothing is asked of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.invariants.trace import Event
+from harness.history import History
+from harness.protocols import RunData
+from harness.registry import checkers
+from harness.verdict import Anomaly, CheckResult, Valid
+
+NAME = "liveness"
+EVENTS_PER_S_MAX = 400  # of one node in peace; some tens are usual
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Node:
+    """What a node last said of itself."""
+
+    role: str = "starting"
+    epoch: int = 0
+    leader: int | None = None
+    hwm: int = -1
+    applied: int = -1
+    digest: str | None = None
+    fenced: bool | None = None  # of a broker, by the last answered heartbeat
+    stopped: bool = False
+    role_changes: list[Event] = field(default_factory=list)  # in the window that is looked at
+    events: int = 0  # in that window
+
+    def take(self, event: Event) -> None:
+        """Follow one event."""
+        match event["t"]:
+            case "start":
+                self.role, self.fenced, self.stopped = "starting", None, False
+            case "role":
+                self.role, self.epoch, self.leader = event["to"], event["ep"], event["leader"]
+            case "hwm":
+                self.hwm = event["v"]
+            case "apply":
+                self.applied, self.digest = event["off"], event["st"]
+            case "hb" if event["err"] == 0:  # null: nobody answered
+                self.fenced = event["fenced"]
+            case "stop":
+                self.stopped = True
+            case _:
+                pass
+
+
+@checkers.register(NAME, needs=("events",))
+def liveness(run: RunData) -> CheckResult:
+    """A leader, progress, stable leadership, convergence and unfenced brokers after all heals.
+
+    L1, L2, L3, L7, L8, L10 and L12 of the catalogue. UNKNOWN when the run ended before.
+    """
+    recovery = _window(run.history, "recovery")
+    if recovery is None:
+        return CheckResult(NAME, Valid.UNKNOWN, reason="the run never came to its recovery")
+    end = recovery.result
+    checked = {"L1": 1, "L2": 1}
+    if not end.get("recovered"):
+        nodes = _follow(run, recovery.end_ns)
+        anomalies = list(_not_recovered(nodes, run, end.get("elapsed_ms")))
+    else:
+        settle = _window(run.history, "settle")
+        anomalies = []
+        if settle is not None:
+            checked |= {
+                "L3": 1,
+                "L7": len(run.voters),
+                "L8": len(_names(run)),
+                "L12": len(_names(run)),
+            }
+            checked |= {"L10": len(run.observers)}
+            nodes = _follow(run, settle.end_ns, settle.begin_ns)
+            anomalies = list(_unsettled(nodes, run, settle))
+    return CheckResult(
+        NAME,
+        Valid.INVALID if anomalies else Valid.VALID,
+        tuple(anomalies),
+        checked=checked,
+        stats={"recovered_ms": end.get("elapsed_ms")},
+    )
+
+
+def _names(run: RunData) -> tuple[str, ...]:
+    return (*run.voters, *run.observers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A stretch between two ops of the nemesis, on the clock of the history."""
+
+    begin_ns: int
+    end_ns: int
+    result: Mapping[str, Any]
+
+
+def _window(history: History, f: str) -> _Window | None:
+    ops = [op for op in history.nemesis() if op.f == f]
+    if len(ops) < 2:  # noqa: PLR2004 - begin and end
+        return None
+    return _Window(ops[-2].time_ns, ops[-1].time_ns, ops[-1].value)
+
+
+def _follow(run: RunData, end_ns: int, begin_ns: int = 0) -> dict[str, Node]:
+    """Every node as it was at ``end_ns``, with what it did since ``begin_ns``."""
+    nodes: dict[str, Node] = defaultdict(Node)
+    for name in _names(run):
+        node = nodes[name]
+        for event in run.events.get(name, ()):
+            if event["rx_ns"] >= end_ns:  # the teardown begins at that very moment
+                break
+            node.take(event)
+            if event["rx_ns"] >= begin_ns:
+                node.events += 1
+                if event["t"] == "role":
+                    node.role_changes.append(event)
+    return nodes
+
+
+def _not_recovered(
+    nodes: Mapping[str, Node], run: RunData, elapsed_ms: int | None
+) -> Iterator[Anomaly]:
+    """Why the cluster has not come back, as far as events tell: the first cause only."""
+    after = f"{elapsed_ms} ms after the last fault was healed"
+    leaders = [name for name in run.voters if nodes[name].role == "leader"]
+    if not leaders:
+        roles = ", ".join(f"{n} {nodes[n].role} in epoch {nodes[n].epoch}" for n in run.voters)
+        yield Anomaly("L1", f"{after} nobody leads: {roles}")
+        return
+    leader = max(leaders, key=lambda name: nodes[name].epoch)
+    behind = [name for name in _names(run) if nodes[name].hwm < nodes[leader].hwm]
+    if not behind:
+        yield Anomaly("L2", f"{after} {leader} leads and does not get on: {_place(nodes[leader])}")
+        return
+    far = ", ".join(f"{name} at {nodes[name].hwm}" for name in behind)
+    yield Anomaly(
+        "L8", f"{after} not all have what {leader} has committed, {nodes[leader].hwm}: {far}"
+    )
+
+
+def _unsettled(nodes: Mapping[str, Node], run: RunData, window: _Window) -> Iterator[Anomaly]:
+    """What a cluster in peace must not do."""
+    seconds = (window.end_ns - window.begin_ns) / NS_PER_S
+    for name in _names(run):
+        node = nodes[name]
+        changes = [e for e in node.role_changes if e["to"] in ("candidate", "leader", "resigned")]
+        if changes:
+            first = changes[0]
+            yield Anomaly(
+                "L3",
+                f"{name} became {first['to']} in epoch {first['ep']} ({first['why']}) although "
+                "nothing was wrong any more",
+                time_ns=first["rx_ns"],
+            )
+        if node.role == "prospective":
+            yield Anomaly("L7", f"{name} is still prospective after {seconds:g} s of peace")
+        if node.events > EVENTS_PER_S_MAX * seconds:
+            yield Anomaly("L12", f"{name} told {node.events} events in {seconds:g} s of peace")
+        if name in run.observers and node.fenced:
+            yield Anomaly("L10", f"broker {name} is still fenced after {seconds:g} s of peace")
+    yield from _diverging(nodes, _names(run), seconds)
+
+
+def _diverging(
+    nodes: Mapping[str, Node], names: Iterable[str], seconds: float
+) -> Iterator[Anomaly]:
+    """Nodes in peace are at most what was committed last apart."""
+    ahead = max((nodes[name].hwm for name in names), default=-1)
+    late = [name for name in names if nodes[name].hwm < ahead - 1]
+    if late:
+        far = ", ".join(f"{name} at {_place(nodes[name])}" for name in late)
+        yield Anomaly("L8", f"after {seconds:g} s of peace {far}, others at {ahead}")
+
+
+def _place(node: Node) -> str:
+    return f"high watermark {node.hwm}, applied {node.applied}"
