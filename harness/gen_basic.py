@@ -186,6 +186,45 @@ class Limit(Generator):
         return Limit(self.inner.seeded(seed), self.remaining)
 
 
+def only(source: Source, numbers: Sequence[int]) -> Generator:
+    """The ops with these numbers, counted from 0; the others are left out, their moments stay.
+
+    After the last it waits for whoever limits its time: the faults of a run go on.
+    """
+    return Only(coerce(source), frozenset(numbers), max(numbers, default=-1))
+
+
+@dataclass(frozen=True, slots=True)
+class Only(Generator):
+    """Some of the ops."""
+
+    inner: Generator
+    numbers: frozenset[int]
+    last: int
+    n: int = 0
+
+    def op(self, ctx: Context) -> Step:
+        """The next of the ops that are wanted."""
+        inner, n = self.inner, self.n
+        while n <= self.last:
+            draft, inner = inner.op(ctx)
+            if not isinstance(draft, Draft):
+                return draft, replace(self, inner=inner, n=n)
+            n += 1
+            if n - 1 in self.numbers:
+                return draft, replace(self, inner=inner, n=n)
+        return PENDING, replace(self, inner=inner, n=n)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        """Pass the event on."""
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else replace(self, inner=inner)
+
+    def seeded(self, seed: int) -> Generator:
+        """Seed the inner generator."""
+        return replace(self, inner=self.inner.seeded(seed))
+
+
 def cycle(source: Source, times: int | None = None) -> Generator:
     """Begin again whenever it ends, ``times`` times in all; each round has a seed of its own."""
     inner = coerce(source)

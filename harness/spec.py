@@ -26,10 +26,17 @@ class RunSpec:
     concurrency: int = 10
     mutant: str | None = None
     settings: dict[str, str] = field(default_factory=dict)  # extra node settings, Kafka's names
+    only_ops: tuple[int, ...] | None = None  # numbers of the main phase's ops that are done; all
 
     def to_json(self) -> dict[str, Any]:
         """The spec as a JSON object."""
-        return {**asdict(self), "nemeses": list(self.nemeses), "version": 1}
+        fields = asdict(self)
+        fields["nemeses"] = list(self.nemeses)
+        if self.only_ops is None:
+            del fields["only_ops"]
+        else:
+            fields["only_ops"] = list(self.only_ops)
+        return {**fields, "version": 1}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RunSpec:

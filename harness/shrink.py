@@ -1,0 +1,284 @@
+"""The shrinker: from a failing run to the least that still fails in the same way.
+
+A pure search: what is tried is data (``Candidate``), whether it fails is asked of a ``Runner``.
+Passes of delta debugging over faults, then ops, then nodes and times are repeated until none of
+them finds anything smaller, or the budget is spent. Nothing is tried twice. Of candidates that
+are tried side by side the first in order that fails is taken, so that the outcome does not depend
+on how many there are at a time.
+
+Source: Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (TSE 2002), ddmin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from harness import shrink_moves as moves
+from harness.protocols import Fault
+from harness.shrink_moves import Candidate
+
+T = TypeVar("T")
+SUBSETS_MAX = 8  # finer parts are only left out, not tried alone
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a candidate broke, and how far it had got."""
+
+    found: tuple[tuple[str, float | None], ...]  # invariant, seconds into the main phase: by time
+    ops: int  # issued in the main phase
+
+    @property
+    def invariants(self) -> frozenset[str]:
+        """The failure's signature."""
+        return frozenset(name for name, _ in self.found)
+
+    def at_s(self, invariant: str) -> float | None:
+        """When the invariant was first seen broken; None when that is not known."""
+        return next((at_s for name, at_s in self.found if name == invariant), None)
+
+
+# The results of candidates, in their order, as they are asked for; None: it does not fail.
+Runner = Callable[[Sequence[Candidate]], Iterator[Failure | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much may be spent."""
+
+    seconds: float = 100.0
+    tries: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far the search is, for whoever watches it."""
+
+    doing: str
+    tries: int
+    best: Candidate
+    failure: Failure
+    better: bool  # whether this is a new best
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """What the search came to."""
+
+    candidate: Candidate
+    failure: Failure
+    original: Failure
+    invariant: str
+    tries: int
+    spared: int  # candidates that had been tried before
+    exhausted: bool  # the budget ended it
+
+
+def shrink(
+    start: Candidate,
+    run: Runner,
+    *,
+    budget: Budget,
+    now_s: Callable[[], float],
+    invariant: str | None = None,
+    tell: Callable[[Step], None] = lambda _: None,
+) -> Shrunk | Failure | None:
+    """The smallest candidate found that breaks the same invariant as ``start``.
+
+    Args:
+        start: What failed.
+        run: Says of candidates whether they fail.
+        budget: When to be content with what was found.
+        now_s: The time, in seconds.
+        invariant: The invariant that must stay broken; the first that ``start`` breaks when None.
+        tell: Told of every try.
+
+    Returns:
+        None when ``start`` does not fail; its Failure when that is of other invariants.
+    """
+    began_s = now_s()
+    (original,) = run([start])
+    if original is None or not original.found:
+        return None
+    invariant = invariant or original.found[0][0]
+    if invariant not in original.invariants:
+        return original
+    search = _Search(start, original, run, invariant, budget, now_s, began_s, tell)
+    exhausted = False
+    try:
+        search.to_the_end()
+    except _SpentError:
+        exhausted = True
+    return Shrunk(
+        search.best, search.failure, original, invariant, search.tries, search.spared, exhausted
+    )
+
+
+class _SpentError(Exception):
+    """The budget is spent."""
+
+
+class _Search:
+    """The best so far, and what was tried."""
+
+    def __init__(  # noqa: PLR0913 - what ``shrink`` was given
+        self,
+        start: Candidate,
+        failure: Failure,
+        run: Runner,
+        invariant: str,
+        budget: Budget,
+        now_s: Callable[[], float],
+        began_s: float,
+        tell: Callable[[Step], None],
+    ) -> None:
+        self.best, self.failure = start, failure
+        self.tries = 1
+        self.spared = 0
+        self._run = run
+        self._invariant = invariant
+        self._budget = budget
+        self._now_s = now_s
+        self._end_s = began_s + budget.seconds
+        self._tell = tell
+        self._doing = ""
+        self._seen: dict[bytes, Failure | None] = {start.fingerprint(): failure}
+
+    def to_the_end(self) -> None:
+        """Pass after pass until a whole round changes nothing; raises _SpentError."""
+        passes = (
+            self._faults,
+            self._ops,
+            self._nodes,
+            self._clients,
+            self._settings,
+            self._times,
+            self._params,
+        )
+        before: Candidate | None = None
+        while before != self.best:
+            before = self.best
+            self._length()
+            for one in passes:
+                was = self.best
+                one()
+                if self.best != was:
+                    self._length()
+
+    # ---------------------------------------------------------------- passes
+
+    def _length(self) -> None:
+        self._doing = "length"
+        while self._any(moves.shorter_runs(self.best, self.failure.at_s(self._invariant))):
+            pass
+
+    def _faults(self) -> None:
+        self._doing = "faults"
+        base = self.best
+
+        def build(kept: tuple[Fault, ...]) -> Candidate:
+            return replace(base, faults=kept)
+
+        self._minimise(base.faults, build)
+
+    def _ops(self) -> None:
+        self._doing = "ops"
+        base, issued = self.best, self.failure.ops
+        before = base.spec.only_ops
+        items = tuple(range(issued)) if before is None else before[:issued]
+
+        def build(kept: tuple[int, ...]) -> Candidate:
+            return base.with_spec(only_ops=kept)
+
+        if not self._minimise(items, build) and before != items:
+            self._any([build(items)])
+
+    def _settings(self) -> None:
+        self._doing = "settings"
+        base = self.best
+
+        def build(kept: tuple[tuple[str, str], ...]) -> Candidate:
+            return base.with_spec(settings=dict(kept))
+
+        self._minimise(tuple(base.spec.settings.items()), build)
+
+    def _nodes(self) -> None:
+        self._doing = "nodes"
+        self._any(moves.fewer_observers(self.best))
+        self._any(moves.fewer_voters(self.best))
+
+    def _clients(self) -> None:
+        self._doing = "clients"
+        self._any(moves.fewer_clients(self.best))
+
+    def _times(self) -> None:
+        self._doing = "times"
+        for at in range(len(self.best.faults)):
+            for move in (moves.earlier, moves.briefer):
+                while self._any(move(self.best, at)):
+                    pass
+
+    def _params(self) -> None:
+        self._doing = "params"
+        for at in range(len(self.best.faults)):
+            self._any(moves.plainer(self.best, at))
+
+    # ---------------------------------------------------------------- trying
+
+    def _minimise(self, items: tuple[T, ...], build: Callable[[tuple[T, ...]], Candidate]) -> bool:
+        """Delta debugging: leave out as many items as can be; later ones matter more."""
+        if not items:
+            return False
+        if self._first([build(())]) is not None:
+            return True
+        smaller, parts = False, 2
+        while len(items) > 1:
+            options = _options(items, parts)
+            taken = self._first([build(option) for option in options])
+            if taken is not None:
+                whole = len(options[taken]) <= len(items) // parts + 1
+                items, smaller = options[taken], True
+                parts = 2 if whole else max(parts - 1, 2)
+            elif parts >= len(items):
+                break
+            else:
+                parts = 2 * parts
+            parts = min(parts, len(items))
+        return smaller
+
+    def _any(self, candidates: Sequence[Candidate]) -> bool:
+        return self._first(candidates) is not None
+
+    def _first(self, candidates: Sequence[Candidate]) -> int | None:
+        """Make the first candidate that fails the best; its place, or None."""
+        keys = [candidate.fingerprint() for candidate in candidates]
+        fresh = {k: c for k, c in zip(keys, candidates, strict=True) if k not in self._seen}
+        results = self._run(list(fresh.values()))
+        for place, (key, candidate) in enumerate(zip(keys, candidates, strict=True)):
+            if key in self._seen:
+                self.spared += 1
+            else:
+                if self.tries >= self._budget.tries or self._now_s() >= self._end_s:
+                    raise _SpentError
+                self._seen[key] = next(results)
+                self.tries += 1
+            failure = self._seen[key]
+            better = failure is not None and self._invariant in failure.invariants
+            if better and failure is not None:
+                self.best, self.failure = candidate, failure
+            self._tell(Step(self._doing, self.tries, self.best, self.failure, better))
+            if better:
+                return place
+        return None
+
+
+def _options(items: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
+    """What to keep of the items: one of so many parts, the last first; then all but one."""
+    bounds = [len(items) * i // parts for i in range(parts + 1)]
+    alone = [items[a:b] for a, b in zip(bounds, bounds[1:], strict=False)][::-1]
+    without = [items[:a] + items[b:] for a, b in zip(bounds, bounds[1:], strict=False)]
+    if parts == 2:
+        return alone
+    return [*alone, *without] if parts <= SUBSETS_MAX else without

@@ -1,0 +1,146 @@
+"""What the shrinker may change: candidates, and the smaller ones next to each.
+
+Every move makes something smaller and nothing larger, so that no chain of them is endless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import msgspec
+
+from harness.protocols import Fault
+from harness.spec import RunSpec
+
+AFTER_S = (0.1, 1.0, 3.0)  # how long after the violation a run may end
+SHARES = (1 / 4, 1 / 2, 3 / 4, 7 / 8)  # of a length, when nobody knows when it happened
+GAPS_MS = (0, 100, 500, 1_000)  # between a fault and the one before
+DURATIONS_MS = (0, 100, 500, 1_000)
+ROUND_MS = (1_000, 500, 100, 10)
+CLIENTS = (1, 2, 3)
+TARGETS = ("leader", "follower", "observer", "one", "minority", "majority", "all")  # plain first
+_NODE = re.compile(r"n([1-9]\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One run that can be tried: its options and its faults, all data."""
+
+    spec: RunSpec
+    faults: tuple[Fault, ...]
+
+    def with_spec(self, **changes: Any) -> Candidate:
+        """The same with other options."""
+        return replace(self, spec=replace(self.spec, **changes))
+
+    def with_fault(self, at: int, fault: Fault) -> Candidate:
+        """The same with another fault at that place."""
+        return replace(self, faults=(*self.faults[:at], fault, *self.faults[at + 1 :]))
+
+    def fingerprint(self) -> bytes:
+        """Equal for candidates that do the same; the nemeses are those of the faults."""
+        spec = {**self.spec.to_json(), "nemeses": []}
+        return msgspec.json.encode([spec, [f.to_json() for f in self.faults]], order="sorted")
+
+    def named(self) -> int:
+        """The highest number of a node that a fault names; 0 when none does."""
+        return max((n for fault in self.faults for n in _nodes(fault.params)), default=0)
+
+
+def _nodes(value: Any) -> Iterator[int]:
+    """The numbers of the nodes that are named anywhere in a fault's params."""
+    if isinstance(value, str):
+        if match := _NODE.fullmatch(value):
+            yield int(match[1])
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _nodes(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _nodes(inner)
+
+
+def shorter_runs(candidate: Candidate, at_s: float | None) -> list[Candidate]:
+    """The run ended sooner: just after the violation where that is known, else by shares."""
+    limit_s = candidate.spec.time_limit_s
+    if at_s is not None and at_s < limit_s:
+        ends = [ceil((at_s + after) * 10) / 10 for after in AFTER_S]
+    else:
+        ends = [ceil(limit_s * share * 10) / 10 for share in SHARES]
+    return [_ending(candidate, end_s) for end_s in ends if 0 < end_s < limit_s]
+
+
+def _ending(candidate: Candidate, end_s: float) -> Candidate:
+    """The run with an earlier end, without the faults after it."""
+    faults = tuple(fault for fault in candidate.faults if fault.at_ms < end_s * 1_000)
+    return replace(candidate.with_spec(time_limit_s=end_s), faults=faults)
+
+
+def fewer_observers(candidate: Candidate) -> list[Candidate]:
+    """With none, one, ... observers, but for those that a fault names."""
+    spec = candidate.spec
+    least = max(0, candidate.named() - spec.voters)
+    return [candidate.with_spec(observers=n) for n in range(least, spec.observers)]
+
+
+def fewer_voters(candidate: Candidate) -> list[Candidate]:
+    """With one, two, ... voters, but for those that a fault names."""
+    spec = candidate.spec
+    least = max(1, candidate.named() - spec.observers)
+    return [candidate.with_spec(voters=n) for n in range(least, spec.voters)]
+
+
+def fewer_clients(candidate: Candidate) -> list[Candidate]:
+    """With one, two, three or half as many clients."""
+    now = candidate.spec.concurrency
+    counts = sorted({n for n in (*CLIENTS, now // 2) if 0 < n < now})
+    return [candidate.with_spec(concurrency=n) for n in counts]
+
+
+def earlier(candidate: Candidate, at: int) -> list[Candidate]:
+    """The fault and all after it sooner: closer to the fault before it, or at a rounder moment."""
+    faults = candidate.faults
+    now = faults[at].at_ms
+    floor = faults[at - 1].at_ms if at else 0
+    gap = now - floor
+    moments = {floor + ms for ms in GAPS_MS} | {floor + gap // 2}
+    moments |= {now // unit * unit for unit in ROUND_MS}
+    return [
+        replace(
+            candidate,
+            faults=(
+                *faults[:at],
+                *(replace(f, at_ms=f.at_ms - (now - moment)) for f in faults[at:]),
+            ),
+        )
+        for moment in sorted(moments, key=lambda ms: (ms, -ms % 100))
+        if floor <= moment < now
+    ]
+
+
+def briefer(candidate: Candidate, at: int) -> list[Candidate]:
+    """The fault for a shorter time, or a rounder one."""
+    fault = candidate.faults[at]
+    now = fault.duration_ms
+    lengths = {*DURATIONS_MS, now // 2, *(now // unit * unit for unit in ROUND_MS)}
+    return [
+        candidate.with_fault(at, replace(fault, duration_ms=ms))
+        for ms in sorted(lengths)
+        if ms < now
+    ]
+
+
+def plainer(candidate: Candidate, at: int) -> list[Candidate]:
+    """The fault aimed at a plainer target."""
+    fault = candidate.faults[at]
+    target = fault.params.get("target")
+    if target not in TARGETS:
+        return []
+    return [
+        candidate.with_fault(at, replace(fault, params={**fault.params, "target": plain}))
+        for plain in TARGETS[: TARGETS.index(target)]
+    ]
