@@ -1,0 +1,33 @@
+"""A voter that asks for pre-votes for ever."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.core.roles import Prospective
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class StubbornProspective(Replica):
+    """Begins the next round of pre-votes where it should go back to its leader."""
+
+    def _give_up_pre_vote(self, role: Prospective, why: str) -> None:
+        if role.deadline_ms <= self._now_ms:
+            role.deadline_ms = self._random_election_deadline()
+            role.tally = self._new_tally()
+
+
+@mutant(
+    "stuck-prospective",
+    breaks=("L7", "L8"),
+    source="KIP-996 TLA+ (Prospective never falls back to Follower when it cannot win)",
+    scenario=Scenario(
+        faults=(fault("partition-one-way", 1, 2, target="follower", direction="deaf"),)
+    ),
+)
+def stuck_prospective(parts: NodeParts) -> NodeParts:
+    """A Prospective that loses its pre-vote asks again instead of following the leader."""
+    return replace(parts, replica=StubbornProspective)
