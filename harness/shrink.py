@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeVar
 
 from harness import shrink_moves as moves
@@ -20,6 +21,7 @@ from harness.protocols import Fault
 from harness.shrink_moves import Candidate
 
 T = TypeVar("T")
+HALVES = 2
 SUBSETS_MAX = 8  # finer parts are only left out, not tried alone
 
 
@@ -233,14 +235,14 @@ class _Search:
             return False
         if self._first([build(())]) is not None:
             return True
-        smaller, parts = False, 2
+        smaller, parts = False, HALVES
         while len(items) > 1:
-            options = _options(items, parts)
+            alone, without = _parts(items, parts)
+            options = alone + without
             taken = self._first([build(option) for option in options])
             if taken is not None:
-                whole = len(options[taken]) <= len(items) // parts + 1
                 items, smaller = options[taken], True
-                parts = 2 if whole else max(parts - 1, 2)
+                parts = HALVES if taken < len(alone) else max(parts - 1, HALVES)
             elif parts >= len(items):
                 break
             else:
@@ -274,11 +276,14 @@ class _Search:
         return None
 
 
-def _options(items: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
-    """What to keep of the items: one of so many parts, the last first; then all but one."""
-    bounds = [len(items) * i // parts for i in range(parts + 1)]
-    alone = [items[a:b] for a, b in zip(bounds, bounds[1:], strict=False)][::-1]
-    without = [items[:a] + items[b:] for a, b in zip(bounds, bounds[1:], strict=False)]
-    if parts == 2:
-        return alone
-    return [*alone, *without] if parts <= SUBSETS_MAX else without
+def _parts(items: tuple[T, ...], count: int) -> tuple[list[tuple[T, ...]], list[tuple[T, ...]]]:
+    """The items in so many parts, the last first, and what is left without each of them.
+
+    Of two parts one is what is left without the other; many parts are not worth a try each.
+    """
+    cuts = list(pairwise(len(items) * i // count for i in range(count + 1)))
+    alone = [items[a:b] for a, b in reversed(cuts)]
+    without = [items[:a] + items[b:] for a, b in cuts]
+    if count <= HALVES:
+        return alone, []
+    return (alone if count <= SUBSETS_MAX else []), without

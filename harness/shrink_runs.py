@@ -1,0 +1,91 @@
+"""Tries of the shrinker as simulated runs: one at a time, or several in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Self
+
+from harness.clock import NS_PER_S
+from harness.errors import HarnessError
+from harness.history import History
+from harness.protocols import RunData
+from harness.shrink import Failure
+from harness.shrink_moves import Candidate
+from harness.simulate import SimPlan, SimRun, simulate
+from harness.verdict import Anomaly, Valid
+
+
+def attempt(candidate: Candidate) -> Failure | None:
+    """Simulate a candidate; None when it does not fail, or cannot be run at all."""
+    try:
+        run = simulate(SimPlan.of(candidate.spec, candidate.faults))
+    except HarnessError:  # options that do not go together, a cluster that never came up
+        return None
+    return failure_of(run)
+
+
+def failure_of(run: SimRun) -> Failure | None:
+    """What a simulated run broke, in the order of time; None when it is not invalid."""
+    if run.judgement.system is not Valid.INVALID:
+        return None
+    began_ns = run.result.phases_ns["main"]
+    healed_ns = run.result.phases_ns.get("heal", run.simulated_ns)
+    times: dict[str, float | None] = {}
+    for anomaly in run.judgement.anomalies:
+        seen_ns = moment_ns(anomaly, run.data)
+        at_s = None if seen_ns is None else max(0.0, (seen_ns - began_ns) / NS_PER_S)
+        before = times.get(anomaly.invariant)
+        times[anomaly.invariant] = at_s if before is None or at_s is None else min(before, at_s)
+    found = sorted(times.items(), key=lambda item: (item[1] is None, item[1] or 0.0))
+    return Failure(tuple(found), issued(run.data.history, healed_ns))
+
+
+def moment_ns(anomaly: Anomaly, data: RunData) -> int | None:
+    """When an anomaly became visible; where it does not say, with the last of its evidence."""
+    if anomaly.time_ns is not None:
+        return anomaly.time_ns
+    seen = [event["rx_ns"] for event in anomaly.events if isinstance(event.get("rx_ns"), int)]
+    wanted = set(anomaly.ops)
+    seen += [op.time_ns for op in data.history if op.index in wanted]
+    return max(seen, default=None)
+
+
+def issued(history: History, until_ns: int) -> int:
+    """How many client ops were begun before a moment."""
+    return sum(
+        op.type == "invoke" and isinstance(op.process, int) and op.time_ns < until_ns
+        for op in history
+    )
+
+
+class Pool:
+    """A runner of candidates, so many at a time; the results come in the order of asking."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("fork")) if jobs > 1 else None
+        self._begun: dict[bytes, Future[Failure | None]] = {}  # whether they were asked for or not
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def __call__(self, candidates: Sequence[Candidate]) -> Iterator[Failure | None]:
+        """Try the candidates, a few of them ahead of being asked for."""
+        if self._pool is None:
+            yield from map(attempt, candidates)
+            return
+        for place in range(len(candidates)):
+            for candidate in candidates[place : place + self._jobs]:
+                self._begin(self._pool, candidate)
+            yield self._begun[candidates[place].fingerprint()].result()
+
+    def _begin(self, pool: ProcessPoolExecutor, candidate: Candidate) -> None:
+        key = candidate.fingerprint()
+        if key not in self._begun:
+            self._begun[key] = pool.submit(attempt, candidate)

@@ -1,0 +1,264 @@
+"""The story of a failure: the few events of a run that led to it, one sentence each.
+
+Pure: from what a run left behind and the anomaly to be explained. Elections, votes, restarts,
+truncations, faults, and what befell the offsets that the anomaly speaks of, are told; of too
+many the ones that concern its nodes and epochs, and the last ones, are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.clock import NS_PER_S
+from harness.history import Op
+from harness.protocols import RunData
+from harness.verdict import Anomaly
+
+LINES_MAX = 15  # with the violation itself
+_NAME = re.compile(r"\bn[1-9]\d*\b")
+
+# What faults do and what their heal does, with the targets as {who}.
+_DONE = {"kill": "kill {who}", "pause": "freeze {who}"}
+_UNDONE = {"kill": "start {who} again", "pause": "thaw {who}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """What an anomaly is about."""
+
+    nodes: frozenset[str]
+    epochs: frozenset[int]
+    offsets: frozenset[int]
+    ops: frozenset[int]
+    end_ns: int | None  # when it became visible
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Moment:
+    """One sentence, when it happened, and how much it matters."""
+
+    time_ns: int
+    text: str
+    weight: int
+
+
+def story(data: RunData, anomaly: Anomaly, lines_max: int = LINES_MAX) -> list[str]:
+    """What led to the anomaly, in the order of time; the last line is the anomaly itself."""
+    concern = concern_of(anomaly, data)
+    told = [*_faults(data), *_events(data, concern), *_ops(data, concern)]
+    if concern.end_ns is not None:
+        told = [moment for moment in told if moment.time_ns <= concern.end_ns]
+    chosen = sorted(told, key=lambda m: (m.weight, m.time_ns), reverse=True)[: lines_max - 1]
+    lines = [f"{_at(moment.time_ns)}: {moment.text}" for moment in sorted(chosen, key=_when)]
+    return [*lines, f"{_at(concern.end_ns)}: {anomaly.invariant} is broken: {anomaly.message}"]
+
+
+def _when(moment: Moment) -> int:
+    return moment.time_ns
+
+
+def _at(time_ns: int | None) -> str:
+    return "at the end" if time_ns is None else f"t={time_ns / NS_PER_S:.3f} s"
+
+
+def concern_of(anomaly: Anomaly, data: RunData) -> Concern:
+    """The nodes, epochs, offsets and ops that an anomaly and its evidence name."""
+    nodes = set(_NAME.findall(anomaly.message))
+    epochs: set[int] = set()
+    offsets: set[int] = set()
+    for event in anomaly.events:
+        nodes.add(_node(event))
+        epochs |= _numbers(event, "ep", "bep")
+        offsets |= _numbers(event, "base", "last", "to")
+    epochs |= _numbers(anomaly.details, "epoch", "epochs")
+    offsets |= _numbers(anomaly.details, "offset", "offsets")
+    ops = [op for op in data.history if op.index in set(anomaly.ops)]
+    seen = [event["rx_ns"] for event in anomaly.events if isinstance(event.get("rx_ns"), int)]
+    seen += [op.time_ns for op in ops]
+    end_ns = max(seen, default=None) if anomaly.time_ns is None else anomaly.time_ns
+    nodes |= {op.node for op in ops if op.node}
+    return Concern(*map(frozenset, (nodes, epochs, offsets, anomaly.ops)), end_ns)
+
+
+def _numbers(fields: Mapping[str, Any], *names: str) -> set[int]:
+    found: set[int] = set()
+    for name in names:
+        value = fields.get(name)
+        values = value if isinstance(value, list | tuple) else [value]
+        found |= {v for v in values if isinstance(v, int) and not isinstance(v, bool)}
+    return found
+
+
+# --------------------------------------------------------------------------- faults and ops
+
+
+def _faults(data: RunData) -> Iterator[Moment]:
+    """What the nemesis did, at the moment it began to."""
+    begun: dict[tuple[str, Any], int] = {}
+    for op in data.history:
+        if op.process != "nemesis" or not isinstance(op.value, Mapping) or "id" not in op.value:
+            continue
+        place = (op.f, op.value["id"])
+        if place not in begun:
+            begun[place] = op.time_ns
+        elif op.f == "inject" and op.value.get("outcome") == "installed":
+            yield Moment(begun[place], _phrase(_DONE, op.value, op.value), 6)
+            begun["targets", op.value["id"]] = op.index
+        elif op.f == "heal" and ("targets", op.value["id"]) in begun:
+            injected = data.history[begun["targets", op.value["id"]]]
+            yield Moment(begun[place], _phrase(_UNDONE, op.value, injected.value), 4)
+
+
+def _phrase(
+    phrases: Mapping[str, str], fault: Mapping[str, Any], injected: Mapping[str, Any]
+) -> str:
+    name = str(fault["nemesis"])
+    default = "{name} at {who}" if phrases is _DONE else "{name} at {who} is healed"
+    return phrases.get(name, default).format(name=name, who=_list(injected.get("targets", ())))
+
+
+def _ops(data: RunData, concern: Concern) -> Iterator[Moment]:
+    """The clients' ops that the anomaly names."""
+    for op in data.history:
+        if op.index in concern.ops and isinstance(op.process, int):
+            yield Moment(op.time_ns, _told(op), 7)
+
+
+def _told(op: Op) -> str:
+    what = op.f if op.key is None else f"{op.f} of {op.key}"
+    if op.value is not None:
+        what += f" = {op.value}"
+    if op.type == "invoke":
+        return f"client {op.process} begins {what} at {op.node} (op {op.index})"
+    end = op.type if op.error is None else f"{op.type}: {op.error}"
+    return f"client {op.process}: {what} at {op.node} ends as {end} (op {op.index})"
+
+
+# --------------------------------------------------------------------------- protocol events
+
+
+def _events(data: RunData, concern: Concern) -> Iterator[Moment]:
+    """The nodes' events worth telling; those of the anomaly's nodes and epochs weigh more."""
+    for node, events in data.events.items():
+        for event in events:
+            sentence = _SENTENCES.get(str(event.get("t")))
+            told = None if sentence is None else sentence(node, event, concern)
+            if told is None:
+                continue
+            text, weight = told
+            weight += node in concern.nodes
+            weight += event.get("ep") in concern.epochs
+            yield Moment(int(event.get("rx_ns", event.get("ts", 0))), text, weight)
+
+
+Event = Mapping[str, Any]
+Told = tuple[str, int] | None  # the sentence and its weight
+
+
+def _start(node: str, event: Event, _: Concern) -> Told:
+    if event.get("inc") == 1 and event.get("leo") == 0:
+        return None  # as every node begins
+    state = event.get("qs") or {}
+    vote = _replica(state.get("voted")) or "no vote"
+    vote = f"a vote for {vote}" if vote != "no vote" else vote
+    leader = _replica(state.get("leader")) or "no leader"
+    end = event.get("leo")
+    return f"{node} restarts in epoch {state.get('ep')} with {vote}, {leader}, log end {end}", 6
+
+
+def _stop(node: str, _: Event, __: Concern) -> Told:
+    return f"{node} stops", 1
+
+
+def _role(node: str, event: Event, _: Concern) -> Told:
+    epoch, before, after = event.get("ep"), event.get("from"), event.get("to")
+    if after == "candidate":
+        return f"{node} stands for election in epoch {epoch}", 4
+    if after == "leader" and before != "candidate":
+        return f"{node} leads epoch {epoch}", 5
+    if before in ("leader", "resigned") and after != "leader":
+        return f"{node} is no longer leader: {after} in epoch {epoch}", 4
+    if after == "follower":
+        return f"{node} follows {_replica(event.get('leader'))} in epoch {epoch}", 1
+    return None
+
+
+def _elected(node: str, event: Event, _: Concern) -> Told:
+    grants = _list([_replica(grant) or "?" for grant in event.get("grants", ())])
+    return f"{node} is elected leader of epoch {event.get('ep')} with the votes of {grants}", 6
+
+
+def _vote(node: str, event: Event, concern: Concern) -> Told:
+    if event.get("pre"):
+        return None
+    candidate = _replica(event.get("cand"))
+    if event.get("ok"):
+        return f"{node} votes for {candidate} in epoch {event.get('ep')}", 5
+    return f"{node} refuses {candidate} its vote in epoch {event.get('ep')}", 1
+
+
+def _trunc(node: str, event: Event, _: Concern) -> Told:
+    why = event.get("why")
+    return f"{node} cuts its log from {event.get('was')} to {event.get('to')} ({why})", 6
+
+
+def _snap(node: str, event: Event, _: Concern) -> Told:
+    if event.get("op") != "install":
+        return None
+    return f"{node} installs the snapshot {event.get('id')}", 5
+
+
+def _append(node: str, event: Event, concern: Concern) -> Told:
+    base, last = event.get("base"), event.get("last")
+    if not _covers(base, last, concern):
+        return None
+    span = f"offset {base}" if base == last else f"offsets {base} to {last}"
+    source = "as leader" if event.get("src") == "leader" else "from its leader"
+    return f"{node} appends {span} of epoch {event.get('bep')} {source}", 5
+
+
+def _hwm(node: str, event: Event, concern: Concern) -> Told:
+    mark = event.get("v")
+    if not isinstance(mark, int) or mark - 1 not in concern.offsets:
+        return None
+    acks = [f"{_replica(a[0])} at {a[-1]}" for a in event.get("acks") or () if len(a) > 1]
+    of = f" ({', '.join(acks)})" if acks else ""
+    return f"{node} commits all below {mark} as {event.get('as')}{of}", 6
+
+
+_SENTENCES = {
+    "start": _start,
+    "stop": _stop,
+    "role": _role,
+    "elected": _elected,
+    "vote": _vote,
+    "trunc": _trunc,
+    "snap": _snap,
+    "append": _append,
+    "hwm": _hwm,
+}
+
+
+def _covers(base: Any, last: Any, concern: Concern) -> bool:
+    if not isinstance(base, int) or not isinstance(last, int):
+        return False
+    return any(base <= offset <= last for offset in concern.offsets)
+
+
+def _replica(value: Any) -> str | None:
+    """The name of a replica in a trace: its number, or a list that begins with it."""
+    number = value[0] if isinstance(value, list | tuple) and value else value
+    return f"n{number}" if isinstance(number, int) else None
+
+
+def _node(event: Event) -> str:
+    return _replica(event.get("node")) or "?"
+
+
+def _list(names: Any) -> str:
+    """Names as people list them."""
+    *most, last = map(str, names) if names else ("nobody",)
+    return f"{', '.join(most)} and {last}" if most else last
