@@ -5,9 +5,14 @@ Source: Kafka 4.1 ``RequestManager``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from node.core.messages import FetchRequest, FetchSnapshotRequest, Request
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from node.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,15 @@ describes becomes visible outside. A driver that runs effects out of order break
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from node.core.messages import Batch, ControlRecords, Records, Request, Response
 from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, VoterSet
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from node.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from node.core.messages import Records, Request, Response
 from node.core.types import OffsetAndEpoch, SnapshotInfo, VoterSet
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from node.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,17 @@ Source: KIP-595, KIP-853 (directory ids), KIP-996 (pre-vote), KIP-1166 (high wat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from node.core.types import Endpoint, Listener, OffsetAndEpoch, ReplicaKey, VersionRange, VoterSet
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from node.core.values import dataclass
 
 
 class Error(IntEnum):

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from node.core.messages import FetchRequest
 from node.core.types import ReplicaKey
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from node.core.values import dataclass
 
 PARK_MAX_MS = 60_000  # whatever a client asks for
 

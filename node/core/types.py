@@ -10,9 +10,13 @@ Source: KIP-595 (quorum state), KIP-853 (replica keys, voter sets).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from node.core.values import dataclass
 
 
 class OffsetAndEpoch(NamedTuple):
