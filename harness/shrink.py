@@ -21,6 +21,8 @@ from harness.protocols import Fault
 from harness.shrink_moves import Candidate
 
 T = TypeVar("T")
+SECONDS = 100.0  # what a search may take when nobody says
+TRIES = 2_000
 HALVES = 2
 SUBSETS_MAX = 8  # finer parts are only left out, not tried alone
 
@@ -50,8 +52,8 @@ Runner = Callable[[Sequence[Candidate]], Iterator[Failure | None]]
 class Budget:
     """How much may be spent."""
 
-    seconds: float = 100.0
-    tries: int = 2_000
+    seconds: float = SECONDS
+    tries: int = TRIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Self
 
 from harness.clock import NS_PER_S
@@ -13,8 +15,12 @@ from harness.history import History
 from harness.protocols import RunData
 from harness.shrink import Failure
 from harness.shrink_moves import Candidate
-from harness.simulate import SimPlan, SimRun, simulate
+from harness.simulate import SimPlan, SimRun, save, simulate
+from harness.store import Store
+from harness.story import story
 from harness.verdict import Anomaly, Valid
+
+STORY = "story.txt"  # in the run's folder
 
 
 def attempt(candidate: Candidate) -> Failure | None:
@@ -89,3 +95,32 @@ class Pool:
         key = candidate.fingerprint()
         if key not in self._begun:
             self._begun[key] = pool.submit(attempt, candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The outcome as a run of the store."""
+
+    run: SimRun
+    anomaly: Anomaly
+    story: list[str]
+    path: Path
+
+
+def final(candidate: Candidate, invariant: str, store: Store) -> Final:
+    """Simulate the outcome once more, save it with its report and its story.
+
+    Raises:
+        HarnessError: It does not fail as it did before: the simulation is not deterministic.
+    """
+    run = simulate(SimPlan.of(candidate.spec, candidate.faults))
+    anomaly = next((a for a in run.judgement.anomalies if a.invariant == invariant), None)
+    if anomaly is None:
+        raise HarnessError(
+            f"the shrunk run broke {invariant} when it was tried and does not any more: the "
+            "simulation is not deterministic; compare with `krucible sim --seed N --twice`"
+        )
+    path = save(run, store).path
+    lines = story(run.data, anomaly)
+    (path / STORY).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return Final(run, anomaly, lines, path)

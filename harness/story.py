@@ -80,7 +80,9 @@ def concern_of(anomaly: Anomaly, data: RunData) -> Concern:
     seen += [op.time_ns for op in ops]
     end_ns = max(seen, default=None) if anomaly.time_ns is None else anomaly.time_ns
     nodes |= {op.node for op in ops if op.node}
-    return Concern(*map(frozenset, (nodes, epochs, offsets, anomaly.ops)), end_ns)
+    return Concern(
+        frozenset(nodes), frozenset(epochs), frozenset(offsets), frozenset(anomaly.ops), end_ns
+    )
 
 
 def _numbers(fields: Mapping[str, Any], *names: str) -> set[int]:
@@ -98,26 +100,24 @@ def _numbers(fields: Mapping[str, Any], *names: str) -> set[int]:
 def _faults(data: RunData) -> Iterator[Moment]:
     """What the nemesis did, at the moment it began to."""
     begun: dict[tuple[str, Any], int] = {}
+    hit: dict[Any, Mapping[str, Any]] = {}  # the faults that took hold
     for op in data.history:
         if op.process != "nemesis" or not isinstance(op.value, Mapping) or "id" not in op.value:
             continue
-        place = (op.f, op.value["id"])
-        if place not in begun:
-            begun[place] = op.time_ns
-        elif op.f == "inject" and op.value.get("outcome") == "installed":
-            yield Moment(begun[place], _phrase(_DONE, op.value, op.value), 6)
-            begun["targets", op.value["id"]] = op.index
-        elif op.f == "heal" and ("targets", op.value["id"]) in begun:
-            injected = data.history[begun["targets", op.value["id"]]]
-            yield Moment(begun[place], _phrase(_UNDONE, op.value, injected.value), 4)
+        number = op.value["id"]
+        first = (op.f, number) not in begun
+        at_ns = begun.setdefault((op.f, number), op.time_ns)
+        if op.f == "inject" and op.value.get("outcome") == "installed":
+            hit[number] = op.value
+            yield Moment(at_ns, _phrase(_DONE, op.value), 6)
+        elif op.f == "heal" and first and number in hit:
+            yield Moment(at_ns, _phrase(_UNDONE, hit[number]), 4)
 
 
-def _phrase(
-    phrases: Mapping[str, str], fault: Mapping[str, Any], injected: Mapping[str, Any]
-) -> str:
-    name = str(fault["nemesis"])
+def _phrase(phrases: Mapping[str, str], fault: Mapping[str, Any]) -> str:
     default = "{name} at {who}" if phrases is _DONE else "{name} at {who} is healed"
-    return phrases.get(name, default).format(name=name, who=_list(injected.get("targets", ())))
+    name = str(fault["nemesis"])
+    return phrases.get(name, default).format(name=name, who=_list(fault.get("targets", ())))
 
 
 def _ops(data: RunData, concern: Concern) -> Iterator[Moment]:
@@ -191,7 +191,7 @@ def _elected(node: str, event: Event, _: Concern) -> Told:
     return f"{node} is elected leader of epoch {event.get('ep')} with the votes of {grants}", 6
 
 
-def _vote(node: str, event: Event, concern: Concern) -> Told:
+def _vote(node: str, event: Event, _: Concern) -> Told:
     if event.get("pre"):
         return None
     candidate = _replica(event.get("cand"))

@@ -1,0 +1,287 @@
+"""``krucible shrink``: the smallest run that still fails as a simulated run did, and its story."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.status import Status
+
+from harness.cli.console import Json, complain, err, out, print_json
+from harness.cli.run import (
+    CONCURRENCY_MAX,
+    DEFAULT_STORE,
+    OBSERVERS_MAX,
+    RATE_MAX_HZ,
+    SEED_MAX,
+    TIME_LIMIT_MAX_S,
+    VOTERS_MAX,
+    StoreDir,
+    check_mutant,
+    parse_nemeses,
+    parse_settings,
+)
+from harness.errors import UsageError
+from harness.registry import systems
+from harness.shrink import SECONDS, TRIES, Budget, Failure, Shrunk, Step, shrink
+from harness.shrink_moves import Candidate
+from harness.spec import SIM
+from harness.store import Store
+from harness.stored import StoredRun, load_run
+from harness.swarm import draw
+from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
+
+JOBS_MAX = 256
+BUDGET_MAX_S = 86_400.0
+TRIES_MAX = 1_000_000
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="shrink",
+        help="Find the least that still fails as a simulated run of the store, or a seed, did: "
+        "fewest faults, then ops, then nodes, then time. The outcome is saved as a run and told "
+        "in words. A seed that is no run of the store is simulated first, with the options that "
+        "`krucible sim` has. Exits 1 when the failure was reproduced and shrunk, 2 when it was "
+        "not reproduced.",
+        short_help="Find the smallest schedule, and the fewest ops, that still fail.",
+        epilog="Example: krucible shrink latest --jobs 2",
+    )(shrink_command)
+
+
+def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|SEED", help="A run's folder, its seed, or latest.")
+    ],
+    invariant: Annotated[
+        str | None,
+        typer.Option(help="What must stay broken; the first that the run broke when not given."),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(min=0, max=BUDGET_MAX_S, help="Seconds to search for.")
+    ] = SECONDS,
+    tries: Annotated[
+        int, typer.Option(min=1, max=TRIES_MAX, help="Simulations to make at most.")
+    ] = TRIES,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=JOBS_MAX, help="Tries at a time; one per processor.")
+    ] = None,
+    voters: Annotated[
+        int | None, typer.Option(min=1, max=VOTERS_MAX, help="Of a seed: controllers.")
+    ] = None,
+    observers: Annotated[
+        int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Of a seed: brokers.")
+    ] = None,
+    workload: Annotated[str | None, typer.Option(help="Of a seed: what the clients do.")] = None,
+    nemesis: Annotated[
+        str | None, typer.Option(help="Of a seed: faults by comma; all or none.")
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Of a seed: seconds under faults."),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0, max=RATE_MAX_HZ, help="Of a seed: ops per second.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=CONCURRENCY_MAX, help="Of a seed: clients.")
+    ] = None,
+    mutant: Annotated[str | None, typer.Option(help="Of a seed: seeded bug.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Of a seed: a setting; repeatable."),
+    ] = None,
+    store: StoreDir = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Shrink, save and tell; the exit code is the shrunk run's."""
+    options: dict[str, Any] = {
+        "workload": workload,
+        "nemeses": None if nemesis is None else parse_nemeses(nemesis, systems.get("kraft")),
+        "voters": voters,
+        "observers": observers,
+        "time_limit_s": time_limit,
+        "rate_hz": rate,
+        "concurrency": concurrency,
+        "mutant": mutant,
+        "settings": parse_settings(setting or []) or None,
+    }
+    pinned = {name: value for name, value in options.items() if value is not None}
+    where = Store(store)
+    failing = _failing(run, pinned, where)
+    wanted = invariant or failing.invariant
+    jobs = jobs or os.cpu_count() or 1
+    found, elapsed_s = _search(failing, wanted, Budget(budget, tries), jobs, loud=not json)
+    if not isinstance(found, Shrunk):
+        return _not_reproduced(run, wanted, found, json=json)
+    told = _report(run, failing.candidate, found, where, elapsed_s)
+    print_json(told) if json else _show(told)
+    return EXIT_INVALID
+
+
+# --------------------------------------------------------------------------- what fails
+
+
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    """What is to be shrunk, and what it is known to have broken first."""
+
+    candidate: Candidate
+    invariant: str | None
+
+
+def _failing(text: str, pinned: dict[str, Any], store: Store) -> _Failing:
+    """The run or seed that is meant; raises UsageError for one that cannot be shrunk."""
+    stored = None if pinned else _find(text, store)
+    if stored is not None:
+        return _stored(load_run(stored))
+    if not text.isdigit() or int(text) > SEED_MAX:
+        raise UsageError(
+            f"{text}: options are of a seed, from 0 to {SEED_MAX}; a run of the store has its own"
+        )
+    spec = draw(int(text), pinned)
+    check_mutant(spec)
+    plan = _runs().SimPlan.of(spec)
+    return _Failing(Candidate(plan.spec, tuple(plan.faults)), None)
+
+
+def _find(text: str, store: Store) -> Path | None:
+    """The run's folder; None for a seed that is not in the store."""
+    try:
+        return store.resolve(text).path
+    except UsageError:
+        if text.isdigit():
+            return None
+        raise
+
+
+def _stored(run: StoredRun) -> _Failing:
+    spec, results = run.data.spec, run.results or {}
+    if spec.env != SIM:
+        raise UsageError(
+            f"{run.path}: was not simulated (env {spec.env}), and what is not repeated to the "
+            "byte cannot be shrunk; look for the failure with `krucible sim`"
+        )
+    anomalies = results.get("anomalies") or []
+    if results.get("system") != Valid.INVALID or not anomalies:
+        raise UsageError(f"{run.path}: broke no invariant: there is nothing to shrink")
+    faults = sorted(run.data.faults, key=lambda fault: (fault.at_ms, fault.id))
+    return _Failing(Candidate(spec, tuple(faults)), str(anomalies[0]["invariant"]))
+
+
+def _runs() -> Any:
+    """The tries, which bring the whole node with them: not for ``--help``."""
+    return importlib.import_module("harness.shrink_runs")
+
+
+# --------------------------------------------------------------------------- search and report
+
+
+def _search(
+    failing: _Failing, invariant: str | None, budget: Budget, jobs: int, *, loud: bool
+) -> tuple[Shrunk | Failure | None, float]:
+    """What the search came to, and the seconds it took."""
+    began_s = time.monotonic()
+    with _runs().Pool(jobs) as pool, _watched(loud=loud) as tell:
+        found = shrink(
+            failing.candidate,
+            pool,
+            budget=budget,
+            now_s=time.monotonic,
+            invariant=invariant,
+            tell=tell,
+        )
+    return found, time.monotonic() - began_s
+
+
+@contextmanager
+def _watched(*, loud: bool) -> Iterator[Callable[[Step], None]]:
+    """Show every try on a terminal, elsewhere a line for each that is smaller."""
+    console = err()
+    if not loud:
+        yield lambda _: None
+    elif console.is_terminal:
+        with Status("simulating the failure", console=console) as status:
+            yield lambda step: status.update(f"{step.doing}: try {step.tries}, {_size(step)}")
+    else:
+        yield (
+            lambda step: (
+                console.print(f"{step.doing}: {_size(step)}", markup=False) if step.better else None
+            )
+        )
+
+
+def _size(step: Step) -> str:
+    spec, faults = step.best.spec, len(step.best.faults)
+    return (
+        f"{faults} faults, {step.failure.ops} ops, {spec.voters + spec.observers} nodes, "
+        f"{spec.time_limit_s:g} s"
+    )
+
+
+def _not_reproduced(text: str, wanted: str | None, found: Failure | None, *, json: bool) -> int:
+    """Say that there is no failure to shrink."""
+    broke = sorted(found.invariants) if found is not None else []
+    told = {"run": text, "reproduced": False, "invariant": wanted, "invariants": broke}
+    if json:
+        print_json(told)
+    else:
+        what = f"it broke {', '.join(broke)}" if broke else "it broke nothing"
+        meant = f" instead of {wanted}" if wanted is not None else ""
+        complain(f"{text}: not reproduced: simulated again, {what}{meant}; was the code changed?")
+    return EXIT_UNKNOWN
+
+
+def _report(
+    text: str, start: Candidate, found: Shrunk, store: Store, elapsed_s: float
+) -> dict[str, Any]:
+    """Run the outcome once more, save it, and say all about it as one JSON object."""
+    end = found.candidate
+    saved = _runs().final(end, found.invariant, store)
+    was, now = start.spec, end.spec
+    return {
+        "run": text,
+        "reproduced": True,
+        "invariant": found.invariant,
+        "verdict": str(saved.run.verdict),
+        "kept": {
+            "faults": [len(end.faults), len(start.faults)],
+            "ops": [found.failure.ops, found.original.ops],
+            "nodes": [now.voters + now.observers, was.voters + was.observers],
+            "seconds": [now.time_limit_s, was.time_limit_s],
+        },
+        "spec": saved.run.data.spec.to_json(),
+        "schedule": [fault.to_json() for fault in end.faults],
+        "anomaly": saved.anomaly.to_json(),
+        "story": saved.story,
+        "trace_sha256": saved.run.trace_sha256,
+        "tries": found.tries,
+        "spared": found.spared,
+        "exhausted": found.exhausted,
+        "elapsed_s": round(elapsed_s, 3),
+        "store": str(saved.path),
+    }
+
+
+def _show(told: Mapping[str, Any]) -> None:
+    """The outcome for people."""
+    kept = told["kept"]
+    console = out()
+    console.print(f"{told['invariant']} is still broken with", style="bold red")
+    counts = [f"{kept[what][0]} of {kept[what][1]} {what}" for what in ("faults", "ops", "nodes")]
+    now_s, was_s = kept["seconds"]
+    console.print(f"  {', '.join(counts)}, {now_s:g} s of {was_s:g} s")
+    for line in told["story"]:
+        console.print(f"  {line}", markup=False)
+    more = "; the budget ended it: more may be left out" if told["exhausted"] else ""
+    console.print(f"  {told['tries']} tries in {told['elapsed_s']:.1f} s{more}")
+    console.print(f"  report:    {told['store']}/report.html", markup=False)
+    console.print(f"  reproduce: krucible repro {told['store']}", markup=False)
