@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from harness import seeds
 from harness.errors import UsageError
 from harness.protocols import Nemesis
 from harness.registry import nemeses, unknown
+from harness.spec import RunSpec
 
 ALL = "all"
 NONE = "none"
 
 
-def select(names: Iterable[str]) -> list[tuple[str, Nemesis]]:
+def select(names: Iterable[str], spec: RunSpec | None = None) -> list[tuple[str, Nemesis]]:
     """The nemeses that names, families, ``all`` or ``none`` stand for, each once, sorted by name.
+
+    With a spec, ``all`` and families leave out what such a run could never install, as long as
+    something is left; what is named itself stays, and the run will say that it was missing.
 
     Raises:
         UsageError: A name that is neither, with what was meant; or ``none`` beside others.
@@ -30,5 +35,25 @@ def select(names: Iterable[str]) -> list[tuple[str, Nemesis]]:
         if not hits:
             families = {nemesis.family for nemesis in made.values()}
             raise UsageError(unknown("nemesis", name, sorted({*made, *families, ALL, NONE})))
-        chosen.update(hits)
+        fitting = [n for n in hits if n == name or misfit(made[n], spec) is None]
+        chosen.update(fitting or hits)
     return [(name, made[name]) for name in sorted(chosen)]
+
+
+def misfit(nemesis: Nemesis, spec: RunSpec | None) -> str | None:
+    """Why a run with such options could never install a nemesis; None when it may."""
+    ask = getattr(nemesis, "misfit", None)
+    reason: str | None = None if ask is None or spec is None else ask(spec)
+    return reason
+
+
+def swarm(seed: int, chosen: Sequence[tuple[str, Nemesis]], most: int) -> list[tuple[str, Nemesis]]:
+    """A seed's own part of the nemeses, at most so many: not all seeds need all of them.
+
+    Source: Groce et al., "Swarm Testing" (ISSTA 2012).
+    """
+    rng = seeds.rng(seed, "swarm")
+    most = min(max(1, most), len(chosen))
+    count = rng.randint((most + 1) // 2, most) if chosen else 0
+    picked = sorted(rng.sample(range(len(chosen)), count))
+    return [chosen[place] for place in picked]

@@ -84,6 +84,14 @@ def build(
         at_ms += duration_ms + gap_ms
 
 
+def capacity(time_limit_s: float, options: ScheduleOptions | None = None) -> int:
+    """How many nemeses a schedule has time for, so that each can come once."""
+    options = options or ScheduleOptions()
+    budget_ms = int(time_limit_s * 1_000) - options.tail_ms - options.lead_ms
+    fault_ms, gap_ms = options.fault_ms[0], options.gap_ms[0]
+    return max(0, (budget_ms + gap_ms) // max(1, fault_ms + gap_ms))
+
+
 def _squeeze(count: int, budget_ms: int, options: ScheduleOptions) -> float:
     """How much of each span the first round may use, so that every nemesis fits: 0 to 1."""
     (fault_low, fault_high), (gap_low, gap_high) = options.fault_ms, options.gap_ms

@@ -104,7 +104,8 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
         check_settings(spec.settings)
     environments.get(spec.env)
     workload = workloads.get(spec.workload)(spec)
-    chosen = select(spec.nemeses if faults is None else sorted({f.nemesis for f in faults}))
+    wanted = spec.nemeses if faults is None else sorted({f.nemesis for f in faults})
+    chosen = select(wanted, spec)
     spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
     if faults is None:
         faults = schedule.build(spec.seed, chosen, spec.time_limit_s)

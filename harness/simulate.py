@@ -21,8 +21,8 @@ from harness.clock import LoopClock
 from harness.envs import sim
 from harness.errors import UsageError
 from harness.history import History, HistoryWriter
-from harness.judge import STANDARD, Judgement, judge_here
-from harness.nemeses import select
+from harness.judge import COVERAGE, STANDARD, Judgement, judge_here
+from harness.nemeses import ALL, select, swarm
 from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Workload
 from harness.recorder import OpList
 from harness.registry import checkers, systems, workloads
@@ -48,9 +48,12 @@ class SimPlan:
     workload: Workload
     nemeses: Mapping[str, Nemesis]
     faults: Sequence[Fault]
+    asked_for: bool = True  # a fault that never takes hold leaves the run's coverage unknown
 
     @classmethod
-    def of(cls, spec: RunSpec, faults: Sequence[Fault] | None = None) -> SimPlan:
+    def of(
+        cls, spec: RunSpec, faults: Sequence[Fault] | None = None, *, asked_for: bool = True
+    ) -> SimPlan:
         """Resolve every name and draw the schedule, unless one is given; raises UsageError."""
         system = systems.get(spec.system)
         if not issubclass(system, Simulated):
@@ -59,11 +62,15 @@ class SimPlan:
         if check_settings is not None:
             check_settings(spec.settings)
         workload = workloads.get(spec.workload)(spec)
-        chosen = select(spec.nemeses if faults is None else sorted({f.nemesis for f in faults}))
-        spec = replace(spec, env=SIM, nemeses=tuple(name for name, _ in chosen))
+        spec = replace(spec, env=SIM)
+        wanted = spec.nemeses if faults is None else sorted({f.nemesis for f in faults})
+        chosen = select(wanted, spec)
+        if faults is None and ALL in spec.nemeses:
+            chosen = swarm(spec.seed, chosen, schedule.capacity(spec.time_limit_s))
+        spec = replace(spec, nemeses=tuple(name for name, _ in chosen))
         if faults is None:
             faults = schedule.build(spec.seed, chosen, spec.time_limit_s)
-        return cls(spec, workload, dict(chosen), tuple(faults))
+        return cls(spec, workload, dict(chosen), tuple(faults), asked_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +163,8 @@ async def _simulate(plan: SimPlan) -> SimRun:
         output={node: tuple(output.lines.get(node, ())) for node in system.nodes},
     )
     names = [n for n in (*plan.workload.checkers, LIVENESS, *STANDARD) if checkers.needs(n) <= LEFT]
+    if not plan.asked_for:
+        names.remove(COVERAGE)
     judgement = judge_here(data, names, harness_reason=result.crash)
     return SimRun(
         data,

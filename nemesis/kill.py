@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.errors import HarnessError, NodeStartError
+from harness.errors import HarnessError
 from harness.protocols import Cluster, Fault, Injection, Kill, ProcessState
 from harness.registry import nemeses
 from nemesis import claims
-from nemesis.evidence import await_answer, can_answer
+from nemesis.restarts import restart
 from nemesis.targets import choose, draw_target, fault_rng
 
 _KIND = "killed"
-_ANSWER_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +71,9 @@ class KillNodes:
         system, undo = cluster.system, injection.undo
         if not isinstance(system, Kill) or not isinstance(undo, _Undo):
             raise HarnessError(f"fault {fault.id} has nothing that kill could heal")
-        down = [n for n in undo.pids if cluster.environment.process(n).state == "gone"]
-        results = await asyncio.gather(*map(system.start, down), return_exceptions=True)
-        errors = {n: r for n, r in zip(down, results, strict=True) if r is not None}
-        ours = {n: e for n, e in errors.items() if not isinstance(e, NodeStartError)}
-        if ours:
-            raise HarnessError(f"cannot restart: {ours}")
+        seen = await restart(undo.pids, cluster)
         claims.release(cluster, fault.id, [(_KIND, node) for node in undo.pids])
-        seen = await asyncio.gather(*(_back(node, old, cluster) for node, old in undo.pids.items()))
-        # A node that does not survive its own restart is a finding about the system, which the
-        # recovery check judges; it must not end the run as a failure of ours.
-        failed = {node: str(error) for node, error in errors.items()}
-        return {"restarted": down, "failed_to_start": failed, "nodes": seen}
+        return seen
 
 
 def _nothing(target: str, nodes: tuple[str, ...]) -> str:
@@ -101,11 +91,3 @@ def _gone(node: str, before: ProcessState, cluster: Cluster) -> dict[str, Any]:
         "gone": now.state == "gone" or now.pid != before.pid,
         "detail": now.detail,
     }
-
-
-async def _back(node: str, old_pid: int | None, cluster: Cluster) -> dict[str, Any]:
-    """A node after its restart; one that does not answer now is the recovery check's to judge."""
-    timeout_s = _ANSWER_TIMEOUT_S if can_answer(node, cluster) else 0.0
-    answer = await await_answer(node, cluster, timeout_s=timeout_s)
-    now = cluster.environment.process(node)
-    return {**answer, "old_pid": old_pid, "pid": now.pid, "state": now.state}

@@ -10,11 +10,12 @@ from random import Random
 from typing import Any, TypeVar
 
 from harness.errors import EnvError
-from harness.protocols import Address, Link, Net, Probe, ProcessState
+from harness.protocols import Address, Link, Net, Probe, ProcessState, Shape
 from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
-from node.sim.fabric import Fabric
+from node.sim.fabric import MS, Fabric
+from node.sim.fabric import Link as FabricLink
 from node.sim.host import EXIT_KILLED, VirtualHost
 from node.sim.loop import VirtualLoop
 from node.sim.network import VirtualNetwork
@@ -23,6 +24,9 @@ from node.wire.errors import WireError
 
 CLIENT_HOST = "10.0.1.1"
 PORT = 9093
+POLL_S = 0.01
+WRITES_MAX = 12  # a power failure in a write comes so many changes of the disk later at most
+WRITE_WAIT_NS = 1_000 * MS
 
 T = TypeVar("T")
 
@@ -45,6 +49,7 @@ class SimNet:
         self._env = environment
         self._fabric = fabric
         self._cuts: set[Link] = set()
+        self._shapes: dict[Link, dict[int, Shape]] = {}  # by owner
 
     async def cut(self, links: Iterable[Link]) -> None:
         """Hold back everything on these directed links from now on."""
@@ -69,12 +74,44 @@ class SimNet:
         return Probe(source, destination, passed, detail, elapsed_ms)
 
     async def stats(self) -> Mapping[Link, Mapping[str, int]]:
-        """Per link: messages that passed and that are held back now."""
+        """Per link: messages that passed and that are held back now, packets that were lost."""
         names = {self._env.bind_address(node).host: node for node in self._env.nodes}
         return {
-            (names[a], names[b]): {"passed": link.passed, "held_bytes": len(link.held)}
+            (names[a], names[b]): {
+                "passed": link.passed,
+                "held_bytes": len(link.held),
+                "lost": link.lost,
+            }
             for (a, b), link in self._fabric.links().items()
             if a in names and b in names
+        }
+
+    async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
+        """See ``Packets``."""
+        plain = FabricLink()
+        for link in links:
+            shapes = self._shapes.setdefault(link, {})
+            shapes.pop(owner, None)
+            if shape is not None:
+                shapes[owner] = shape
+            wanted = sum(shapes.values(), Shape())
+            found = self._fabric.link(*self._hosts(link))
+            found.latency_ns = plain.latency_ns + wanted.delay_ms * MS
+            found.jitter_ns = plain.jitter_ns + wanted.jitter_ms * MS
+            found.loss = wanted.loss
+            found.jam_ns = wanted.jam_ms * MS
+
+    def shaped(self, link: Link) -> Mapping[str, Any]:
+        """See ``Packets``."""
+        found = self._fabric.link(*self._hosts(link))
+        return {
+            "link": list(link),
+            "latency_ms": found.latency_ns / MS,
+            "jitter_ms": found.jitter_ns / MS,
+            "loss": found.loss,
+            "jam_ms": found.jam_ns / MS,
+            "passed": found.passed,
+            "lost": found.lost,
         }
 
     def _hosts(self, link: Link) -> tuple[str, str]:
@@ -188,6 +225,39 @@ class Sim:
             return ProcessState(None, "gone", "never started")
         end = "killed" if code == EXIT_KILLED else f"exit code {code}"
         return ProcessState(None, "gone", f"process {starts}: {end}")
+
+    # ------------------------------------------------------------------ what happens to hosts
+
+    async def lose_power(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
+        """See ``Power``; a host that writes nothing for a while loses it all the same."""
+        host = self.host(node)
+        if mid_write:
+            host.lose_power_in(self._rng.randint(1, WRITES_MAX))
+            deadline_ns = self.loop.now_ns + WRITE_WAIT_NS
+            while host.awaits_power_loss and self.loop.now_ns < deadline_ns:  # noqa: ASYNC110
+                await asyncio.sleep(POLL_S)
+        torn = mid_write and not host.awaits_power_loss
+        if not torn:
+            host.lose_power()
+        lost = {path.name: size for path, size in host.lost.items()}
+        return {"lost_bytes": sum(lost.values()), "lost": lost, "torn_write": torn}
+
+    def set_rate(self, node: str, ppm: int) -> None:
+        """See ``Clocks``."""
+        self.host(node).set_rate(ppm)
+
+    def jump_wall(self, node: str, ms: int) -> None:
+        """See ``Clocks``."""
+        self.host(node).wall_offset_ms += ms
+
+    def clock(self, node: str) -> Mapping[str, int]:
+        """See ``Clocks``."""
+        host = self.host(node)
+        return {
+            "true_ms": self.loop.now_ns // MS,
+            "steady_ms": host.steady_ms(),
+            "wall_ms": host.wall_ms(),
+        }
 
     async def teardown(self) -> None:
         """Kill what still runs. Idempotent."""

@@ -41,8 +41,15 @@ class _Inode:
         self.undo.append((offset, bytes(self.data[offset:])))
         self.data[offset : offset + len(new)] = new
 
-    def crash(self, rng: Random | None) -> None:
-        """Undo all changes since the last fsync, or with ``rng`` a random suffix of them."""
+    def crash(self, rng: Random | None) -> int:
+        """Undo all changes since the last fsync, or with ``rng`` a random suffix of them.
+
+        Returns how many bytes at the end of the file are not what they were.
+        """
+        if not self.undo:
+            return 0
+        low = min(at for at, _ in self.undo)
+        before = bytes(self.data[low:])
         kept = rng.randint(0, len(self.undo)) if rng is not None else 0
         torn: bytes | None = None
         position = 0
@@ -54,6 +61,7 @@ class _Inode:
             part = torn[: rng.randrange(len(torn) + 1)]
             self.data[position : position + len(part)] = part
         self.undo.clear()
+        return len(before) - _common(before, self.data[low:])
 
 
 class MemoryDisk:
@@ -66,6 +74,7 @@ class MemoryDisk:
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
+        self.syncs = True  # False: fsync and fsync_dir do nothing, as krucible.fsync=false says
         self.operations = 0
         self.writing = b""
         self.cut_at: int | None = None
@@ -115,6 +124,8 @@ class MemoryDisk:
     def fsync_dir(self, directory: Path) -> None:
         """Make the names in a directory durable."""
         self._before("fsync_dir", directory)
+        if not self.syncs:
+            return
         self._unsynced = [
             change for change in self._unsynced if all(p.parent != directory for p in change)
         ]
@@ -128,12 +139,15 @@ class MemoryDisk:
 
     # ------------------------------------------------------------------ what breaks it
 
-    def crash(self, rng: Random | None = None) -> None:
+    def crash(self, rng: Random | None = None) -> dict[Path, int]:
         """Lose the power and get it back: what was not fsynced is gone, locks are free.
 
         With ``rng`` a random prefix of the unsynced changes survives, per file with the next one
-        torn, and of the names; without, none. Open files are dead.
+        torn, and of the names; without, none. Open files are dead. Returns the bytes lost, by
+        file; a name that is gone counts with its whole file, be it empty.
         """
+        before = dict(self._names)
+        lost = {path: inode.crash(rng) for path, inode in sorted(before.items())}
         kept = rng.randint(0, len(self._unsynced)) if rng is not None else 0
         for change in reversed(self._unsynced[kept:]):
             for path, old in change.items():
@@ -143,9 +157,22 @@ class MemoryDisk:
                     self._names[path] = old
         self._unsynced.clear()
         for path in sorted(self._names):
-            self._names[path].crash(rng)
+            self._names[path].crash(rng)  # of those that are there again
+        for path, inode in before.items():
+            if self._names.get(path) is not inode:
+                lost[path] += len(inode.data)
+        gone = {path for path in before if self._names.get(path) is not before[path]}
+        self.writing = b""
         self.kill()
         self.cut_at = None
+        return {path: size for path, size in lost.items() if size or path in gone}
+
+    def tear(self, path: Path, rng: Random) -> int:
+        """Let a part of the present append reach the file; for ``fault``, just before a crash."""
+        size = rng.randrange(len(self.writing) + 1)
+        inode = self._existing(path)
+        inode.change(len(inode.data), self.writing[:size])
+        return size
 
     def kill(self) -> None:
         """Kill the process only: all content stays, open files are dead, locks are free."""
@@ -263,7 +290,8 @@ class MemoryFile:
     def fsync(self) -> None:
         """Make the content durable."""
         self._before("fsync")
-        self._inode.undo.clear()
+        if self._disk.syncs:
+            self._inode.undo.clear()
 
     def size(self) -> int:
         """Length in bytes."""
@@ -276,6 +304,13 @@ class MemoryFile:
         if self._incarnation != self._disk._incarnation:  # noqa: SLF001 - as above
             raise PowerCutError(f"{self._path} was opened by a process that is dead")
         self._disk._before(operation, self._path, changes=changes)  # noqa: SLF001
+
+
+def _common(one: bytes, other: bytearray) -> int:
+    """How many bytes at their beginning are the same."""
+    if other.startswith(one):
+        return len(one)
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,16 +40,21 @@ class Link:
     latency_ns: int = 100 * US
     jitter_ns: int = 100 * US  # at most so much more, evenly
     loss: float = 0.0  # of a packet
+    jam_ns: int = 0  # what is sent goes on its way at the next multiple of this time
     cut: bool = False
     held: list[Held] = field(default_factory=list)
     passed: int = 0  # messages
+    lost: int = 0  # packets, each sent again
 
-    def draw_ns(self, rng: Random) -> int:
-        """How long the next message takes."""
+    def draw_ns(self, rng: Random, now_ns: int = 0) -> int:
+        """How long a message that is sent now takes."""
         delay_ns = self.latency_ns + (rng.randrange(self.jitter_ns) if self.jitter_ns else 0)
+        if self.jam_ns:
+            delay_ns += -now_ns % self.jam_ns
         if self.loss:
             wait_ns = RETRANSMIT_NS
             while rng.random() < self.loss:
+                self.lost += 1
                 delay_ns += wait_ns
                 wait_ns *= 2
         return delay_ns
@@ -96,7 +101,7 @@ class Fabric:
             return
         link.passed += 1
         now_ns = self.loop.now_ns
-        flow.last_ns = max(flow.last_ns, now_ns + link.draw_ns(self._rng))
+        flow.last_ns = max(flow.last_ns, now_ns + link.draw_ns(self._rng, now_ns))
         self.loop.call_in_ns(flow.last_ns - now_ns, call, *args, context=context)
 
     def cut(self, source: str, destination: str) -> None:

@@ -15,10 +15,10 @@ import msgspec
 from node.config import NodeConfig
 from node.driver.process import EXIT_FATAL, UNSTARTABLE, Running
 from node.driver.world import World
-from node.log.memory_disk import MemoryDisk
+from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.sim.fabric import Fabric
 from node.sim.network import VirtualNetwork
-from node.sim.process import VirtualProcess
+from node.sim.process import PPM, VirtualProcess
 
 log = logging.getLogger("krucible.sim")
 
@@ -26,6 +26,7 @@ Sink = Callable[[bytes], None]  # takes one line of JSON
 _encode = msgspec.json.Encoder().encode
 EXIT_UNSTARTABLE: Final = 254
 EXIT_KILLED: Final = -9
+CHANGES: Final = frozenset({"append", "pwrite", "truncate", "fsync", "rename", "unlink"})
 EPOCH_MS: Final = 1_700_000_000_000  # what the wall clocks show when a simulation begins
 
 
@@ -103,7 +104,10 @@ class VirtualHost:
         self.address = address
         self.disk = MemoryDisk(self._on_disk)
         self.wall_offset_ms = 0
+        self.rate_ppm = PPM
         self.fsync_ns = 0
+        self.lost: dict[Path, int] = {}  # bytes, in the last loss of power
+        self._power_until: int | None = None  # so many writes from now the power fails
         self._rng = rng
         self._sink = sink
         self._life: _Life | None = None
@@ -127,9 +131,11 @@ class VirtualHost:
         if self.process is not None:
             raise ValueError(f"a process runs already on {self.address}")
         self._lives += 1
+        self.disk.syncs = config.fsync
         process = VirtualProcess(
             self.fabric.loop, f"n{config.node_id}", lambda _, what: self._fatal(life, what)
         )
+        process.set_rate(self.rate_ppm)
         life = self._life = _Life(process, VirtualNetwork(self.fabric, self.address))
         process.do(self._begin, life, config)
 
@@ -146,14 +152,35 @@ class VirtualHost:
 
     def lose_power(self, *, torn: bool = True) -> None:
         """The process is gone, and with it what was not fsynced, or a random part of that."""
+        self._power_until = None
         self.kill()
-        self.disk.crash(self._rng if torn else None)
+        self.lost = self.disk.crash(self._rng if torn else None)
+
+    def lose_power_in(self, writes: int) -> None:
+        """Lose the power in the middle of a change of the disk, so many from now (1 = the next)."""
+        self._power_until = writes
+
+    @property
+    def awaits_power_loss(self) -> bool:
+        """Whether the change of the disk that the power will fail in is still to come."""
+        return self._power_until is not None
+
+    def set_rate(self, rate_ppm: int) -> None:
+        """Let the clocks run at so many millionths of the true speed, also after a restart."""
+        if self.process is not None:
+            self.process.set_rate(rate_ppm)
+        self.rate_ppm = rate_ppm
+
+    def steady_ms(self) -> int:
+        """What the process reads on its steady clock; the true time when there is none."""
+        now_ns, process = self.fabric.loop.now_ns, self.process
+        return (now_ns if process is None else process.local_ns(now_ns)) // 1_000_000
 
     def wall_ms(self, steady_ms: int | None = None) -> int:
         """Milliseconds since 1970 by the host's own clock."""
-        if steady_ms is None:
-            steady_ms = self.fabric.loop.now_ns // 1_000_000
-        return EPOCH_MS + self.wall_offset_ms + steady_ms
+        return (
+            EPOCH_MS + self.wall_offset_ms + (self.steady_ms() if steady_ms is None else steady_ms)
+        )
 
     # ------------------------------------------------------------------ its life
 
@@ -161,8 +188,12 @@ class VirtualHost:
         clock = VirtualClock(life.process, self.fabric, self)
         common = {"node": config.node_id, "inc": self._lives}
 
+        def tell(line: bytes) -> None:
+            if life.code is None:  # the power may fail in the middle of a callback
+                self._sink(line)
+
         def tracer(directory_id: str) -> VirtualTracer:
-            return VirtualTracer(self._sink, {**common, "dir": directory_id}, clock.trace_ns)
+            return VirtualTracer(tell, {**common, "dir": directory_id}, clock.trace_ns)
 
         world = World(self.disk, clock, life.network, self._lives, tracer)
         try:
@@ -181,6 +212,8 @@ class VirtualHost:
         self._end(life, 0)
 
     def _failed(self, life: _Life, error: BaseException) -> None:
+        if life.code is not None:
+            return
         log.warning("%s has failed: %s", life.process, error)
         self._end(life, EXIT_FATAL)
 
@@ -199,6 +232,18 @@ class VirtualHost:
         life.network.gone()
         self.disk.kill()
 
-    def _on_disk(self, operation: str, _: Path) -> None:
-        if operation == "fsync" and self.fsync_ns and self.process is not None:
+    def _on_disk(self, operation: str, path: Path) -> None:
+        if self.process is None:
+            return
+        if operation == "fsync" and self.fsync_ns:
             self.process.stall(self.fsync_ns)
+        if self._power_until is not None and operation in CHANGES:
+            self._power_until -= 1
+            if self._power_until == 0:
+                self._lose_power_in(operation, path)
+
+    def _lose_power_in(self, operation: str, path: Path) -> None:
+        if operation == "append":
+            self.disk.tear(path, self._rng)
+        self.lose_power()
+        raise PowerCutError(f"the power failed in {operation} {path}")

@@ -197,6 +197,8 @@ class VirtualLink:
         self.listener.links.pop(self.id, None)
 
     def _send(self, number: int, answer: Any) -> None:
+        if self.id not in self.listener.links:
+            return
         connection = self._connection
         connection.fabric.carry(self.back, connection.context, connection.arrived, number, answer)
 

@@ -20,9 +20,9 @@ class VirtualOutput(logging.Handler):
         self._before: tuple[list[logging.Handler], int] = ([], logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what a process says; what nobody of them says is dropped."""
+        """Keep what a process says; what nobody of them says, or a dead one, is dropped."""
         process = RUNNING.get()
-        if process is not None:
+        if process is not None and process.alive:
             text = f"{self._loop.now_ns / NS_PER_S:.6f} {record.levelname} {self.format(record)}"
             self.lines.setdefault(process.name, []).extend(text.splitlines())
 

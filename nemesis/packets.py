@@ -1,0 +1,191 @@
+"""Bad links: slow, lossy, or jammed so that messages queue up and then come all at once.
+
+Order within a connection is kept, as TCP keeps it; between connections it is not, so requests of
+one node overtake each other. The links of the harness's clients stay as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.protocols import Cluster, Fault, Injection, Link, Net, Packets, Shape
+from harness.registry import nemeses
+from harness.spec import RunSpec
+from nemesis.evidence import sample_links
+from nemesis.hosts import needs_sim
+from nemesis.targets import choose, draw_target, fault_rng
+
+_TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
+_WAYS = ("out", "in", "both")
+_PROBED = 3
+_PROBE_TIMEOUT_S = 2.0
+_TRIES_MAX = 40  # of a probe, until it tells: a share of packets is lost by chance
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The links we shaped."""
+
+    links: tuple[Link, ...]
+
+
+class BadLinks:
+    """What all of them share; a kind says how a link behaves."""
+
+    family = "packets"
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """How the links behave."""
+        raise NotImplementedError
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw how the links behave."""
+        raise NotImplementedError
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+        """Whether a probe, with the link before and after it, tells that the fault is there."""
+        raise NotImplementedError
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Only simulated links can be shaped."""
+        return needs_sim(spec)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """Links must be there, and something that shapes them."""
+        if not isinstance(cluster.environment.net, Packets):
+            return f"environment {cluster.environment.name!r} cannot shape its links"
+        if len(cluster.system.nodes) == 1:
+            return "needs 2 nodes, there is 1"
+        return None
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw whose links, which way, and how they behave."""
+        return {
+            "target": draw_target(rng, _TARGETS),
+            "way": rng.choice(_WAYS),
+            **self.draw(rng),
+        }
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Shape the links of the targets; evidence: what probes saw of some of them."""
+        net: Net = cluster.environment.net
+        if not isinstance(net, Packets) or self.available(cluster) is not None:
+            return Injection("skipped", reason=self.available(cluster))
+        rng = fault_rng(fault)
+        target, way = str(fault.params.get("target", "one")), str(fault.params.get("way", "both"))
+        choice = await choose(target, rng, cluster)
+        links = tuple(_links(choice.nodes, cluster.system.nodes, way))
+        if not links:
+            return Injection("skipped", reason=f"the cluster has no node for target {target!r}")
+        shape = self.shape(fault.params)
+        await net.shape(fault.id, links, shape)
+        cuts = cluster.environment.net.cuts()
+        usable = [link for link in links if link not in cuts and link[::-1] not in cuts]
+        watched = sample_links(usable, _PROBED, rng, cluster)
+        seen = await asyncio.gather(*(self._probe(link, net, cluster) for link in watched))
+        evidence = (
+            choice.evidence(target),
+            {"saw": "links", "way": way, "links": len(links), **asdict(shape)},
+            {"saw": "shaped link", **net.shaped(links[0])},
+            *seen,
+        )
+        undo = _Undo(links)
+        if seen and all(e["passed"] and not e["told"] for e in seen):
+            return Injection("failed", choice.nodes, "no probe noticed it", evidence, undo)
+        return Injection("installed", choice.nodes, None, evidence, undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Let the links be as they were; evidence: how they are, what they lost meanwhile."""
+        undo, net = injection.undo, cluster.environment.net
+        if not isinstance(undo, _Undo) or not isinstance(net, Packets):
+            raise HarnessError(f"fault {fault.id} has nothing that links could heal")
+        before = [net.shaped(link) for link in undo.links]
+        await net.shape(fault.id, undo.links, None)
+        return {
+            "healed_links": len(undo.links),
+            "passed": sum(link["passed"] for link in before),
+            "lost": sum(link["lost"] for link in before),
+            "now": net.shaped(undo.links[0]),
+        }
+
+    async def _probe(self, link: Link, net: Packets, cluster: Cluster) -> dict[str, Any]:
+        tries = 0
+        while True:
+            tries += 1
+            before = net.shaped(link)
+            probe = await cluster.environment.net.probe(*link, timeout_s=_PROBE_TIMEOUT_S)
+            told = self.shows(before, net.shaped(link), probe.elapsed_ms)
+            if told or not probe.passed or tries == _TRIES_MAX:
+                return {"saw": "probe", **probe.to_json(), "told": told, "tries": tries}
+
+
+@nemeses.register("slow-links")
+class SlowLinks(BadLinks):
+    """Delay what nodes send or get, by a time that varies: 20 ms to 1 s, or more."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw the delay and how much it varies."""
+        delay_ms = rng.choice((20, 100, 250, 500, 1_000, 2_000))
+        return {"delay_ms": delay_ms, "jitter_ms": rng.choice((0, delay_ms // 2, delay_ms * 2))}
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """Slow."""
+        return Shape(
+            delay_ms=int(params.get("delay_ms", 250)), jitter_ms=int(params.get("jitter_ms", 0))
+        )
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+        """A request and its answer take longer than the delay of the link."""
+        del before
+        return bool(elapsed_ms >= min(after["latency_ms"], _PROBE_TIMEOUT_S * 1e3 - 1))
+
+
+@nemeses.register("lossy-links")
+class LossyLinks(BadLinks):
+    """Lose a share of the packets; they are sent again after 200 ms, 400 ms, ... and come late."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw the share."""
+        return {"loss": rng.choice((0.05, 0.1, 0.2, 0.4, 0.6))}
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """Lossy."""
+        return Shape(loss=float(params.get("loss", 0.2)))
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+        """A packet was lost on the link meanwhile."""
+        del elapsed_ms
+        return bool(after["lost"] > before["lost"])
+
+
+@nemeses.register("jam-links")
+class JamLinks(BadLinks):
+    """Jam links: messages queue up and come in one burst, again and again."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw how often the queue is let through."""
+        return {"jam_ms": rng.choice((100, 300, 700, 1_500))}
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """Jammed."""
+        return Shape(jam_ms=int(params.get("jam_ms", 300)))
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+        """Connecting and asking are two messages: the second waits for a whole turn."""
+        del before
+        return bool(elapsed_ms >= min(after["jam_ms"] / 2, _PROBE_TIMEOUT_S * 1e3 - 1))
+
+
+def _links(targets: Sequence[str], nodes: Sequence[str], way: str) -> list[Link]:
+    """The links that the targets send on, get things from, or both."""
+    if way not in _WAYS:
+        raise ValueError(f"way is {way!r}, want one of {', '.join(_WAYS)}")
+    out = [(a, b) for a in targets for b in nodes if a != b]
+    into = [(b, a) for a, b in out]
+    wanted = {"out": out, "in": into, "both": [*out, *into]}[way]
+    return list(dict.fromkeys(wanted))

@@ -1,0 +1,99 @@
+"""Power failure: the process is gone, and from the disk what was not fsynced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.protocols import Cluster, Fault, Injection, Kill, Power
+from harness.registry import nemeses
+from harness.spec import RunSpec
+from nemesis import claims
+from nemesis.hosts import needs_sim
+from nemesis.restarts import restart
+from nemesis.targets import choose, draw_target, fault_rng
+
+_KIND = "killed"  # as kill says: no process is ended by two faults
+_TARGETS = {"leader": 3, "one": 2, "minority": 2, "majority": 2, "all": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The nodes that we took the power from, with the pid each had."""
+
+    pids: Mapping[str, int | None]
+
+
+@nemeses.register("power")
+class LosePower:
+    """Cut the power of nodes: un-fsynced writes are lost, some torn; heal starts them again.
+
+    Params: ``target``, a name of ``nemesis.targets``; ``mid_write``, whether it fails within a
+    write of each node, which must then never be found half done.
+    """
+
+    family = "power"
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Only simulated hosts can lose what the kernel holds."""
+        return needs_sim(spec)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The environment must be able to take the power away, the system to start again."""
+        if not isinstance(cluster.environment, Power):
+            return f"environment {cluster.environment.name!r} cannot cut the power of its nodes"
+        if not isinstance(cluster.system, Kill):
+            return f"system {cluster.system.name!r} cannot restart its nodes"
+        return None
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target and whether a write is under way."""
+        return {"target": draw_target(rng, _TARGETS), "mid_write": rng.choice((True, False))}
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Cut the power of the targets that run; evidence: the process gone, the bytes lost."""
+        environment = cluster.environment
+        if not isinstance(environment, Power) or self.available(cluster) is not None:
+            return Injection("skipped", reason=self.available(cluster))
+        target = str(fault.params.get("target", "one"))
+        choice = await choose(target, fault_rng(fault), cluster)
+        before = {node: cluster.environment.process(node) for node in choice.nodes}
+        running = [(_KIND, node) for node, seen in before.items() if seen.state != "gone"]
+        nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
+        if not nodes:
+            return Injection("skipped", reason=f"already down: {', '.join(choice.nodes)}")
+        mid_write = bool(fault.params.get("mid_write", False))
+        lost = await asyncio.gather(
+            *(environment.lose_power(node, mid_write=mid_write) for node in nodes)
+        )
+        seen = [
+            {
+                "saw": "power loss",
+                "node": node,
+                "was": before[node].detail,
+                "gone": cluster.environment.process(node).state == "gone",
+                **told,
+            }
+            for node, told in zip(nodes, lost, strict=True)
+        ]
+        undo = _Undo({node: before[node].pid for node in nodes})
+        evidence = (choice.evidence(target), *seen)
+        alive = [str(e["node"]) for e in seen if not e["gone"]]
+        if alive:
+            return Injection(
+                "failed", tuple(nodes), f"still run: {', '.join(alive)}", evidence, undo
+            )
+        return Injection("installed", tuple(nodes), None, evidence, undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Start what is still down; evidence is a new process that answers."""
+        undo = injection.undo
+        if not isinstance(undo, _Undo):
+            raise HarnessError(f"fault {fault.id} has nothing that power could heal")
+        seen = await restart(undo.pids, cluster)
+        claims.release(cluster, fault.id, [(_KIND, node) for node in undo.pids])
+        return seen

@@ -1,0 +1,342 @@
+"""Faults of simulated hosts: what each does to the cluster, its evidence, and that it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from harness import seeds
+from harness.envs import sim
+from harness.guard import GuardedNemesis
+from harness.nemeses import select, swarm
+from harness.protocols import Cluster, Fault, Injection
+from harness.registry import nemeses
+from harness.simulate import NOWHERE, SimPlan, simulate
+from harness.spec import SIM, RunSpec
+from harness.systems.kraft import Kraft
+from harness.verdict import Valid
+
+SPEC = RunSpec(1, env=SIM, voters=3, observers=1)
+SIM_ONLY = {
+    "clock-jump",
+    "clock-rate",
+    "jam-links",
+    "lossy-links",
+    "power",
+    "slow-links",
+}
+
+
+class Scene:
+    """A simulated cluster that serves, with what its nodes have told and printed."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.env = sim.Sim(seeds.rng(spec.seed, "sim"), self._take)
+        self.system = Kraft(spec, self.env, NOWHERE)
+        self.cluster = Cluster(self.system, self.env)
+
+    def _take(self, node: str, line: bytes) -> None:
+        self.events.append({"name": node, **sim_json(line)})
+
+    async def leader(self) -> str:
+        """Who leads, once somebody does."""
+        while (name := await self.system.leader()) is None:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.05)
+        return name
+
+    def kinds(self, kind: str, node: str | None = None) -> list[dict[str, Any]]:
+        """Events of a kind, of one node or of all."""
+        return [e for e in self.events if e["t"] == kind and node in (None, e["name"])]
+
+    def printed(self, node: str) -> str:
+        """What the node's processes have printed."""
+        return "\n".join(self.env.output.lines.get(node, []))
+
+    def last_offsets(self) -> dict[str, int]:
+        """How far each node's log goes."""
+        return {n: self.system.stored_log(n)[-1].last for n in self.system.nodes}
+
+    async def inject(self, name: str, **params: Any) -> Healer:
+        """Install a fault."""
+        fault = Fault(len(self.events), name, 0, 1000, params, 0.5)
+        nemesis = GuardedNemesis(name, nemeses.get(name)())
+        assert nemesis.available(self.cluster) is None
+        return Healer(self, nemesis, fault, await nemesis.inject(fault, self.cluster))
+
+
+class Healer:
+    """A fault that was tried."""
+
+    def __init__(
+        self, scene: Scene, nemesis: GuardedNemesis, fault: Fault, injection: Injection
+    ) -> None:
+        self.scene = scene
+        self.nemesis = nemesis
+        self.fault = fault
+        self.injection = injection
+
+    def saw(self, what: str) -> list[dict[str, Any]]:
+        """Its evidence of a kind."""
+        return [dict(e) for e in self.injection.evidence if e["saw"] == what]
+
+    async def heal(self) -> dict[str, Any]:
+        """Undo it and wait until all is well."""
+        assert self.injection.outcome == "installed", self.injection
+        healed = dict(await self.nemesis.heal(self.fault, self.injection, self.scene.cluster))
+        assert await self.scene.system.await_recovery(20.0)
+        return healed
+
+
+def sim_json(line: bytes) -> dict[str, Any]:
+    return cast("dict[str, Any]", json.loads(line))
+
+
+def play(main: Callable[[Scene], Awaitable[None]], spec: RunSpec = SPEC) -> Scene:
+    """Play a scene on a cluster that is up; tears it down in order."""
+
+    async def whole() -> Scene:
+        scene = Scene(spec)
+        with scene.env.output:
+            await scene.env.setup(scene.system.nodes)
+            await scene.system.setup()
+            await main(scene)
+            await scene.system.teardown()
+            await scene.env.teardown()
+        return scene
+
+    return sim.run(whole)
+
+
+# --------------------------------------------------------------------------- where they can be used
+
+
+def test_all_leaves_out_what_a_run_could_never_install() -> None:
+    live = {name for name, _ in select(["all"], replace(SPEC, env="local"))}
+    assert live == set(nemeses.names()) - SIM_ONLY
+    assert {name for name, _ in select(["all"], SPEC)} == set(nemeses.names())
+
+
+def test_what_is_named_itself_stays_and_so_does_a_family_of_which_nothing_would_be_left() -> None:
+    live = replace(SPEC, env="local")
+    assert [name for name, _ in select(["power", "kill"], live)] == ["kill", "power"]
+    assert [name for name, _ in select(["clock"], live)] == ["clock-jump", "clock-rate"]
+
+
+def test_a_seed_draws_its_own_part_of_all_nemeses_and_no_more_than_there_is_time_for() -> None:
+    every = select(["all"], SPEC)
+    drawn = [tuple(name for name, _ in swarm(seed, every, 7)) for seed in range(60)]
+    assert drawn == [tuple(name for name, _ in swarm(seed, every, 7)) for seed in range(60)]
+    assert {len(names) for names in drawn} == {4, 5, 6, 7}
+    assert {name for names in drawn for name in names} == {name for name, _ in every}
+
+
+def test_elsewhere_they_say_why_not() -> None:
+    class Elsewhere:
+        name = "elsewhere"
+        net = object()
+
+    async def main(scene: Scene) -> None:
+        cluster = Cluster(scene.system, cast("Any", Elsewhere()))
+        for name in sorted(SIM_ONLY):
+            nemesis = nemeses.get(name)()
+            assert nemesis.available(scene.cluster) is None, name
+            assert "elsewhere" in nemesis.available(cluster), name
+            injection = await nemesis.inject(Fault(1, name, 0, 1), cluster)
+            assert injection.outcome == "skipped", name
+
+    play(main)
+
+
+@pytest.mark.parametrize("name", sorted(SIM_ONLY))
+def test_params_are_drawn_from_the_rng_alone(name: str) -> None:
+    nemesis = nemeses.get(name)()
+    drawn = [dict(nemesis.params(seeds.rng(n))) for n in range(40)]
+    assert drawn == [dict(nemesis.params(seeds.rng(n))) for n in range(40)]
+    assert len({str(params) for params in drawn}) > 3
+
+
+# --------------------------------------------------------------------------- power
+
+
+@pytest.mark.parametrize("fsync", [True, False])
+def test_power_loses_what_was_not_fsynced_and_nothing_else(fsync: bool) -> None:
+    async def main(scene: Scene) -> None:
+        await asyncio.sleep(2)
+        lasted = scene.last_offsets()
+        fault = await scene.inject("power", target="majority", mid_write=False)
+        assert fault.injection.outcome == "installed"
+        lost = {e["node"]: e["lost_bytes"] for e in fault.saw("power loss")}
+        assert set(lost) == set(fault.injection.targets)
+        assert all(size > 0 for size in lost.values()) is not fsync
+        assert all(scene.env.process(n).state == "gone" for n in lost)
+        if fsync:
+            assert {n: scene.last_offsets()[n] for n in lost} == {n: lasted[n] for n in lost}
+            assert (await fault.heal())["restarted"] == list(lost)
+
+    play(main, replace(SPEC, settings={"krucible.fsync": str(fsync).lower()}))
+
+
+def test_power_that_fails_in_a_write_tears_it_and_the_node_recovers() -> None:
+    async def main(scene: Scene) -> None:
+        for _ in range(4):
+            fault = await scene.inject("power", target="all", mid_write=True)
+            assert any(e["torn_write"] for e in fault.saw("power loss"))
+            lost = sum(e["lost_bytes"] for e in fault.saw("power loss"))
+            scene.events.append({"t": "lost", "name": "all", "bytes": lost})
+            await fault.heal()
+
+    scene = play(main, replace(SPEC, settings={"metadata.max.idle.interval.ms": "50"}))
+    assert any(e["bytes"] for e in scene.kinds("lost"))
+    assert not any("Traceback" in scene.printed(n) for n in scene.system.nodes)
+
+
+def test_without_power_there_is_a_new_leader() -> None:
+    async def main(scene: Scene) -> None:
+        old = await scene.leader()
+        fault = await scene.inject("power", target="leader", mid_write=False)
+        assert fault.injection.targets == (old,)
+        new = await scene.leader()
+        assert new != old
+        await fault.heal()
+        assert scene.env.process(old).pid == 2
+
+    play(main)
+
+
+# --------------------------------------------------------------------------- packets
+
+
+def test_slow_links_delay_a_probe_and_a_slow_leader_is_replaced() -> None:
+    async def main(scene: Scene) -> None:
+        old = await scene.leader()
+        fault = await scene.inject("slow-links", target="leader", way="both", delay_ms=1_500)
+        assert min(e["elapsed_ms"] for e in fault.saw("probe")) >= 1_500
+        await asyncio.sleep(5)
+        assert await scene.leader() != old
+        healed = await fault.heal()
+        assert healed["now"]["latency_ms"] < 1
+        assert (await scene.env.net.probe("n1", "n2")).elapsed_ms < 5
+
+    play(main)
+
+
+def test_lossy_links_lose_packets_that_come_later_and_none_once_healed() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("lossy-links", target="all", way="both", loss=0.4)
+        assert any(e["told"] and e["elapsed_ms"] >= 200 for e in fault.saw("probe"))
+        await asyncio.sleep(3)
+        assert (await fault.heal())["lost"] > 10
+        before = sum(s["lost"] for s in (await scene.env.net.stats()).values())
+        await asyncio.sleep(2)
+        assert sum(s["lost"] for s in (await scene.env.net.stats()).values()) == before
+
+    play(main)
+
+
+def test_jammed_links_let_messages_through_in_bursts() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("jam-links", target="all", way="in", jam_ms=1_500)
+        began_ns = scene.env.loop.now_ns
+        await asyncio.sleep(6)
+        heard = [
+            (e["ts"] // 10**6) % 1_500
+            for e in scene.kinds("fetch_rx")
+            if e["ts"] > began_ns + 10**9
+        ]
+        assert heard
+        assert max(heard) < 50, "all of them come just after a release"
+        await fault.heal()
+        began_ns = scene.env.loop.now_ns
+        await asyncio.sleep(3)
+        heard = [(e["ts"] // 10**6) % 1_500 for e in scene.kinds("fetch_rx") if e["ts"] > began_ns]
+        assert max(heard) > 500
+
+    play(main)
+
+
+def test_what_two_faults_do_to_a_link_adds_up_and_each_heals_its_own() -> None:
+    async def main(scene: Scene) -> None:
+        one = await scene.inject("slow-links", target="all", way="out", delay_ms=20)
+        scene.events.append({"t": "next", "name": "n1"})  # another id
+        two = await scene.inject("lossy-links", target="all", way="out", loss=0.2)
+        net = cast("sim.SimNet", scene.env.net)
+        assert (net.shaped(("n1", "n2"))["latency_ms"], net.shaped(("n1", "n2"))["loss"]) == (
+            20.1,
+            0.2,
+        )
+        await one.heal()
+        assert (net.shaped(("n1", "n2"))["latency_ms"], net.shaped(("n1", "n2"))["loss"]) == (
+            0.1,
+            0.2,
+        )
+        await two.heal()
+        assert net.shaped(("n1", "n2"))["loss"] == 0.0
+
+    play(main)
+
+
+# --------------------------------------------------------------------------- clocks
+
+
+def test_a_clock_that_runs_fast_makes_its_node_impatient_until_it_is_healed() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("clock-rate", target="leader", ppm=2_000_000)
+        (seen,) = fault.saw("steady clock")
+        assert (seen["ppm"], seen["true_ms"], seen["read_ms"]) == (2_000_000, 200, 400)
+        (node,) = fault.injection.targets
+        began = len(scene.kinds("append", node))
+        await asyncio.sleep(4)
+        beats = len(scene.kinds("append", node)) - began
+        healed = await fault.heal()
+        assert healed["nodes"][0]["ppm"] == 1_000_000
+        began = len(scene.kinds("append", node))
+        await asyncio.sleep(4)
+        assert beats == pytest.approx(2 * (len(scene.kinds("append", node)) - began), abs=3)
+
+    play(main)
+
+
+def test_the_wrong_rate_outlives_a_restart() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("clock-rate", target="leader", ppm=500_000)
+        (node,) = fault.injection.targets
+        await scene.system.kill(node)
+        await scene.system.start(node)
+        one = scene.env.clock(node)
+        await asyncio.sleep(2)
+        two = scene.env.clock(node)
+        assert two["steady_ms"] - one["steady_ms"] == 1_000
+        await fault.heal()
+
+    play(main)
+
+
+def test_a_wall_clock_that_jumps_shows_in_what_the_leader_writes() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("clock-jump", target="all", ms=-60_000)
+        for seen in fault.saw("wall clock"):
+            assert seen["after_ms"] - seen["before_ms"] == -60_000
+        elected = len(scene.kinds("elected"))
+        await asyncio.sleep(3)
+        assert len(scene.kinds("elected")) == elected, "no timer goes by the wall clock"
+        for seen in (await fault.heal())["nodes"]:
+            assert seen["after_ms"] - seen["before_ms"] == 60_000
+
+    play(main)
+
+
+# --------------------------------------------------------------------------- whole runs
+
+
+def test_the_same_seed_gives_the_same_bytes_with_every_fault_of_hosts() -> None:
+    names = tuple(sorted(SIM_ONLY))
+    spec = RunSpec(3, nemeses=names, time_limit_s=14.0, rate_hz=20.0, concurrency=4)
+    one, two = simulate(SimPlan.of(spec)), simulate(SimPlan.of(spec))
+    assert one.verdict is Valid.VALID, one.judgement.to_json()
+    assert one.trace_sha256 == two.trace_sha256
