@@ -9,6 +9,7 @@ from checkers.invariants.committed import committed_records
 from checkers.invariants.inventions import Inventions, inventions
 from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
 from checkers.invariants.snapshots import judge_stored
+from checkers.invariants.trace import whole_trace
 from harness.errors import HistoryFormatError
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -27,7 +28,7 @@ def consensus(run: RunData) -> CheckResult:
     if not any(run.events.values()):
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event: nothing was judged")
     monitor = Monitor()
-    anomalies = [*monitor.feed_all(run.events), *monitor.finish(run.logs)]
+    anomalies = [*monitor.feed_whole(whole_trace(run)), *monitor.finish(run.logs)]
     stored, snapshots = judge_stored(run)
     anomalies += stored[:KEPT_PER_INVARIANT_MAX]
     monitor.found.update(a.invariant for a in stored)

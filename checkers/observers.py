@@ -13,7 +13,7 @@ from checkers.invariants.local_reads import Starts, Written, judge_local_reads
 from checkers.invariants.metadata_log import MetadataLog
 from checkers.invariants.monitor import Monitor
 from checkers.invariants.reference import reference
-from checkers.invariants.trace import Event, Intake, merged
+from checkers.invariants.trace import Event, Intake, whole_trace
 from harness.protocols import RunData
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
@@ -35,8 +35,8 @@ def observers(run: RunData) -> CheckResult:
 
 def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     """The same with another fold, for systems whose state is not our metadata image."""
-    intake = Intake()
-    whole = [event for event in merged(run.events) if intake.admit(event)]
+    trace = whole_trace(run)
+    whole = trace.events
     if not whole:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event to judge")
     known = reference(run)
@@ -47,7 +47,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         anomalies += images.feed(event)
     anomalies += _snapshots(run, images, make_fold)
     brokers = Monitor(broker_invariants(run.spec.settings))
-    anomalies += brokers.feed_all(run.events)
+    anomalies += brokers.feed_whole(trace)
     log = MetadataLog(known, folded.end, whole)
     anomalies += log.anomalies
     intervals = run.history.intervals()
@@ -55,7 +55,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     end = converged(run, _by_node(whole))
     anomalies += end.anomalies
     reads = sum(i.invocation.f == "local-read" and i.outcome == "ok" for i in intervals)
-    reason = _doubts(intake, folded, images, end)
+    reason = _doubts(trace.intake, folded, images, end)
     unsure = Valid.VALID if reason is None else Valid.UNKNOWN
     return CheckResult(
         NAME,

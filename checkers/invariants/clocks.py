@@ -25,7 +25,9 @@ class HarnessTime:
                 ts, rx = event.get("ts"), event.get("rx_ns")
                 if isinstance(ts, int) and isinstance(rx, int):
                     process = event.get("node"), event.get("inc")
-                    self._shift[process] = min(rx - ts, self._shift.get(process, rx - ts))
+                    known = self._shift.get(process)
+                    if known is None or rx - ts < known:
+                        self._shift[process] = rx - ts
 
     def of(self, event: Event) -> int | None:
         """When it happened; None when the event or its process never arrived with a time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from checkers.invariants.trace import Event
 from harness.protocols import RunData
@@ -34,9 +35,11 @@ def converged(run: RunData, events: Mapping[str, Sequence[Event]]) -> Convergenc
     if open_faults:
         found.undecided = f"{NAME}: {open_faults} faults were never healed"
         return found
-    end_ns = _end(events, healed_ns)
-    latest = _committed_by(events, end_ns)
-    due = _committed_by(events, max(healed_ns, end_ns - GRACE_NS))
+    timed = list(_times(events))
+    end_ns = _end(timed, healed_ns)
+    marks = [(at, e) for at, e in timed if e["t"] == "hwm" and e["as"] == "leader"]
+    latest = _committed_by(marks, end_ns)
+    due = _committed_by(marks, max(healed_ns, end_ns - GRACE_NS))
     for node, reached in sorted(_reached(run, events).items()):
         if latest is not None and reached >= latest[0]:
             found.checked += 1
@@ -90,20 +93,17 @@ def _times(events: Mapping[str, Sequence[Event]]) -> Iterator[tuple[int, Event]]
                 yield time_ns, event
 
 
-def _end(events: Mapping[str, Sequence[Event]], healed_ns: int) -> int:
+def _end(timed: Sequence[tuple[int, Event]], healed_ns: int) -> int:
     """When the first node was stopped for good: from then on the others may go on without it."""
-    stops = [time for time, event in _times(events) if event["t"] == "stop" and time > healed_ns]
-    return min(stops) if stops else max((time for time, _ in _times(events)), default=0)
+    stops = [time for time, event in timed if event["t"] == "stop" and time > healed_ns]
+    return min(stops) if stops else max((time for time, _ in timed), default=0)
 
 
-def _committed_by(events: Mapping[str, Sequence[Event]], by_ns: int) -> tuple[int, Event] | None:
-    """The highest high watermark that a leader had exposed by then, and the event."""
-    best: tuple[int, Event] | None = None
-    for time_ns, event in _times(events):
-        told = event["t"] == "hwm" and event["as"] == "leader" and time_ns <= by_ns
-        if told and (best is None or event["v"] > best[0]):
-            best = event["v"], event
-    return best
+def _committed_by(marks: Sequence[tuple[int, Event]], by_ns: int) -> tuple[int, Event] | None:
+    """The highest of the leaders' high watermarks that was exposed by then, and its event."""
+    told = (event for time_ns, event in marks if time_ns <= by_ns)
+    best = max(told, key=itemgetter("v"), default=None)
+    return None if best is None else (best["v"], best)
 
 
 def _reached(run: RunData, events: Mapping[str, Sequence[Event]]) -> dict[str, int]:
@@ -114,6 +114,6 @@ def _reached(run: RunData, events: Mapping[str, Sequence[Event]]) -> dict[str, i
         if not of_node:
             continue
         last = max(event["inc"] for event in of_node)
-        marks = [e["v"] for e in of_node if e["inc"] == last and e["t"] == "hwm"]
+        marks = [e["v"] for e in of_node if e["t"] == "hwm" and e["inc"] == last]
         ends[node] = max(marks, default=0)
     return ends

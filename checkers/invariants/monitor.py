@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from checkers.invariants.acknowledged import AcknowledgedAfterCommit
@@ -39,7 +39,7 @@ from checkers.invariants.membership import (
 from checkers.invariants.quorum import QuorumCredit, StepDown
 from checkers.invariants.recovery import Recovery
 from checkers.invariants.snapshots import SnapshotAtLogStart, SnapshotInstall, SnapshotValidity
-from checkers.invariants.trace import Event, Intake, merged
+from checkers.invariants.trace import Event, Intake, Whole
 from checkers.invariants.world import World
 from harness.verdict import Anomaly
 
@@ -125,33 +125,41 @@ class Monitor:
         return self._judge(event) if self._intake.admit(event) else []
 
     def feed_all(self, events: Mapping[str, Iterable[dict[str, Any]]]) -> list[Anomaly]:
-        """Judge the events of all nodes in their order.
+        """Judge the events of all nodes in their order; see ``feed_whole``."""
+        return self.feed_whole(Whole.of(events))
 
-        What is missing is looked for first, so that nothing is concluded from the time before a
-        loss shows.
+    def feed_whole(self, trace: Whole) -> list[Anomaly]:
+        """Judge the events of a finished trace.
+
+        What is missing is known before, so that nothing is concluded from the time before a loss
+        shows.
         """
-        whole = [event for event in merged(events) if self._intake.admit(event)]
-        self.world.whole = not self._intake.blind
-        return [anomaly for event in whole for anomaly in self._judge(event)]
+        self._intake = trace.intake
+        self.world.whole = not trace.intake.blind
+        return [anomaly for event in trace.events for anomaly in self._judge(event)]
 
     def _judge(self, event: Event) -> list[Anomaly]:
         self.events += 1
-        self.world.arrive(event, blind=(event["node"], event["inc"]) in self._intake.blind)
+        world, blind = self.world, self._intake.blind
+        world.arrive(event, blind=bool(blind) and (event["node"], event["inc"]) in blind)
         anomalies: list[Anomaly] = []
         for invariant in self._listeners.get(event["t"], ()):
-            anomalies += self._keep(invariant.feed(event, self.world))
-        self.world.update(event)
-        return anomalies
+            anomalies += invariant.feed(event, world)
+        world.update(event)
+        return self._keep(anomalies) if anomalies else anomalies
 
     def finish(self, logs: FinalLogs) -> list[Anomaly]:
         """Judge the logs that the run left on the disks."""
-        anomalies: list[Anomaly] = []
-        for invariant in self._invariants:
-            anomalies += self._keep(invariant.finish(logs, self.world))
-        return anomalies
+        return self._keep(
+            anomaly
+            for invariant in self._invariants
+            for anomaly in invariant.finish(logs, self.world)
+        )
 
-    def _keep(self, anomalies: Iterable[Anomaly]) -> Iterator[Anomaly]:
+    def _keep(self, anomalies: Iterable[Anomaly]) -> list[Anomaly]:
+        kept = []
         for anomaly in anomalies:
             self.found[anomaly.invariant] += 1
             if self.found[anomaly.invariant] <= KEPT_PER_INVARIANT_MAX:
-                yield anomaly
+                kept.append(anomaly)
+        return kept

@@ -7,9 +7,12 @@ makes a verdict UNKNOWN, and never raises.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
+from operator import itemgetter
 from typing import Any, NamedTuple
+
+from harness.protocols import RunData
 
 Event = Mapping[str, Any]
 
@@ -87,18 +90,27 @@ def label(event: Event) -> str:
     return f"n{event.get('node', '?')} seq {event.get('seq', '?')}"
 
 
-def merged(events: Mapping[str, Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+def merged(events: Mapping[str, Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
     """All events in one order: by time over nodes, by (incarnation, seq) within one. O(n log n).
 
     Time is ``ts``, one clock for all nodes of a host. Within a node the written order wins even
-    where its times do not agree with it.
+    where its times do not agree with it: no event is earlier than those that it follows.
     """
-    streams = (sorted(of_node, key=_within_node) for _, of_node in sorted(events.items()))
-    return heapq.merge(*streams, key=lambda event: _number(event.get("ts")))
+    timed: list[tuple[int, dict[str, Any]]] = []
+    for _, of_node in sorted(events.items()):
+        time = 0
+        for event in sorted(of_node, key=_within_node):
+            time = max(time, _number(event.get("ts")))
+            timed.append((time, event))
+    timed.sort(key=itemgetter(0))
+    return [event for _, event in timed]
 
 
 def _within_node(event: dict[str, Any]) -> tuple[int, int]:
-    return _number(event.get("inc")), _number(event.get("seq"))
+    incarnation, seq = event.get("inc"), event.get("seq")
+    if type(incarnation) is int and type(seq) is int:
+        return incarnation, seq
+    return _number(incarnation), _number(seq)
 
 
 def _number(value: object) -> int:
@@ -121,8 +133,15 @@ class Intake:
 
     def admit(self, event: Event) -> bool:
         """Whether the event is whole and new; what it lacks is noted otherwise."""
-        if event.get("t") == TORN:
+        type_ = event.get("t")
+        if type_ == TORN:
             return False  # a kill tore this line: what it tells of never became visible
+        if isinstance(type_, str) and _SHAPES.get(type_, _ANY_SHAPE).fits(event):
+            return self._in_sequence(event, (event["node"], event["inc"]))
+        return self._refuse(event)
+
+    def _refuse(self, event: Event) -> bool:
+        """Note what an event lacks."""
         lack = _lacking(event, _COMMON)
         if lack is not None:
             self._note(f"event {label(event)} lacks field {lack}")
@@ -131,8 +150,6 @@ class Intake:
         if not self._in_sequence(event, stream):
             return False
         lack = _lacking(event, REQUIRED.get(event["t"], {}))
-        if lack is None:
-            return True
         self._note(f"event {label(event)} lacks field {lack}")
         if event["t"] in _STATE_TYPES:
             self.blind.add(stream)
@@ -156,6 +173,36 @@ class Intake:
             self.gaps.append(sentence)
 
 
+class Whole(NamedTuple):
+    """The whole events of a finished trace in their order; ``intake`` knows what it lacks."""
+
+    events: list[dict[str, Any]]
+    intake: Intake
+
+    @classmethod
+    def of(cls, events: Mapping[str, Iterable[dict[str, Any]]]) -> Whole:
+        """Put the events of all nodes in order."""
+        intake = Intake()
+        return cls([event for event in merged(events) if intake.admit(event)], intake)
+
+
+class _Newest:
+    """The trace of the run that is being judged: several checkers want it in its order."""
+
+    def __init__(self) -> None:
+        self._events: Mapping[str, tuple[dict[str, Any], ...]] = {}
+        self._whole = Whole([], Intake())
+
+    def of(self, run: RunData) -> Whole:
+        """Its whole events; they must not be changed."""
+        if run.events is not self._events:
+            self._events, self._whole = run.events, Whole.of(run.events)
+        return self._whole
+
+
+whole_trace = _Newest().of
+
+
 def _lacking(event: Event, required: Mapping[str, _Kinds]) -> str | None:
     """The first required field that is absent or of another type; True is no number."""
     for field, kinds in required.items():
@@ -170,6 +217,27 @@ def is_pair(value: object) -> bool:
     if not isinstance(value, list | tuple):
         return False
     return [type(number) for number in value] == [int, int]
+
+
+class _Shape:
+    """Which fields an event must have, and of which types: one look instead of one per field."""
+
+    def __init__(self, required: Mapping[str, _Kinds]) -> None:
+        self._fields = itemgetter(*required)
+        self._kinds = frozenset(product(*required.values()))
+        self._pairs = [field for field, kinds in required.items() if kinds is _PAIR]
+
+    def fits(self, event: Event) -> bool:
+        """Whether the event lacks nothing."""
+        try:
+            kinds = tuple(map(type, self._fields(event)))
+        except KeyError:
+            return False
+        return kinds in self._kinds and all(is_pair(event[field]) for field in self._pairs)
+
+
+_ANY_SHAPE = _Shape(_COMMON)
+_SHAPES = {type_: _Shape(_COMMON | required) for type_, required in REQUIRED.items()}
 
 
 def snapshots_of(event: Event) -> dict[int, int]:

@@ -235,7 +235,7 @@ class World:
     """All replicas and the commit map, as they were just before the event being judged."""
 
     def __init__(self) -> None:
-        self.replicas: dict[ReplicaId, Replica] = {}
+        self.replicas: dict[tuple[int, str], Replica] = {}  # by ReplicaId
         self.commits = Commits()
         self.leader_hwm_max: int | None = None
         self.whole = True  # False once any replica's trace is known to have lost something
@@ -257,9 +257,9 @@ class World:
 
     def replica(self, event: Event) -> Replica:
         """The replica that wrote the event."""
-        key = replica_of(event)
-        found = self.replicas.get(key)
+        found = self.replicas.get((event["node"], event["dir"]))
         if found is None:
+            key = replica_of(event)
             found = self.replicas[key] = Replica(key)
         return found
 
