@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,9 +32,10 @@ from harness.cli.run import (
     parse_settings,
 )
 from harness.errors import UsageError
+from harness.reached import never, reached
 from harness.registry import systems
-from harness.spec import SIM, RunSpec
 from harness.store import Store
+from harness.swarm import draw
 from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
 
 JOBS_MAX = 256
@@ -50,7 +51,8 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="sim",
         help="Simulate runs: the same nodes, workloads, faults and checkers on a virtual clock, "
-        "network and disk. The same seed gives the same bytes. What fails is saved as a run. "
+        "network and disk. The same seed gives the same bytes. What is not given is drawn from the "
+        "seed: sizes, workload, faults, settings. What fails is saved as a run. "
         "Exits 1 when a seed was invalid, else with the worst exit code of a seed.",
         short_help="Simulate runs in virtual time, from seeds.",
         epilog="Example: krucible sim --seeds 1..100 --jobs 2",
@@ -69,21 +71,24 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
         bool, typer.Option(help="Simulate every seed twice and compare the bytes.")
     ] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
-    voters: Annotated[int, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")] = 3,
-    observers: Annotated[int, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")] = 2,
-    workload: Annotated[str, typer.Option(help="What the clients do.")] = "register",
+    voters: Annotated[int | None, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")] = None,
+    observers: Annotated[
+        int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")
+    ] = None,
+    workload: Annotated[str | None, typer.Option(help="What the clients do.")] = None,
     nemesis: Annotated[
-        str, typer.Option(help="Faults: names or families by comma; all or none.")
-    ] = "all",
+        str | None, typer.Option(help="Faults: names or families by comma; all or none.")
+    ] = None,
     time_limit: Annotated[
-        float, typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Simulated seconds under faults.")
-    ] = 30.0,
+        float | None,
+        typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Simulated seconds under faults."),
+    ] = None,
     rate: Annotated[
-        float, typer.Option(min=0, max=RATE_MAX_HZ, help="Ops per simulated second.")
-    ] = 20.0,
+        float | None, typer.Option(min=0, max=RATE_MAX_HZ, help="Ops per simulated second.")
+    ] = None,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
-    ] = 5,
+        int | None, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
+    ] = None,
     mutant: Annotated[str | None, typer.Option(help="Seeded bug to switch on.")] = None,
     setting: Annotated[
         list[str] | None,
@@ -93,25 +98,23 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
     json: Json = False,
 ) -> int:
     """Simulate one seed or many; the exit code is the worst one's."""
-    spec = RunSpec(
-        seed=0,
-        env=SIM,
-        workload=workload,
-        nemeses=parse_nemeses(nemesis, systems.get("kraft")),
-        voters=voters,
-        observers=observers,
-        time_limit_s=time_limit,
-        rate_hz=rate,
-        concurrency=concurrency,
-        mutant=mutant,
-        settings=parse_settings(setting or []),
-    )
-    check_mutant(spec)
+    options: dict[str, Any] = {
+        "workload": workload,
+        "nemeses": None if nemesis is None else parse_nemeses(nemesis, systems.get("kraft")),
+        "voters": voters,
+        "observers": observers,
+        "time_limit_s": time_limit,
+        "rate_hz": rate,
+        "concurrency": concurrency,
+        "mutant": mutant,
+    }
+    pinned = {name: value for name, value in options.items() if value is not None}
+    pinned["settings"] = parse_settings(setting or [])
     wanted = _seeds(seed, seeds)
-    _simulation().SimPlan.of(
-        replace(spec, seed=wanted[0])
-    )  # bad options are told before anything is run
-    batch = _Batch(spec, wanted, twice=twice, store=store)
+    example = draw(wanted[0], pinned)
+    check_mutant(example)
+    _simulation().SimPlan.of(example)  # tells of bad options at once
+    batch = _Batch(pinned, wanted, twice=twice, store=store)
     began_s = time.monotonic()
     batch.run(jobs or os.cpu_count() or 1, stop=stop, loud=not json)
     if seeds is None:
@@ -143,16 +146,19 @@ def _seeds(seed: int | None, seeds: str | None) -> range:
 class _Work:
     """One seed for a process of the pool."""
 
-    spec: RunSpec
+    seed: int
+    pinned: Mapping[str, Any]
     twice: bool
     store: Path
 
     def do(self) -> dict[str, Any]:
         """Simulate and judge; what is not valid goes into the store."""
         simulation = _simulation()
-        plan = simulation.SimPlan.of(self.spec)
+        asked_for = "nemeses" in self.pinned  # else a fault that does not fit is nobody's loss
+        plan = simulation.SimPlan.of(draw(self.seed, self.pinned), asked_for=asked_for)
         run = simulation.simulate(plan)
         result: dict[str, Any] = {**run.summary(), "store": None, "same_bytes": None}
+        result["reached"] = reached(run.data)
         if self.twice:
             again = simulation.simulate(plan)
             result["same_bytes"] = again.trace_sha256 == run.trace_sha256
@@ -167,10 +173,12 @@ def _simulation() -> Any:
 
 
 class _Batch:
-    """Many seeds of one spec."""
+    """Many seeds."""
 
-    def __init__(self, spec: RunSpec, seeds: Sequence[int], *, twice: bool, store: Path) -> None:
-        self._work = [_Work(replace(spec, seed=seed), twice, store) for seed in seeds]
+    def __init__(
+        self, pinned: Mapping[str, Any], seeds: Sequence[int], *, twice: bool, store: Path
+    ) -> None:
+        self._work = [_Work(seed, pinned, twice, store) for seed in seeds]
         self.results: list[dict[str, Any]] = []
 
     def run(self, jobs: int, *, stop: bool, loud: bool) -> None:
@@ -232,8 +240,10 @@ class _Batch:
     def figures(self, elapsed_s: float) -> dict[str, Any]:
         """What the batch came to, as a JSON object."""
         invariants: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for result in self.results:
             invariants.update({anomaly["invariant"] for anomaly in result["anomalies"]})
+            counts.update(result["reached"])
         simulated_s = sum(result["simulated_s"] for result in self.results)
         return {
             "seeds": len(self.results),
@@ -244,6 +254,8 @@ class _Batch:
                 {"seed": r["seed"], "verdict": r["verdict"], "store": r["store"]}
                 for r in self.failing
             ],
+            "reached": dict(sorted(counts.items())),
+            "never": never(counts),
             "events": sum(result["events"] for result in self.results),
             "simulated_s": round(simulated_s, 3),
             "elapsed_s": round(elapsed_s, 3),
@@ -290,5 +302,7 @@ def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> No
         f"{figures['seeds']} seeds: {verdicts}; {figures['simulated_s']:.0f} simulated seconds in "
         f"{figures['elapsed_s']:.1f} s ({figures['times_real_time']} times real time)"
     )
+    if figures["never"]:
+        console.print(f"never happened: {', '.join(figures['never'])}", markup=False)
     if figures["not_same_bytes"]:
         console.print(f"NOT THE SAME TWICE: seeds {figures['not_same_bytes']}", style="bold red")

@@ -1,0 +1,92 @@
+"""Swarm testing: what seeds draw, and what a batch of them has exercised."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from harness.history import NEMESIS, History, Op
+from harness.protocols import RunData
+from harness.reached import WANTED, never, reached
+from harness.simulate import SimPlan
+from harness.spec import RunSpec
+from harness.swarm import OBSERVERS, VOTERS, WORKLOADS, draw, families
+
+SEEDS = range(300)
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    assert [draw(seed) for seed in SEEDS] == [draw(seed) for seed in SEEDS]
+    assert len({str(draw(seed)) for seed in SEEDS}) == len(SEEDS)
+
+
+def test_everything_is_drawn_by_some_seed() -> None:
+    specs = [draw(seed) for seed in SEEDS]
+    assert {spec.voters for spec in specs} == set(VOTERS)
+    assert {spec.observers for spec in specs} == set(OBSERVERS)
+    assert {spec.workload for spec in specs} == set(WORKLOADS)
+    assert {name for spec in specs for name in spec.nemeses} == {*families(), "none"}
+    assert {spec.settings["krucible.quorum"] for spec in specs} == {"static", "dynamic"}
+    sizes = Counter(len(spec.nemeses) for spec in specs)
+    assert len(sizes) > 2, "families are left out"
+
+
+def test_what_is_pinned_stays_and_does_not_shift_the_rest() -> None:
+    settings = {"metadata.max.idle.interval.ms": "77"}
+    for seed in SEEDS:
+        free = draw(seed)
+        pinned = draw(seed, {"voters": 3, "nemeses": ("kill",), "settings": settings})
+        assert (pinned.voters, pinned.nemeses) == (3, ("kill",))
+        assert pinned.settings == {**free.settings, **settings}
+        assert (pinned.workload, pinned.rate_hz) == (free.workload, free.rate_hz)
+
+
+def test_every_seed_can_be_run() -> None:
+    for seed in SEEDS:
+        plan = SimPlan.of(draw(seed), asked_for=False)
+        assert plan.spec.env == "sim"
+
+
+def test_what_happened_is_counted_from_events_and_ops() -> None:
+    events = {
+        "n1": (
+            {"t": "start"},
+            {"t": "role", "from": "unattached", "to": "prospective"},
+            {"t": "start"},
+            {"t": "rpc_err", "api": "Fetch", "code": 74},
+            {"t": "vote", "pre": True, "ok": False},
+            {"t": "vote", "pre": False, "ok": True},
+            {"t": "fetch_rx", "res": "diverging"},
+            {"t": "snap", "op": "install"},
+            {"t": "image", "kind": "full"},
+            {"t": "reg", "err": 0},
+            {"t": "reg", "err": None},
+            {"t": "fence", "fenced": True},
+            {"t": "ack"},
+            {"t": "no-such-event"},
+        )
+    }
+    ops = [
+        Op(0, 0, 1, "invoke", "write", 1, "r"),
+        Op(1, 1, 1, "ok", "write", 1, "r"),
+        Op(2, 2, NEMESIS, "info", "inject", {"nemesis": "kill"}),
+        Op(3, 3, NEMESIS, "info", "inject", {"nemesis": "kill", "outcome": "installed"}),
+    ]
+    counts = reached(RunData(RunSpec(1), History(ops), events))
+    assert counts == {
+        "restarted": 1,
+        "role unattached->prospective": 1,
+        "refused Fetch 74": 1,
+        "pre-vote refused": 1,
+        "vote granted": 1,
+        "fetch diverging": 1,
+        "snapshot install": 1,
+        "image full": 1,
+        "broker registered": 1,
+        "broker fenced": 1,
+        "write acknowledged": 1,
+        "op ok": 1,
+        "fault kill installed": 1,
+    }
+    missing = never(counts)
+    assert "snapshot install" not in missing
+    assert set(missing) == set(WANTED) - set(counts)
