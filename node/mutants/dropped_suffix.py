@@ -1,0 +1,43 @@
+"""A leader that cleans up when it goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.core.roles import Leader
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class TidyLeader(Replica):
+    """Leaves nothing in its log of which it does not know that it is committed."""
+
+    def _left_leadership(self, leader: Leader) -> None:
+        super()._left_leadership(leader)
+        end = max(self._committed_floor, self._log_start)
+        if end < self._log_end:
+            self._truncate(end, "stepped down")
+
+
+@mutant(
+    "dropped-suffix",
+    breaks=("S10", "S11", "S9", "S17"),
+    source="CCF #5674 (a leader that steps down drops a suffix that is committed)",
+    scenario=Scenario(
+        seeds=(1, 3, 4),
+        voters=5,
+        faults=(
+            fault("slow-links", 1, 6, target="all", way="both", delay_ms=100, jitter_ms=0),
+            fault("partition-isolate-leader", 2, 2.5),
+            fault("partition-isolate-leader", 3.6, 2.5),
+        ),
+        time_limit_s=10,
+        rate_hz=30,
+        concurrency=10,
+    ),
+)
+def dropped_suffix(parts: NodeParts) -> NodeParts:
+    """On stepping down a leader cuts its log to the high watermark that it knows."""
+    return replace(parts, replica=TidyLeader)

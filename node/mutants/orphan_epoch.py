@@ -1,0 +1,47 @@
+"""A log that remembers an epoch of which it has no record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.core.types import OffsetAndEpoch
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class OrphanKeeper(Replica):
+    """Prunes its epochs above the new end of the log, but not the one that begins right there."""
+
+    def _truncate(self, to: int, why: str) -> None:
+        orphans = [epoch for epoch, start in self._epochs.entries if start == to]
+        super()._truncate(to, why)
+        for epoch in orphans:
+            self._epochs.assign(epoch, to)
+
+    def _cut_divergence(self, peer: int, diverging: OffsetAndEpoch) -> None:
+        super()._cut_divergence(peer, diverging)
+        self._back_off(peer)  # it will be told the same for ever: not a thousand times a second
+
+
+@mutant(
+    "orphan-epoch",
+    breaks=("S5", "S8", "L8"),
+    source="torn epoch cache: the entry of a leader that has written nothing survives a truncation",
+    scenario=Scenario(
+        seeds=(1, 2, 3),
+        voters=3,
+        faults=(
+            fault("slow-links", 1, 6, target="all", way="both", delay_ms=100, jitter_ms=0),
+            fault("partition-isolate-leader", 2, 2.5),
+            fault("partition-isolate-leader", 3.6, 2.5),
+        ),
+        time_limit_s=10,
+        rate_hz=30,
+        concurrency=10,
+    ),
+)
+def orphan_epoch(parts: NodeParts) -> NodeParts:
+    """An epoch that begins where the log is cut stays in the epoch cache."""
+    return replace(parts, replica=OrphanKeeper)

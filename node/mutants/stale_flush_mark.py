@@ -1,0 +1,39 @@
+"""A replica that believes to have flushed what it has truncated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class UnloweredFlush(Replica):
+    """Keeps the flushed offset of a log that was longer."""
+
+    def _truncate(self, to: int, why: str) -> None:
+        flushed = self._flushed
+        super()._truncate(to, why)
+        self._flushed = flushed
+
+
+@mutant(
+    "stale-flush-mark",
+    breaks=("S13", "S16"),
+    source="Redpanda #2932, #2937 (the flushed offset is not lowered on truncation)",
+    scenario=Scenario(
+        seeds=(3, 4),
+        faults=(
+            fault("partition-isolate-leader", 1, 2.2),
+            fault("partition-isolate-leader", 5, 2.2),
+        ),
+        time_limit_s=9,
+        rate_hz=20,
+        concurrency=20,
+    ),
+)
+def stale_flush_mark(parts: NodeParts) -> NodeParts:
+    """Truncation leaves the flushed offset where it was: what is appended next counts as on disk."""
+    return replace(parts, replica=UnloweredFlush)

@@ -1,0 +1,37 @@
+"""A leader that counts what it has not flushed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.inputs import Propose
+from node.core.replica import Replica
+from node.core.roles import Leader
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class UnflushedLeader(Replica):
+    """Is one of the majority with all that it has written."""
+
+    def _local_quorum_end(self) -> int:
+        return self._log_end
+
+    def _on_propose(self, proposal: Propose) -> None:
+        super()._on_propose(proposal)
+        role = self._role
+        if isinstance(role, Leader):
+            role.progress.local().end_offset = self._local_quorum_end()
+            self._advance_high_watermark(role)
+
+
+@mutant(
+    "unflushed-leader",
+    breaks=("S13", "S16", "S9"),
+    source="etcd #14143 (acknowledged with data that is not fsynced)",
+    scenario=Scenario(voters=1, faults=(fault("kill", 1, 1, target="leader"),)),
+)
+def unflushed_leader(parts: NodeParts) -> NodeParts:
+    """The leader counts itself up to its log end, flushed or not."""
+    return replace(parts, replica=UnflushedLeader)
