@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from checkers.invariants.acknowledged import Survival, survival
+from checkers.invariants.clocks import kept_time
 from checkers.invariants.committed import committed_records
 from checkers.invariants.inventions import Inventions, inventions
-from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
+from checkers.invariants.monitor import INVARIANTS, KEPT_PER_INVARIANT_MAX, Monitor
+from checkers.invariants.quorum import StepDown
 from checkers.invariants.snapshots import judge_stored
 from checkers.invariants.trace import whole_trace
 from harness.errors import HistoryFormatError
@@ -27,7 +29,8 @@ def consensus(run: RunData) -> CheckResult:
     """
     if not any(run.events.values()):
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event: nothing was judged")
-    monitor = Monitor()
+    timed = kept_time(run.history)
+    monitor = Monitor(each for each in INVARIANTS if timed or each is not StepDown)
     anomalies = [*monitor.feed_whole(whole_trace(run)), *monitor.finish(run.logs)]
     stored, snapshots = judge_stored(run)
     anomalies += stored[:KEPT_PER_INVARIANT_MAX]

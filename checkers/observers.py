@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from checkers.invariants.brokers import broker_invariants
+from checkers.invariants.clocks import kept_time
 from checkers.invariants.convergence import Convergence, converged
 from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of, fold
 from checkers.invariants.images import ImageChecks
@@ -46,7 +47,8 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     for event in whole:
         anomalies += images.feed(event)
     anomalies += _snapshots(run, images, make_fold)
-    brokers = Monitor(broker_invariants(run.spec.settings))
+    timed = kept_time(run.history)
+    brokers = Monitor(broker_invariants(run.spec.settings, timed=timed))
     anomalies += brokers.feed_whole(trace)
     log = MetadataLog(known, folded.end, whole)
     anomalies += log.anomalies

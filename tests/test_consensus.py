@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broken_traces import MORE_BREAKS
+from broken_traces import MORE_BREAKS, lead_alone
 from traces import Event, Trace, changing, healthy, register_record, topic_record
 
 from checkers.consensus import consensus
@@ -747,6 +747,14 @@ def test_a_final_log_has_the_snapshot_of_its_beginning() -> None:
     run = frozen().run()
     (found,) = consensus(frozen().run(snapshots={**run.snapshots, "n2": ()})).anomalies
     assert (found.invariant, found.details) == ("S23", {"node": "n2", "log_start": 2})
+
+
+def test_a_leader_whose_clock_ran_slow_may_step_down_late() -> None:
+    trace = one_leader()
+    lead_alone(trace)
+    assert names(consensus(trace.run())) == {"L4"}
+    trace.op("info", "inject", {"id": 0, "nemesis": "clock-rate"}, process="nemesis")
+    assert consensus(trace.run()).valid is Valid.VALID
 
 
 # ---------------------------------------------------------------------- robustness

@@ -22,10 +22,16 @@ MS = 1_000_000
 Process = tuple[int, int]
 
 
-def broker_invariants(settings: Mapping[str, str]) -> list[Callable[[], Invariant]]:
-    """All of them, for nodes with these settings."""
+def broker_invariants(
+    settings: Mapping[str, str], *, timed: bool = True
+) -> list[Callable[[], Invariant]]:
+    """All of them, for nodes with these settings; not ``timed``: but for those of sessions."""
     session_ms = _number(settings, SESSION_SETTING, SESSION_MS)
     heartbeat_ms = _number(settings, HEARTBEAT_SETTING, HEARTBEAT_MS)
+    sessions: list[Callable[[], Invariant]] = [
+        partial(SessionTruth, session_ms),
+        partial(SilentFenced, session_ms, heartbeat_ms),
+    ]
     return [
         BrokerEpochs,
         PartitionShape,
@@ -33,8 +39,7 @@ def broker_invariants(settings: Mapping[str, str]) -> list[Callable[[], Invarian
         UnfenceGuard,
         ShutdownGuard,
         PublishGate,
-        partial(SessionTruth, session_ms),
-        partial(SilentFenced, session_ms, heartbeat_ms),
+        *(sessions if timed else ()),
     ]
 
 

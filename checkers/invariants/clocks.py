@@ -11,8 +11,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from checkers.invariants.trace import Event
+from harness.history import History
 
 Process = tuple[Any, Any]  # (node, incarnation)
+
+
+CLOCK_RATE = "clock-rate"
+
+
+def kept_time(history: History) -> bool:
+    """Whether no fault let the clock of a node run fast or slow.
+
+    If one did, then a node's timeouts say nothing of what passed on the clock of the trace.
+    """
+    values = (op.value for op in history.nemesis())
+    return not any(isinstance(v, Mapping) and v.get("nemesis") == CLOCK_RATE for v in values)
 
 
 class HarnessTime:
