@@ -124,7 +124,7 @@ checkers = Registry("checker", "checkers")
 models = Registry("model", "checkers")
 
 
-def mutants_of(system: Any) -> list[dict[str, str]]:
+def mutants_of(system: Any) -> list[dict[str, Any]]:
     """The seeded bugs that a system offers: objects with ``name``, ``description``, ``breaks``."""
     offer = getattr(system, "mutants", None)
     return [] if offer is None else list(offer())

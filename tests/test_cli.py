@@ -88,7 +88,7 @@ def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
         ("run --nemesis kil", "no nemesis is called 'kil': did you mean 'kill'?"),
         ("run --nemesis none,kill", "nemesis 'none' goes with nothing else"),
         ("run --nemesis ,", "--nemesis ',': want names or families"),
-        ("run --mutant forgoten-vote", "did you mean 'forgotten-vote'?"),
+        ("run --mutant forgoten-vote", "did you mean 'forgotten-vote'"),
         ("run --mutant zzzz", "no mutant is called 'zzzz': there are: "),
         ("run --system atom --mutant x", "system 'atom' has no mutants"),
         ("run --set colour", "--set 'colour': want KEY=VALUE"),

@@ -28,7 +28,9 @@ EXIT_PIPE = 141  # the shell's own code for a reader that went away
 VERBS = {
     "run": "run",
     "sim": "sim",
+    "zoo": "zoo",
     "repro": "repro",
+    "shrink": "shrink",
     "check": "check",
     "report": "report",
     "list": "listing",

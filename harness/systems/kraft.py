@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from harness import seeds
@@ -110,14 +111,15 @@ class Kraft:
         self._roles: dict[str, Role] = {}
 
     @staticmethod
-    def mutants() -> list[dict[str, str]]:
-        """The seeded bugs of the node: name, what it does wrong, the invariants it breaks."""
+    def mutants() -> list[dict[str, Any]]:
+        """The seeded bugs of the node: name, what it does wrong, what it breaks, its scenario."""
         return [
             {
                 "name": m.name,
                 "description": m.description,
                 "breaks": ", ".join(m.breaks),
                 "source": m.source,
+                "scenario": None if m.scenario is None else m.scenario.to_json(),
             }
             for m in mutants.load().values()
         ]
