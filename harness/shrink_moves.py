@@ -17,7 +17,7 @@ from harness.protocols import Fault
 from harness.spec import RunSpec
 
 AFTER_S = (0.1, 1.0, 3.0)  # how long after the violation a run may end
-SHARES = (1 / 4, 1 / 2, 3 / 4, 7 / 8)  # of a length, when nobody knows when it happened
+SHARES = (1 / 4, 1 / 2, 3 / 4, 7 / 8)  # of what is left, when it needs more than that
 GAPS_MS = (0, 100, 500, 1_000)  # between a fault and the one before
 DURATIONS_MS = (0, 100, 500, 1_000)
 ROUND_MS = (1_000, 500, 100, 10)
@@ -65,12 +65,12 @@ def _nodes(value: Any) -> Iterator[int]:
 
 
 def shorter_runs(candidate: Candidate, at_s: float | None) -> list[Candidate]:
-    """The run ended sooner: just after the violation where that is known, else by shares."""
+    """The run ended sooner: just after the violation where that is known, or by shares."""
     limit_s = candidate.spec.time_limit_s
-    if at_s is not None and at_s < limit_s:
-        ends = [ceil((at_s + after) * 10) / 10 for after in AFTER_S]
-    else:
-        ends = [ceil(limit_s * share * 10) / 10 for share in SHARES]
+    known = at_s is not None and at_s < limit_s
+    least_s = at_s if at_s is not None and known else 0.0
+    after_s = {(limit_s - least_s) * share for share in SHARES}.union(AFTER_S if known else ())
+    ends = sorted({ceil((least_s + after) * 10) / 10 for after in after_s})
     return [_ending(candidate, end_s) for end_s in ends if 0 < end_s < limit_s]
 
 

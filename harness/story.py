@@ -36,7 +36,7 @@ class Concern:
     end_ns: int | None  # when it became visible
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Moment:
     """One sentence, when it happened, and how much it matters."""
 
@@ -51,13 +51,10 @@ def story(data: RunData, anomaly: Anomaly, lines_max: int = LINES_MAX) -> list[s
     told = [*_faults(data), *_events(data, concern), *_ops(data, concern)]
     if concern.end_ns is not None:
         told = [moment for moment in told if moment.time_ns <= concern.end_ns]
-    chosen = sorted(told, key=lambda m: (m.weight, m.time_ns), reverse=True)[: lines_max - 1]
-    lines = [f"{_at(moment.time_ns)}: {moment.text}" for moment in sorted(chosen, key=_when)]
+    told.sort(key=lambda moment: moment.time_ns)  # of one moment: faults, then node by node
+    places = sorted(range(len(told)), key=lambda i: (told[i].weight, i))[1 - lines_max :]
+    lines = [f"{_at(told[i].time_ns)}: {told[i].text}" for i in sorted(places)]
     return [*lines, f"{_at(concern.end_ns)}: {anomaly.invariant} is broken: {anomaly.message}"]
-
-
-def _when(moment: Moment) -> int:
-    return moment.time_ns
 
 
 def _at(time_ns: int | None) -> str:

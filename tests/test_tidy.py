@@ -19,6 +19,7 @@ CLOCKS = {
     "node/clock.py": "the clock of a node",
     "node/driver/world.py": "a node's incarnation is the moment of its start",
     "harness/cli/live.py": "what people see while a run lasts",
+    "harness/cli/shrink.py": "its budget is in seconds, and told when it is spent",
     "harness/cli/sim.py": "tells people how much faster than real time it was",
     "harness/doctor.py": "measures how long an fsync takes",
     "harness/envs/local.py": "waits for the kernel to change a process's state",
