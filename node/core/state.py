@@ -162,6 +162,18 @@ class ReplicaState(OwnLog):
 
     def _become(self, role: Role, why: str) -> None:
         """Leave the present role for ``role``: check, persist, change, then tell."""
+        self._check_role(role, why)
+        old = self._role
+        if not isinstance(role, Prospective | Resigned):
+            self._persist(role.durable)
+        self._enter(role, old.name, why)
+        if isinstance(old, Leader):
+            self._left_leadership(old)
+        elif isinstance(old, Follower) and old.download is not None:
+            self._emit(fx.DiscardSnapshot(old.download.id))
+
+    def _check_role(self, role: Role, why: str) -> None:
+        """Raise IllegalStateError when ``role`` must not follow the present one."""
         old = self._role
         rule = TRANSITIONS.get((old.name, role.name))
         if rule is None or not rule.allows(old.epoch, role.epoch):
@@ -171,13 +183,6 @@ class ReplicaState(OwnLog):
             )
         if not self.is_voter and role.name not in _MAY_BE_OBSERVER:
             raise IllegalStateError(f"observer {self.config.key} must not become {role.name}")
-        if not isinstance(role, Prospective | Resigned):
-            self._persist(role.durable)
-        self._enter(role, old.name, why)
-        if isinstance(old, Leader):
-            self._left_leadership(old)
-        elif isinstance(old, Follower) and old.download is not None:
-            self._emit(fx.DiscardSnapshot(old.download.id))
 
     def _enter(self, role: Role, old: RoleName | None, why: str) -> None:
         """Make ``role`` the present one; nothing in flight belongs to it."""

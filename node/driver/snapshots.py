@@ -162,7 +162,7 @@ class Snapshots:
 
     def _begin(self, why: str) -> None:
         machine = self._machine
-        snapshot = OffsetAndEpoch(machine.applied, machine.epoch)
+        snapshot = self._next_id()
         writer = self._log.create_snapshot(snapshot, high_watermark=machine.committed)
         if writer is None:
             self.policy.loaded()  # there is one that holds as much
@@ -171,6 +171,10 @@ class Snapshots:
         log.info("writing the snapshot %d-%d: %s", *snapshot, why)
         self._generation = _Generation(snapshot, writer, machine.image.copy().to_records())
         self._write_slice()
+
+    def _next_id(self) -> OffsetAndEpoch:
+        """What a snapshot of the present image is called: the first offset that is not in it."""
+        return OffsetAndEpoch(self._machine.applied, self._machine.epoch)
 
     def _write_slice(self) -> None:
         generation = self._generation

@@ -1,0 +1,30 @@
+"""A leader that credits a fetch before it compares the logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.messages import FetchRequest
+from node.core.replica import Replica
+from node.core.types import OffsetAndEpoch
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class TrustingLeader(Replica):
+    """Finds a divergence only where its own log has nothing to compare with."""
+
+    def _find_divergence(self, request: FetchRequest) -> OffsetAndEpoch | None:
+        return super()._find_divergence(request) if request.offset > self._log_end else None
+
+
+@mutant(
+    "late-divergence",
+    breaks=("S13", "S8", "S9"),
+    source="KAFKA-15100: a fetch was answered from another state of the log",
+    scenario=Scenario(rate_hz=20.0, faults=(fault("partition-isolate-leader", 1, 2.5),)),
+)
+def late_divergence(parts: NodeParts) -> NodeParts:
+    """A fetch is credited and answered though the follower has other records below its offset."""
+    return replace(parts, replica=TrustingLeader)

@@ -1,0 +1,28 @@
+"""A lone voter that waits for others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario
+
+
+class LonesomeLeader(Replica):
+    """Wants to be fetched from, even if nobody is there to do it."""
+
+    def _check_quorum_deadline(self) -> int | None:
+        return self._now_ms + self._check_quorum_ms
+
+
+@mutant(
+    "lone-check-quorum",
+    breaks=("L4", "L2", "L3"),
+    source="KAFKA-16144: check quorum fired in a quorum of one",
+    scenario=Scenario(voters=1),
+)
+def lone_check_quorum(parts: NodeParts) -> NodeParts:
+    """The only voter resigns again and again because nobody else fetches from it."""
+    return replace(parts, replica=LonesomeLeader)
