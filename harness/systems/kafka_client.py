@@ -161,7 +161,7 @@ class KafkaClient:
 
 
 async def _read_register(connection: Caller, key: str) -> int | None:
-    configs = await _configs(connection, register_topic(key))
+    configs = await _configs(connection, register_topic(key), REGISTER_CONFIG)
     text = None if configs is None else configs.get(REGISTER_CONFIG)
     if text is None:
         return None
@@ -181,10 +181,10 @@ async def _describe(connection: Caller, name: str) -> TopicView | None:
             return TopicView(before[0], before[1], configs)
 
 
-async def _configs(connection: Caller, topic: str) -> dict[str, str] | None:
-    """The settings of a topic, None when there is no such topic."""
+async def _configs(connection: Caller, topic: str, *keys: str) -> dict[str, str] | None:
+    """These settings of a topic, or all of them; None when there is no such topic."""
     asked = DescribeConfigsResource(
-        resource_type=i8(TOPIC_RESOURCE), resource_name=topic, configuration_keys=None
+        resource_type=i8(TOPIC_RESOURCE), resource_name=topic, configuration_keys=keys or None
     )
     question = DescribeConfigsRequest(
         resources=(asked,), include_synonyms=False, include_documentation=False

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 else:
     from node.core.values import dataclass
 
+_FETCHES = (FetchRequest, FetchSnapshotRequest)
+
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
@@ -70,10 +72,7 @@ class Connections:
 
         Two would append the same offsets twice.
         """
-        return any(
-            isinstance(f.request, FetchRequest | FetchSnapshotRequest)
-            for f in self._in_flight.values()
-        )
+        return any(isinstance(f.request, _FETCHES) for f in self._in_flight.values())
 
     def reset(self) -> bool:
         """Forget everything; says whether there was anything in flight."""

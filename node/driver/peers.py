@@ -38,6 +38,8 @@ class _Channel:
     queue: deque[Send] = field(default_factory=deque)
     connection: QuorumCaller | None = None
     worker: asyncio.Task[None] | None = None
+    wake: asyncio.Future[None] | None = None  # the worker waits for something to send
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Peers:
@@ -72,9 +74,12 @@ class Peers:
             self._submit(SendFailed(effect.peer, effect.correlation, "queue full"))
             return
         channel.queue.append(effect)
-        if channel.worker is None or channel.worker.done():
+        channel.idle.clear()
+        if channel.worker is None:
             channel.worker = asyncio.create_task(self._work(channel))
             channel.worker.add_done_callback(self._worked)
+        elif channel.wake is not None and not channel.wake.done():
+            channel.wake.set_result(None)
 
     def reset(self) -> None:
         """Forget everything in flight and drop the connections."""
@@ -83,6 +88,7 @@ class Peers:
                 channel.worker.cancel()
             if channel.connection is not None:
                 channel.connection.close()
+            channel.idle.set()
         self._channels.clear()
 
     def close(self) -> None:
@@ -91,9 +97,8 @@ class Peers:
 
     async def drain(self) -> None:
         """Wait until nothing that was sent before is in flight."""
-        workers = [c.worker for c in self._channels.values() if c.worker is not None]
-        if workers:
-            await asyncio.wait(workers)
+        for channel in list(self._channels.values()):
+            await channel.idle.wait()
 
     def _worked(self, worker: asyncio.Task[None]) -> None:
         """A worker that dies of anything but cancellation would leave its peer without answers."""
@@ -102,22 +107,27 @@ class Peers:
             self._on_error(error)
 
     async def _work(self, channel: _Channel) -> None:
-        while channel.queue:
-            send = channel.queue.popleft()
-            try:
-                outcome: ResponseReceived | SendFailed = await self._exchange(channel, send)
-                if self._failing.pop(channel.endpoint, None) is not None:
-                    log.info("%s answers again", channel.endpoint)
-            except UnsupportedVersionError as error:
-                outcome = SendFailed(
-                    send.peer, send.correlation, str(error), unsupported_version=True
-                )
-            except (WireError, CorruptBatchError) as error:
-                outcome = SendFailed(send.peer, send.correlation, str(error))
-                self._complain(channel.endpoint, str(error))
-                if channel.connection is not None:
-                    channel.connection.close()  # no order of requests is known on it any more
-            self._submit(outcome)
+        """Send what there is to send, for as long as the channel is there."""
+        while True:
+            while channel.queue:
+                self._submit(await self._outcome(channel, channel.queue.popleft()))
+            channel.idle.set()
+            channel.wake = asyncio.get_running_loop().create_future()
+            await channel.wake
+
+    async def _outcome(self, channel: _Channel, send: Send) -> ResponseReceived | SendFailed:
+        try:
+            answered = await self._exchange(channel, send)
+        except UnsupportedVersionError as error:
+            return SendFailed(send.peer, send.correlation, str(error), unsupported_version=True)
+        except (WireError, CorruptBatchError) as error:
+            self._complain(channel.endpoint, str(error))
+            if channel.connection is not None:
+                channel.connection.close()  # no order of requests is known on it any more
+            return SendFailed(send.peer, send.correlation, str(error))
+        if self._failing and self._failing.pop(channel.endpoint, None) is not None:
+            log.info("%s answers again", channel.endpoint)
+        return answered
 
     def _complain(self, endpoint: Endpoint, why: str) -> None:
         """Say why a peer does not answer, once for as long as the reason is the same."""

@@ -130,6 +130,10 @@ class VirtualLoop(_Base):
         context: Context | None = None,
     ) -> VirtualHandle:
         """Call after ``delay`` seconds of the clock of whoever asks."""
+        process = RUNNING.get()
+        if context is None and (process is None or process.keeps_time):
+            due_ns = self.now_ns + max(0, round(delay * NS_PER_S))
+            return self._push(VirtualHandle(due_ns, callback, args, copy_context()))
         return self._at(self._local_now_ns() + round(delay * NS_PER_S), callback, args, context)
 
     def call_at(
@@ -191,39 +195,41 @@ class VirtualLoop(_Base):
             events._set_running_loop(before)  # noqa: SLF001
 
     def _run(self) -> None:
-        ready, timers = self._ready, self._timers
+        ready = self._ready
         calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
         while not self._stopping:
-            if ready:
-                self._call(ready.popleft())
-                if self.calls > calls_until:
-                    raise StalledError(f"time stands still at {self.now_ns} ns")
+            if not ready:
+                ready.append(self._next_timer())
+                calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
+            handle = ready.popleft()
+            if handle.is_cancelled:
                 continue
-            while timers and timers[0][2].is_cancelled:
-                heapq.heappop(timers)
-            if not timers:
-                raise StalledError(f"nothing is left to do at {self.now_ns} ns")
-            self.now_ns, _, handle = heapq.heappop(timers)
-            calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
-            ready.append(handle)
+            process = handle.process
+            if process is not None and not process.runs:
+                process.hold(handle)
+                continue
+            self.calls += 1
+            try:
+                handle.context.run(handle.call, *handle.arguments)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                handle.context.run(
+                    self.call_exception_handler,
+                    {"message": f"error in {handle!r}", "exception": error, "handle": handle},
+                )
+            if self.calls > calls_until:
+                raise StalledError(f"time stands still at {self.now_ns} ns")
 
-    def _call(self, handle: VirtualHandle) -> None:
-        if handle.is_cancelled:
-            return
-        process = handle.process
-        if process is not None and not process.runs:
-            process.hold(handle)
-            return
-        self.calls += 1
-        try:
-            handle.context.run(handle.call, *handle.arguments)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            handle.context.run(
-                self.call_exception_handler,
-                {"message": f"error in {handle!r}", "exception": error, "handle": handle},
-            )
+    def _next_timer(self) -> VirtualHandle:
+        """Move the clock on to the next timer that still counts."""
+        timers = self._timers
+        while timers:
+            due_ns, _, handle = heapq.heappop(timers)
+            if not handle.is_cancelled:
+                self.now_ns = due_ns
+                return handle
+        raise StalledError(f"nothing is left to do at {self.now_ns} ns")
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
         """Run until the future is done; returns its result. Raises StalledError."""

@@ -33,6 +33,7 @@ class VirtualProcess:
         self.name = name
         self.on_error = on_error
         self.alive = True
+        self.runs = True  # its callbacks are called: it is neither stopped nor dead
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self.context: Context = copy_context()
         self.context.run(RUNNING.set, self)
@@ -49,11 +50,6 @@ class VirtualProcess:
     # ------------------------------------------------------------------ running
 
     @property
-    def runs(self) -> bool:
-        """Whether its callbacks are called."""
-        return self.alive and not self._stops
-
-    @property
     def stopped(self) -> bool:
         """Whether it stands still, and may go on."""
         return self.alive and self._stops > 0
@@ -65,12 +61,14 @@ class VirtualProcess:
     def stop(self) -> None:
         """SIGSTOP: nothing of it runs until ``resume``; what becomes due meanwhile waits."""
         self._stops += 1
+        self.runs = False
 
     def resume(self) -> None:
         """SIGCONT, or the end of what it waited for; as often as it was stopped."""
         if self._stops == 0:
             raise ValueError(f"{self.name} is not stopped")
         self._stops -= 1
+        self.runs = self.alive and not self._stops
         if self.runs:
             held, self._held = self._held, deque()
             self._loop.make_ready(held)
@@ -86,7 +84,7 @@ class VirtualProcess:
 
     def kill(self) -> None:
         """SIGKILL: nothing of it runs any more, not even what cleans up. Idempotent."""
-        self.alive = False
+        self.alive = self.runs = False
         self._held.clear()
         self._loop.keep(self)
 
@@ -96,6 +94,11 @@ class VirtualProcess:
             self._held.append(handle)
 
     # ------------------------------------------------------------------ its clock
+
+    @property
+    def keeps_time(self) -> bool:
+        """Whether its steady clock runs as fast as the loop's."""
+        return self._rate_ppm == PPM
 
     def local_ns(self, at_ns: int) -> int:
         """What its steady clock shows at a time of the loop's."""

@@ -194,28 +194,35 @@ def _configs(
         own = serving.node.machine.image.config((BROKER, str(serving.node.config.node_id)))
         settings = {
             name: (default, _topic_places(name, default, (row.configs, own, of_all)))
-            for name, default in _with_unknown(TOPIC_DEFAULTS, row.configs).items()
+            for name, default in _wanted(keys, TOPIC_DEFAULTS, row.configs)
         }
     elif row.resource_name == "":
         settings = {
-            name: (BROKER_DEFAULTS.get(name, _UNKNOWN), [(name, value, DEFAULT_BROKER_CONFIG)])
-            for name, value in row.configs.items()
+            name: (default, [(name, row.configs[name], DEFAULT_BROKER_CONFIG)])
+            for name, default in _wanted(keys, BROKER_DEFAULTS, row.configs)
+            if name in row.configs
         }
     else:
         static = {"node.id": row.resource_name}
         settings = {
             name: (default, _broker_places(name, default, (row.configs, of_all, static)))
-            for name, default in _with_unknown(BROKER_DEFAULTS, row.configs, of_all, static).items()
+            for name, default in _wanted(keys, BROKER_DEFAULTS, row.configs, of_all, static)
         }
-    wanted = [name for name in sorted(settings) if not keys or name in set(keys)]
-    return tuple([_setting(call, name, *settings[name], with_synonyms=synonyms) for name in wanted])
+    return tuple(
+        [_setting(call, name, *found, with_synonyms=synonyms) for name, found in settings.items()]
+    )
 
 
-def _with_unknown(
-    known: Mapping[str, Default], *set_ones: Mapping[str, str]
-) -> Mapping[str, Default]:
-    """The known settings, and those that somebody set though nobody knows them."""
-    return {name: _UNKNOWN for names in set_ones for name in names} | dict(known)
+def _wanted(
+    keys: Sequence[str] | None, known: Mapping[str, Default], *set_ones: Mapping[str, str]
+) -> list[tuple[str, Default]]:
+    """The known settings, and those that somebody set though nobody knows them, by name.
+
+    Only those that are asked for, unless none are named.
+    """
+    every = {name for names in set_ones for name in names}.union(known)
+    wanted = every.intersection(keys) if keys else every
+    return [(name, known.get(name, _UNKNOWN)) for name in sorted(wanted)]
 
 
 def _topic_places(
