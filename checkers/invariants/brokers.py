@@ -204,7 +204,7 @@ class PublishGate(Invariant):
         gate, offset = self._gate.get(replica), event["off"]
         self._gate[replica] = None
         # That of an installed snapshot, committed as that is, is told of just before the install.
-        above = event.get("kind") != "full" and (hwm is None or offset > hwm)
+        above = hwm is None or (event.get("kind") != "full" and offset > hwm)
         if above or (gate is not None and offset < gate):
             known = f"{gate} first and then {hwm}" if gate not in (None, hwm) else f"{hwm}"
             yield self._anomaly(

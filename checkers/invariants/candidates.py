@@ -115,22 +115,32 @@ class PreVoteHarmless(Invariant):
     """S32: a pre-vote changes no epoch and costs no vote.
 
     A prospective is in the epoch that it was in before, and who answers it is in that epoch, too;
-    the answer to a pre-vote is not written.
+    the answer to a pre-vote is not written. A follower that has had a record or a high watermark
+    of its leader is in touch with it, and supports nobody else.
     """
 
     name: ClassVar[str] = "S32"
-    listens: ClassVar[tuple[str, ...]] = ("start", "qs", "role", "vote")
+    listens: ClassVar[tuple[str, ...]] = ("start", "qs", "role", "vote", "append", "hwm")
 
     def __init__(self) -> None:
         super().__init__()
         self._epochs: dict[ReplicaId, int] = {}
         self._written: dict[ReplicaId, tuple[int, Event]] = {}  # votes not told of yet
+        self._fed: dict[ReplicaId, Event | None] = {}  # of followers: what they had of the leader
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Follow a replica's epoch and what it writes."""
         replica = world.replica(event)
         if event["t"] == "vote":
             return self._vote(event, replica)
+        if event["t"] in ("append", "hwm"):
+            if replica.id in self._fed:
+                self._fed[replica.id] = event
+            return ()
+        if event["t"] in ("start", "role"):
+            self._fed.pop(replica.id, None)
+            if event.get("to") == "follower":
+                self._fed[replica.id] = None
         if event["t"] == "qs":
             self._persist(event, replica.quorum, replica.id)
         before = self._epochs.get(replica.id) if replica.known else None
@@ -161,6 +171,15 @@ class PreVoteHarmless(Invariant):
                 f" {event['ep']} now ({label(event)})",
                 event,
                 epochs=[asked, event["ep"]],
+            )
+        fed = self._fed.get(replica.id)
+        if event["ok"] and fed is not None and replica.known:
+            yield self._anomaly(
+                f"{replica.id} granted n{event['cand']} a pre-vote ({label(event)}) while it"
+                f" followed its leader ({label(fed)})",
+                fed,
+                event,
+                epoch=event["ep"],
             )
         if event["ok"] and voted == event["cand"] and replica.known:
             yield self._anomaly(

@@ -51,14 +51,14 @@ def register(
     """
     existing = ctx.overlay.broker(request.broker_id)
     _check_registration(ctx, request, existing, now_ms)
-    record = _registration(ctx, request)
+    record = registration(ctx, request)
     if existing is not None and existing.incarnation == request.incarnation_id:
         ctx.sessions.heart(existing.id).registered = operation.write
         return _amend(operation, existing, record)
     previous = request.previous_broker_epoch
     clean = existing is not None and existing.epoch == previous and previous >= 0
     leader_updates.shut_down(ctx, operation, request.broker_id, clean=clean)
-    operation.add_at_offset(record, _epoch_is_offset)
+    operation.add_at_offset(record, epoch_is_offset)
     ctx.sessions.forget(request.broker_id)
     if existing is not None:
         ctx.sessions.end((existing.id, existing.epoch))
@@ -80,7 +80,7 @@ def _amend(
     return BrokerRegistrationReply(kept_epoch=existing.epoch if kept is None else kept)
 
 
-def _epoch_is_offset(record: MetadataRecord, offset: int) -> MetadataRecord:
+def epoch_is_offset(record: MetadataRecord, offset: int) -> MetadataRecord:
     return msgspec.structs.replace(record, broker_epoch=offset)
 
 
@@ -167,7 +167,7 @@ def _check_features(ctx: Context, request: BrokerRegistrationRequest) -> None:
             )
 
 
-def _registration(ctx: Context, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
+def registration(ctx: Context, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
     level = ctx.metadata_version
     return RegisterBrokerRecord(
         version=register_broker_version(level),

@@ -11,7 +11,7 @@ from node.core.replica import QuorumResponse, Replica
 from node.core.roles import Candidate, Role, RoleName
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
+from node.mutants.scenario import Scenario
 
 
 class HastyCandidate(Replica):

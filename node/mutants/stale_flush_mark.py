@@ -35,5 +35,5 @@ class UnloweredFlush(Replica):
     ),
 )
 def stale_flush_mark(parts: NodeParts) -> NodeParts:
-    """Truncation leaves the flushed offset where it was: what is appended next counts as on disk."""
+    """Truncation leaves the flushed offset where it was: what comes next counts as on disk."""
     return replace(parts, replica=UnloweredFlush)

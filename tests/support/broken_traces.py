@@ -213,6 +213,11 @@ def write_a_pre_vote(trace: Trace) -> None:
     trace.grant(2, 3, pre=True)
 
 
+def support_another_than_the_leader(trace: Trace) -> None:
+    trace.replicate(2)
+    trace.grant(2, 3, pre=True)
+
+
 def observer_wants_to_lead(trace: Trace) -> None:
     trace.change_voters(1, 1, 2)
     trace.replicate(1)
@@ -333,5 +338,6 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S32", raise_the_epoch_beyond_that_of_a_pre_vote),
     ("S32", raise_the_epoch_for_a_pre_vote),
     ("S32", write_a_pre_vote),
+    ("S32", support_another_than_the_leader),
     ("S33", observer_wants_to_lead),
 ]

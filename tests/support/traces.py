@@ -196,6 +196,7 @@ class Trace:
         self.role(winner, "prospective")
         for other in others:
             self.emit(winner, "votereq", pre=True, to=other)
+            self.role(other, "prospective")  # it misses its leader, too
             self.grant(other, winner, pre=True)
         self.persist(winner, epoch, voted=winner)
         self.role(winner, "candidate", voted=winner)

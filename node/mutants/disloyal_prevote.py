@@ -1,0 +1,33 @@
+"""A follower that supports whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.core.roles import Leader
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class DisloyalFollower(Replica):
+    """Looks at the candidate's log, and not at its own leader."""
+
+    def _grants_pre_vote(self, *, up_to_date: bool) -> bool:
+        return up_to_date and not isinstance(self._role, Leader)
+
+
+@mutant(
+    "disloyal-pre-vote",
+    breaks=("S32", "L3"),
+    source="KIP-996 (a follower in touch with its leader rejects pre-votes)",
+    scenario=Scenario(
+        faults=(fault("partition-bridge", 1, 4, target="follower"),),
+        rate_hz=0.5,
+        settings={"metadata.max.idle.interval.ms": "0"},
+    ),
+)
+def disloyal_pre_vote(parts: NodeParts) -> NodeParts:
+    """A follower that has fetched from its leader grants pre-votes nevertheless."""
+    return replace(parts, replica=DisloyalFollower)
