@@ -81,6 +81,7 @@ def _amend(
 
 
 def epoch_is_offset(record: MetadataRecord, offset: int) -> MetadataRecord:
+    """A registration whose broker epoch is its own offset."""
     return msgspec.structs.replace(record, broker_epoch=offset)
 
 
@@ -168,6 +169,7 @@ def _check_features(ctx: Context, request: BrokerRegistrationRequest) -> None:
 
 
 def registration(ctx: Context, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
+    """The record of a registration, fenced, its broker epoch not known yet."""
     level = ctx.metadata_version
     return RegisterBrokerRecord(
         version=register_broker_version(level),
