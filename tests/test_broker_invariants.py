@@ -123,6 +123,11 @@ def published_before_any_commit(trace: Trace) -> None:
     trace.emit(4, "image", off=3, digest="x", kind="delta")
 
 
+def published_all_before_any_commit(trace: Trace) -> None:
+    trace.start(4)
+    trace.emit(4, "image", off=3, digest="x", kind="full")
+
+
 def published_what_is_not_committed(trace: Trace) -> None:
     trace.emit(4, "image", off=trace.disks[4].hwm + 1, digest="x", kind="delta")
 
@@ -148,6 +153,7 @@ BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("C6", caught_up_too_early),
     ("C10", published_before_it_caught_up),
     ("C10", published_before_any_commit),
+    ("C10", published_all_before_any_commit),
     ("C10", published_what_is_not_committed),
     ("C12", fenced_while_it_was_heard),
 ]
