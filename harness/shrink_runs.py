@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -23,13 +24,23 @@ from harness.verdict import Anomaly, Valid
 STORY = "story.txt"  # in the run's folder
 
 
-def attempt(candidate: Candidate) -> Failure | None:
-    """Simulate a candidate; None when it does not fail, or cannot be run at all."""
+@dataclass(frozen=True, slots=True)
+class Try:
+    """How a try ended."""
+
+    failure: Failure | None = None  # None: it did not fail
+    broken: str | None = None  # why it could not be judged: something of ours broke
+
+
+def attempt(candidate: Candidate) -> Try:
+    """Simulate a candidate; one that cannot be run at all does not fail."""
     try:
         run = simulate(SimPlan.of(candidate.spec, candidate.faults))
     except HarnessError:  # options that do not go together, a cluster that never came up
-        return None
-    return failure_of(run)
+        return Try()
+    except Exception as error:  # told at the end: it must not cost what was found before
+        return Try(broken="".join(traceback.format_exception_only(error)).strip())
+    return Try(failure_of(run))
 
 
 def failure_of(run: SimRun) -> Failure | None:
@@ -67,12 +78,16 @@ def issued(history: History, until_ns: int) -> int:
 
 
 class Pool:
-    """A runner of candidates, so many at a time; the results come in the order of asking."""
+    """A runner of candidates, so many at a time; the results come in the order of asking.
+
+    ``broken`` says of tries in which something of ours broke, why.
+    """
 
     def __init__(self, jobs: int) -> None:
+        self.broken: list[str] = []
         self._jobs = jobs
         self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("fork")) if jobs > 1 else None
-        self._begun: dict[bytes, Future[Failure | None]] = {}  # whether they were asked for or not
+        self._begun: dict[bytes, Future[Try]] = {}  # whether they were asked for or not
 
     def __enter__(self) -> Self:
         return self
@@ -83,13 +98,16 @@ class Pool:
 
     def __call__(self, candidates: Sequence[Candidate]) -> Iterator[Failure | None]:
         """Try the candidates, a few of them ahead of being asked for."""
-        if self._pool is None:
-            yield from map(attempt, candidates)
-            return
-        for place in range(len(candidates)):
-            for candidate in candidates[place : place + self._jobs]:
-                self._begin(self._pool, candidate)
-            yield self._begun[candidates[place].fingerprint()].result()
+        for place, candidate in enumerate(candidates):
+            if self._pool is None:
+                tried = attempt(candidate)
+            else:
+                for ahead in candidates[place : place + self._jobs]:
+                    self._begin(self._pool, ahead)
+                tried = self._begun[candidate.fingerprint()].result()
+            if tried.broken is not None:
+                self.broken.append(tried.broken)
+            yield tried.failure
 
     def _begin(self, pool: ProcessPoolExecutor, candidate: Candidate) -> None:
         key = candidate.fingerprint()

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import shrink_moves as moves
+from harness import shrink_runs
 from harness.history import History, Op
 from harness.protocols import Fault, RunData
 from harness.shrink import Budget, Failure, Runner, Shrunk, Step, shrink
@@ -25,6 +26,7 @@ from harness.spec import RunSpec
 from harness.store import Store
 from harness.story import LINES_MAX, story
 from harness.verdict import Anomaly
+from node.sim.loop import StalledError
 
 GOLDEN = Path(__file__).parent / "testdata" / "story"
 Fails = Callable[[Candidate], Failure | None]
@@ -530,3 +532,20 @@ def test_the_pool_answers_in_order_whatever_its_size() -> None:
     tried = [start.with_spec(time_limit_s=limit) for limit in (0.2, 3.5, 0.3)]
     with Pool(1) as alone, Pool(2) as pair:
         assert list(alone(tried)) == list(pair(tried))
+
+
+def test_a_try_that_breaks_is_told_and_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stalls(plan: SimPlan) -> SimRun:
+        raise StalledError(f"time stands still with {plan.spec.voters} voters")
+
+    monkeypatch.setattr(shrink_runs, "simulate", stalls)
+    with Pool(1) as pool:
+        assert list(pool([candidate().with_spec(settings={})])) == [None]
+    (why,) = pool.broken
+    assert why.endswith("StalledError: time stands still with 3 voters")
+
+
+def test_options_that_do_not_go_together_do_not_fail() -> None:
+    with Pool(1) as pool:
+        assert list(pool([candidate()])) == [None], "there is no setting called a"
+    assert pool.broken == []

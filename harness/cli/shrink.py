@@ -119,10 +119,14 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
     failing = _failing(run, pinned, where)
     wanted = invariant or failing.invariant
     jobs = jobs or os.cpu_count() or 1
-    found, elapsed_s = _search(failing, wanted, Budget(budget, tries), jobs, loud=not json)
-    if not isinstance(found, Shrunk):
-        return _not_reproduced(run, wanted, found, json=json)
-    told = _report(run, failing.candidate, found, where, elapsed_s)
+    search = _search(failing, wanted, Budget(budget, tries), jobs, loud=not json)
+    if not isinstance(search.found, Shrunk):
+        return _not_reproduced(run, wanted, search, json=json)
+    told = {
+        **_report(run, failing.candidate, search.found, where),
+        "broken": search.broken,
+        "elapsed_s": round(search.elapsed_s, 3),
+    }
     print_json(told) if json else _show(told)
     return EXIT_INVALID
 
@@ -185,10 +189,18 @@ def _runs() -> Any:
 # --------------------------------------------------------------------------- search and report
 
 
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What a search came to, the seconds it took, and why tries of it broke."""
+
+    found: Shrunk | Failure | None
+    elapsed_s: float
+    broken: list[str]
+
+
 def _search(
     failing: _Failing, invariant: str | None, budget: Budget, jobs: int, *, loud: bool
-) -> tuple[Shrunk | Failure | None, float]:
-    """What the search came to, and the seconds it took."""
+) -> _Search:
     began_s = time.monotonic()
     with _runs().Pool(jobs) as pool, _watched(loud=loud) as tell:
         found = shrink(
@@ -199,7 +211,7 @@ def _search(
             invariant=invariant,
             tell=tell,
         )
-    return found, time.monotonic() - began_s
+        return _Search(found, time.monotonic() - began_s, pool.broken)
 
 
 @contextmanager
@@ -227,12 +239,20 @@ def _size(step: Step) -> str:
     )
 
 
-def _not_reproduced(text: str, wanted: str | None, found: Failure | None, *, json: bool) -> int:
+def _not_reproduced(text: str, wanted: str | None, search: _Search, *, json: bool) -> int:
     """Say that there is no failure to shrink."""
-    broke = sorted(found.invariants) if found is not None else []
-    told = {"run": text, "reproduced": False, "invariant": wanted, "invariants": broke}
+    broke = sorted(search.found.invariants) if isinstance(search.found, Failure) else []
+    told = {
+        "run": text,
+        "reproduced": False,
+        "invariant": wanted,
+        "invariants": broke,
+        "broken": search.broken,
+    }
     if json:
         print_json(told)
+    elif search.broken:
+        complain(f"{text}: not reproduced: the simulation broke: {search.broken[0]}")
     else:
         what = f"it broke {', '.join(broke)}" if broke else "it broke nothing"
         meant = f" instead of {wanted}" if wanted is not None else ""
@@ -240,9 +260,7 @@ def _not_reproduced(text: str, wanted: str | None, found: Failure | None, *, jso
     return EXIT_UNKNOWN
 
 
-def _report(
-    text: str, start: Candidate, found: Shrunk, store: Store, elapsed_s: float
-) -> dict[str, Any]:
+def _report(text: str, start: Candidate, found: Shrunk, store: Store) -> dict[str, Any]:
     """Run the outcome once more, save it, and say all about it as one JSON object."""
     end = found.candidate
     saved = _runs().final(end, found.invariant, store)
@@ -266,7 +284,6 @@ def _report(
         "tries": found.tries,
         "spared": found.spared,
         "exhausted": found.exhausted,
-        "elapsed_s": round(elapsed_s, 3),
         "store": str(saved.path),
     }
 
@@ -283,5 +300,7 @@ def _show(told: Mapping[str, Any]) -> None:
         console.print(f"  {line}", markup=False)
     more = "; the budget ended it: more may be left out" if told["exhausted"] else ""
     console.print(f"  {told['tries']} tries in {told['elapsed_s']:.1f} s{more}")
+    if told["broken"]:
+        console.print(f"  {len(told['broken'])} tries broke: {told['broken'][0]}", markup=False)
     console.print(f"  report:    {told['store']}/report.html", markup=False)
     console.print(f"  reproduce: krucible repro {told['store']}", markup=False)
