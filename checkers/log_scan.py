@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.protocols import RunData
@@ -49,14 +49,16 @@ class Finding:
 def log_scan(run: RunData) -> CheckResult:
     """Tracebacks, fatal errors, illegal states, failed assertions, out of memory in node output.
 
-    A process that is told to stop, or killed, prints none of these. O(lines).
+    A process that is told to stop, or killed, prints none of these. One whose disk a fault had
+    refuse things (ENOSPC, EIO) may say that it dies of just that. O(lines).
     """
+    refused = _refused(run)
     if not run.output:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node's output was kept")
     anomalies = [
         _anomaly(node, lines, found)
         for node, lines in sorted(run.output.items())
-        for found in _by_kind(list(scan(lines)))
+        for found in _by_kind([f for f in scan(lines) if not _is_of(f, refused.get(node, ()))])
     ]
     return CheckResult(
         NAME,
@@ -64,6 +66,21 @@ def log_scan(run: RunData) -> CheckResult:
         tuple(anomalies),
         checked={"lines": sum(map(len, run.output.values())), "nodes": len(run.output)},
     )
+
+
+def _refused(run: RunData) -> dict[str, list[int]]:
+    """Which errors the disks of nodes gave because of a fault: errno by node."""
+    found: dict[str, list[int]] = {}
+    for op in run.history.nemesis():
+        value = op.value if isinstance(op.value, Mapping) else {}
+        for seen in value.get("evidence", ()) if op.f == "inject" else ():
+            if seen.get("saw") == "disk" and isinstance(seen.get("errno"), int):
+                found.setdefault(seen["node"], []).append(seen["errno"])
+    return found
+
+
+def _is_of(finding: Finding, errors: Sequence[int]) -> bool:
+    return any(f"[Errno {number}]" in finding.line for number in errors)
 
 
 def scan(lines: Sequence[str]) -> Iterator[Finding]:

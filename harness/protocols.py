@@ -216,6 +216,39 @@ class Power(Protocol):
 
 
 @runtime_checkable
+class Disks(Protocol):
+    """An environment whose hosts' disks can misbehave, and be damaged while their node is down."""
+
+    def slow_fsync(self, node: str, ms: int) -> None:
+        """Let every fsync take so long; 0 = as at first."""
+        ...
+
+    def fill(self, node: str, *, full: bool) -> None:
+        """Leave no room for another byte, or make room again."""
+        ...
+
+    def fail_io(self, node: str, operation: str | None) -> None:
+        """Let ``read``, ``write`` or ``fsync`` fail with EIO from now on; None repairs it."""
+        ...
+
+    def try_disk(self, node: str) -> Mapping[str, Any]:
+        """Use the disk: ``errno`` of what it refuses or None, and counts since the start."""
+        ...
+
+    def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
+        """Lose un-fsynced bytes at the end of the log and leave a torn write; says how many."""
+        ...
+
+    def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Flip one bit of the log that a CRC covers; says which. None: there is no record yet."""
+        ...
+
+    def wipe(self, node: str) -> Mapping[str, Any]:
+        """Put an empty disk in the place of the node's; says what was on the old one."""
+        ...
+
+
+@runtime_checkable
 class Clocks(Protocol):
     """An environment whose hosts' clocks can be set, and read from inside their processes."""
 

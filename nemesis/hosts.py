@@ -1,10 +1,25 @@
-"""What faults of whole hosts share: where they can be used, and on which nodes they lie."""
+"""What faults of whole hosts share: where they can be used, and what they claim."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from harness.protocols import Cluster, Disks, Kill
 from harness.spec import SIM, RunSpec
+
+KILLED: Final = "killed"  # a process that a fault has ended, and will start again
+DISK: Final = "disk"  # a disk that a fault has broken, and will mend
 
 
 def needs_sim(spec: RunSpec) -> str | None:
     """Why a fault that only simulated hosts know cannot be used in a run; None when it can."""
     return None if spec.env == SIM else f"environment {spec.env!r} cannot do it, only {SIM!r} can"
+
+
+def needs_disks(cluster: Cluster) -> str | None:
+    """Why the disks of nodes cannot be broken here; None when they can."""
+    if not isinstance(cluster.environment, Disks):
+        return f"environment {cluster.environment.name!r} cannot break the disks of its nodes"
+    if not isinstance(cluster.system, Kill):
+        return f"system {cluster.system.name!r} cannot restart its nodes"
+    return None

@@ -161,7 +161,7 @@ def test_a_slow_fsync_holds_the_node_up() -> None:
     cluster = SimCluster(1, 1)
 
     async def main() -> None:
-        cluster.hosts[1].fsync_ns = 50 * MS
+        cluster.hosts[1].trouble.fsync_ns = 50 * MS
         cluster.start()
         await cluster.until_led()
         assert cluster.loop.now_ns >= 100 * MS

@@ -33,6 +33,7 @@ _MEMBERS = {"replicas": _LIST, "isr": _LIST, "elr": _LIST}
 # What the invariants read, by type; fields that may be null or absent are not listed.
 REQUIRED: dict[str, dict[str, _Kinds]] = {
     "start": {"leo": _INT, "log_start": _INT, "flushed": _INT, "qs": (dict,), "voters": _LIST},
+    "disk": {"what": _STR},  # of the host: damage that no node has done
     "role": {"to": _STR} | _EPOCH,
     "qs": _EPOCH,
     "votereq": {"pre": _BOOL} | _EPOCH,

@@ -242,6 +242,7 @@ class World:
         self._current: dict[int, ReplicaId] = {}
         self._apply: dict[str, Callable[[Replica, Event], None]] = {
             "start": _start,
+            "disk": _disk,
             "qs": _qs,
             "role": _role,
             "append": _append,
@@ -279,7 +280,7 @@ class World:
         replica = self.replica(event)
         self._current[event["node"]] = replica.id
         if event["inc"] != replica.incarnation:
-            replica.begin(event["inc"], whole=event["t"] == "start")
+            replica.begin(event["inc"], whole=event["t"] in ("start", "disk"))
         if blind:
             replica.known = self.whole = False
 
@@ -337,6 +338,14 @@ def _start(replica: Replica, event: Event) -> None:
     epoch = state.get("ep")
     if isinstance(epoch, int):
         replica.quorum = persisted(epoch, state)
+
+
+def _disk(replica: Replica, event: Event) -> None:
+    """Somebody damaged the disk: nothing is known of the log, nor of the vote on a wiped one."""
+    replica.log, replica.agreed = ReplicaLog(), 0
+    replica.sets, replica.snapshots = VoterHistory(), {}
+    if event["what"] == "wipe":
+        replica.quorum = None
 
 
 def _qs(replica: Replica, event: Event) -> None:

@@ -14,16 +14,19 @@ from harness.protocols import Address, Link, Net, Probe, ProcessState, Shape
 from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
+from node.sim import trouble
 from node.sim.fabric import MS, Fabric
 from node.sim.fabric import Link as FabricLink
 from node.sim.host import EXIT_KILLED, VirtualHost
 from node.sim.loop import VirtualLoop
 from node.sim.network import VirtualNetwork
 from node.sim.output import VirtualOutput
+from node.sim.trouble import FAILING
 from node.wire.errors import WireError
 
 CLIENT_HOST = "10.0.1.1"
 PORT = 9093
+PROBE_FILE = Path("/probe")  # beside the node's own files
 POLL_S = 0.01
 WRITES_MAX = 12  # a power failure in a write comes so many changes of the disk later at most
 WRITE_WAIT_NS = 1_000 * MS
@@ -175,8 +178,9 @@ class Sim:
         return Path("/data")
 
     def log_file(self, node: str) -> Path:
-        """What a node prints goes to the log of the harness."""
-        raise EnvError(f"{node} is simulated: it has no log file")
+        """Where what a node prints goes once the run is saved, within its folder."""
+        self.host(node)
+        return Path("logs") / f"{node}.log"
 
     async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
         """See ``Environment``."""
@@ -241,6 +245,60 @@ class Sim:
             host.lose_power()
         lost = {path.name: size for path, size in host.lost.items()}
         return {"lost_bytes": sum(lost.values()), "lost": lost, "torn_write": torn}
+
+    def slow_fsync(self, node: str, ms: int) -> None:
+        """See ``Disks``."""
+        self.host(node).trouble.fsync_ns = ms * MS
+
+    def fill(self, node: str, *, full: bool) -> None:
+        """See ``Disks``."""
+        self.host(node).trouble.full = full
+
+    def fail_io(self, node: str, operation: str | None) -> None:
+        """See ``Disks``."""
+        self.host(node).trouble.failing = FAILING[operation] if operation else frozenset()
+
+    def try_disk(self, node: str) -> Mapping[str, Any]:
+        """See ``Disks``."""
+        host, refused = self.host(node), None
+        try:
+            file = host.disk.open(PROBE_FILE, create=True)
+            file.append(b"probe")
+            file.fsync()
+            file.read(0, 1)
+        except OSError as error:
+            refused = error
+        return {
+            "errno": None if refused is None else refused.errno,
+            "detail": str(refused or "all was done"),
+            "refused": host.trouble.refused,
+            "fsync_ms": host.trouble.fsync_ns / MS,
+            "slowed": host.trouble.slowed,
+        }
+
+    def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
+        """See ``Disks``."""
+        return trouble.tear_tail(self._down(node).disk, self.node_dir(node), rng)
+
+    def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """See ``Disks``."""
+        host = self._down(node)
+        found = trouble.flip_bit(host.disk, self.node_dir(node), rng)
+        if found is not None:
+            host.damaged("log")
+        return found
+
+    def wipe(self, node: str) -> Mapping[str, Any]:
+        """See ``Disks``."""
+        host = self._down(node)
+        host.damaged("wipe")
+        return trouble.wipe(host.disk)
+
+    def _down(self, node: str) -> VirtualHost:
+        host = self.host(node)
+        if host.process is not None:
+            raise EnvError(f"{node} runs: its disk can be damaged only while it is down")
+        return host
 
     def set_rate(self, node: str, ppm: int) -> None:
         """See ``Clocks``."""

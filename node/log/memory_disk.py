@@ -167,6 +167,15 @@ class MemoryDisk:
         self.cut_at = None
         return {path: size for path, size in lost.items() if size or path in gone}
 
+    def sizes(self) -> dict[Path, int]:
+        """All files and their lengths in bytes, sorted."""
+        return {path: len(self._names[path].data) for path in sorted(self._names)}
+
+    def fsynced_size(self, path: Path) -> int:
+        """How many bytes at the beginning of a file no crash can change."""
+        inode = self._existing(path)
+        return min([len(inode.data), *(at for at, _ in inode.undo)])
+
     def tear(self, path: Path, rng: Random) -> int:
         """Let a part of the present append reach the file; for ``fault``, just before a crash."""
         size = rng.randrange(len(self.writing) + 1)

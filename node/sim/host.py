@@ -18,7 +18,8 @@ from node.driver.world import World
 from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.sim.fabric import Fabric
 from node.sim.network import VirtualNetwork
-from node.sim.process import PPM, VirtualProcess
+from node.sim.process import PPM, RUNNING, VirtualProcess
+from node.sim.trouble import DiskTrouble
 
 log = logging.getLogger("krucible.sim")
 
@@ -105,8 +106,9 @@ class VirtualHost:
         self.disk = MemoryDisk(self._on_disk)
         self.wall_offset_ms = 0
         self.rate_ppm = PPM
-        self.fsync_ns = 0
+        self.trouble = DiskTrouble()
         self.lost: dict[Path, int] = {}  # bytes, in the last loss of power
+        self._owner: tuple[int, str] | None = None  # node and directory id that last ran here
         self._power_until: int | None = None  # so many writes from now the power fails
         self._rng = rng
         self._sink = sink
@@ -165,6 +167,18 @@ class VirtualHost:
         """Whether the change of the disk that the power will fail in is still to come."""
         return self._power_until is not None
 
+    def damaged(self, what: str) -> None:
+        """Tell in the trace that the disk is no longer what the node made of it.
+
+        The damage has an incarnation number of its own, as if something else had run here.
+        """
+        if self._owner is None:
+            return
+        self._lives += 1
+        node, directory = self._owner
+        line = {"ts": self.fabric.loop.now_ns, "seq": 1, "node": node, "inc": self._lives}
+        self._sink(_encode({**line, "dir": directory, "t": "disk", "what": what}))
+
     def set_rate(self, rate_ppm: int) -> None:
         """Let the clocks run at so many millionths of the true speed, also after a restart."""
         if self.process is not None:
@@ -193,6 +207,7 @@ class VirtualHost:
                 self._sink(line)
 
         def tracer(directory_id: str) -> VirtualTracer:
+            self._owner = config.node_id, directory_id
             return VirtualTracer(tell, {**common, "dir": directory_id}, clock.trace_ns)
 
         world = World(self.disk, clock, life.network, self._lives, tracer)
@@ -233,10 +248,13 @@ class VirtualHost:
         self.disk.kill()
 
     def _on_disk(self, operation: str, path: Path) -> None:
-        if self.process is None:
+        self.trouble.refuse(operation, path)
+        process = self.process
+        if process is None or RUNNING.get() is not process:
             return
-        if operation == "fsync" and self.fsync_ns:
-            self.process.stall(self.fsync_ns)
+        if operation == "fsync" and self.trouble.fsync_ns:
+            self.trouble.slowed += 1
+            process.stall(self.trouble.fsync_ns)
         if self._power_until is not None and operation in CHANGES:
             self._power_until -= 1
             if self._power_until == 0:

@@ -1,0 +1,191 @@
+"""Damage to the disk of a node that is down: a torn tail, a flipped bit.
+
+The node must notice at its start, and cut its log or refuse it. What is committed survives as long
+as enough other disks hold it, so a disk is damaged only where they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.protocols import Cluster, Disks, Fault, Injection, Kill, Simulated
+from harness.registry import nemeses
+from harness.spec import RunSpec
+from nemesis import claims
+from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
+from nemesis.restarts import restart
+from nemesis.targets import choose, draw_target, fault_rng
+
+_CAUGHT_UP_S = 10.0
+_COPIED_S = 1.0
+_POLL_S = 0.05
+VOTERS_MIN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The node whose disk we damaged, with the pid it had, and where its log ended."""
+
+    node: str
+    pid: int | None
+    log_end: int
+
+
+class DiskDamage:
+    """What both share; a kind does the damage."""
+
+    family = "disk"
+    targets: Mapping[str, int] = {"leader": 2, "follower": 2, "one": 1}
+    needs_copies = True
+
+    def damage(self, disks: Disks, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Damage the disk; what was done, or None when there is nothing to damage."""
+        raise NotImplementedError
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Only simulated disks can be damaged."""
+        return needs_sim(spec)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The environment must have such disks; the system must show logs and start nodes."""
+        if not isinstance(cluster.system, Simulated):
+            return f"system {cluster.system.name!r} does not show the logs of its nodes"
+        return needs_disks(cluster)
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target."""
+        return {"target": draw_target(rng, self.targets)}
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Kill one node and damage its disk; evidence: the bytes that are not what they were."""
+        disks, system, rng = cluster.environment, cluster.system, fault_rng(fault)
+        if (
+            not isinstance(disks, Disks)
+            or not isinstance(system, Kill)
+            or self.available(cluster) is not None
+        ):
+            return Injection("skipped", reason=self.available(cluster))
+        target = str(fault.params.get("target", "one"))
+        choice = await choose(target, rng, cluster)
+        if not choice.nodes:
+            return Injection("skipped", reason=f"the cluster has no node for target {target!r}")
+        node = choice.nodes[0]
+        before = cluster.environment.process(node)
+        mine = [(KILLED, node), (DISK, node)]
+        if before.pid is None or len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
+            claims.release(cluster, fault.id, mine)
+            return Injection("skipped", reason=f"{node} is down, or its disk broken already")
+        if self.needs_copies and not await _await_copies(node, cluster):
+            claims.release(cluster, fault.id, mine)
+            return Injection("skipped", reason=f"no majority of others has all that {node} has")
+        await system.kill(node)
+        undo = _Undo(node, before.pid, log_end(node, cluster))
+        done = self.damage(disks, node, rng)
+        if done is None:
+            await self._start_again(fault, undo, cluster)
+            return Injection("skipped", reason=f"there is nothing to damage on the disk of {node}")
+        seen = {
+            "saw": "damage",
+            "node": node,
+            **done,
+            "log_end": undo.log_end,
+            "readable_end": log_end(node, cluster),
+            "copies": _copies(node, cluster),
+        }
+        return Injection("installed", (node,), None, (choice.evidence(target), seen), undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Start the node; evidence: it answers, and its log is as long again as it was."""
+        undo = injection.undo
+        if not isinstance(undo, _Undo):
+            raise HarnessError(f"fault {fault.id} has nothing that disk damage could heal")
+        found = log_end(undo.node, cluster)
+        seen = await self._start_again(fault, undo, cluster)
+        return {
+            **seen,
+            "was_log_end": undo.log_end,
+            "found_log_end": found,
+            "log_end": await _await_log(undo, cluster),
+        }
+
+    async def _start_again(self, fault: Fault, undo: _Undo, cluster: Cluster) -> dict[str, Any]:
+        seen = await restart({undo.node: undo.pid}, cluster)
+        claims.release(cluster, fault.id, [(KILLED, undo.node), (DISK, undo.node)])
+        return seen
+
+
+@nemeses.register("disk-torn-tail")
+class TornTail(DiskDamage):
+    """Kill a node, cut un-fsynced bytes off its log and leave half a write; heal starts it.
+
+    Only what a file system may do: what was fsynced stays.
+    """
+
+    targets: Mapping[str, int] = {"leader": 2, "follower": 2, "observer": 2, "one": 1}
+    needs_copies = False  # nothing that anybody counts on is lost
+
+    def damage(self, disks: Disks, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Torn."""
+        return disks.tear_tail(node, rng)
+
+
+@nemeses.register("disk-bit-flip")
+class BitFlip(DiskDamage):
+    """Kill a node and flip a bit of its log that a CRC covers; heal starts it.
+
+    Only where a majority of the voters holds the same log without it.
+    """
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Three voters at least: two of them can have a majority without the third."""
+        if spec.voters < VOTERS_MIN:
+            return f"needs {VOTERS_MIN} voters, there is no majority without one of {spec.voters}"
+        return needs_sim(spec)
+
+    def damage(self, disks: Disks, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Flipped."""
+        return disks.flip_bit(node, rng)
+
+
+def log_end(node: str, cluster: Cluster) -> int:
+    """Where the part of a node's log ends that can be read from its disk; 0 when it is empty."""
+    system = cluster.system
+    log = system.stored_log(node) if isinstance(system, Simulated) else ()
+    return log[-1].last + 1 if log else 0
+
+
+def _copies(node: str, cluster: Cluster) -> int:
+    """How many other voters hold all of a node's log."""
+    system = cluster.system
+    log = system.stored_log(node) if isinstance(system, Simulated) else ()
+    if not log or not isinstance(system, Simulated):
+        return 0
+    others = (system.stored_log(other) for other in system.voters if other != node)
+    last = log[-1]
+    return sum(any(b.last == last.last and b.epoch == last.epoch for b in o) for o in others)
+
+
+async def _await_copies(node: str, cluster: Cluster) -> bool:
+    """Wait for a moment in which a majority of the voters has a node's log without it."""
+    return await _until(lambda: _copies(node, cluster) > len(cluster.system.voters) // 2, _COPIED_S)
+
+
+async def _await_log(undo: _Undo, cluster: Cluster) -> int:
+    """Wait until the node has again as much as it had; one that has not is no failure of ours."""
+    await _until(lambda: log_end(undo.node, cluster) >= undo.log_end, _CAUGHT_UP_S)
+    return log_end(undo.node, cluster)
+
+
+async def _until(holds: Callable[[], bool], timeout_s: float) -> bool:
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not holds():  # noqa: ASYNC110 - files tell nobody that they grow
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,175 @@
+"""Disks that misbehave under a running node: full, failing, slow.
+
+A node that cannot write must stop rather than go on with less than it promised (KAFKA-14644), so
+the heal mends the disk and starts again what has stopped meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.protocols import Cluster, Disks, Fault, Injection
+from harness.registry import nemeses
+from harness.spec import RunSpec
+from nemesis import claims
+from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
+from nemesis.restarts import restart
+from nemesis.targets import choose, draw_target, fault_rng
+
+_TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
+_WAIT_S = 0.6  # for a node to meet it
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The nodes whose disks we broke, with the pid each had, and what their disks had counted."""
+
+    pids: Mapping[str, int | None]
+    before: Mapping[str, Mapping[str, Any]]
+
+
+class DiskTrouble:
+    """What all of them share; a kind says how to break a disk, to mend it, and what to see."""
+
+    family = "disk"
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw how bad it is."""
+        del rng
+        return {}
+
+    def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+        """Break the disk of a node; None: mend it."""
+        raise NotImplementedError
+
+    def is_there(self, seen: Mapping[str, Any]) -> bool:
+        """Whether a try of the disk shows it."""
+        raise NotImplementedError
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Only simulated disks can be broken so."""
+        return needs_sim(spec)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The environment must have such disks, and the system start nodes again."""
+        return needs_disks(cluster)
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target and how bad it is."""
+        return {"target": draw_target(rng, _TARGETS), **self.draw(rng)}
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Break the disks; evidence: what using them ourselves says, and what the nodes met."""
+        disks = cluster.environment
+        if not isinstance(disks, Disks) or self.available(cluster) is not None:
+            return Injection("skipped", reason=self.available(cluster))
+        target = str(fault.params.get("target", "one"))
+        choice = await choose(target, fault_rng(fault), cluster)
+        processes = {node: cluster.environment.process(node) for node in choice.nodes}
+        running = [(DISK, node) for node, seen in processes.items() if seen.pid is not None]
+        nodes = tuple(node for _, node in claims.claim_free(cluster, fault.id, running))
+        if not nodes:
+            return Injection("skipped", reason=f"no {target} runs on a disk that is whole")
+        before = {node: disks.try_disk(node) for node in nodes}
+        undo = _Undo({node: processes[node].pid for node in nodes}, before)
+        for node in nodes:
+            self.shape(disks, node, fault.params)
+        tried = {node: disks.try_disk(node) for node in nodes}
+        await asyncio.sleep(_WAIT_S)
+        seen = [
+            {
+                "saw": "disk",
+                "node": node,
+                **tried[node],
+                "met": _met(tried[node], disks.try_disk(node)),
+                "process": cluster.environment.process(node).detail,
+            }
+            for node in nodes
+        ]
+        evidence = (choice.evidence(target), *seen)
+        whole = [str(e["node"]) for e in seen if not self.is_there(e)]
+        if whole:
+            reason = f"the disk of {', '.join(whole)} works as ever"
+            return Injection("failed", nodes, reason, evidence, undo)
+        return Injection("installed", nodes, None, evidence, undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Mend the disks, start what has stopped; evidence: using the disks again."""
+        undo, disks = injection.undo, cluster.environment
+        if not isinstance(undo, _Undo) or not isinstance(disks, Disks):
+            raise HarnessError(f"fault {fault.id} has nothing that a disk could heal")
+        met = {node: _met(seen, disks.try_disk(node)) for node, seen in undo.before.items()}
+        for node in undo.pids:
+            self.shape(disks, node, None)
+        tried = {node: disks.try_disk(node) for node in undo.pids}
+        broken = [node for node, seen in tried.items() if self.is_there(seen)]
+        if broken:
+            raise HarnessError(f"the disk of {', '.join(broken)} is still broken: {tried}")
+        down = [n for n in undo.pids if cluster.environment.process(n).pid is None]
+        ours = [n for _, n in claims.claim_free(cluster, fault.id, [(KILLED, n) for n in down])]
+        seen = await restart({node: undo.pids[node] for node in ours}, cluster)
+        claims.release(cluster, fault.id, [(KILLED, node) for node in ours])
+        claims.release(cluster, fault.id, [(DISK, node) for node in undo.pids])
+        return {**seen, "met": met, "disks": tried}
+
+
+@nemeses.register("disk-full")
+class DiskFull(DiskTrouble):
+    """Leave no room on the disks of nodes (ENOSPC); heal frees it and starts who has stopped."""
+
+    def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+        """Full."""
+        disks.fill(node, full=params is not None)
+
+    def is_there(self, seen: Mapping[str, Any]) -> bool:
+        """Nothing more can be written."""
+        return seen["errno"] is not None
+
+
+@nemeses.register("disk-io-error")
+class DiskIoError(DiskTrouble):
+    """Let reads, writes or fsyncs of nodes fail (EIO); heal repairs it and starts who stopped.
+
+    What an fsync that failed had to make durable may be lost: whoever goes on after it is wrong.
+    """
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw what fails."""
+        return {"operation": rng.choice(("fsync", "write", "read"))}
+
+    def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+        """Failing."""
+        wanted = None if params is None else str(params.get("operation", "fsync"))
+        disks.fail_io(node, wanted)
+
+    def is_there(self, seen: Mapping[str, Any]) -> bool:
+        """Something is refused."""
+        return seen["errno"] is not None
+
+
+@nemeses.register("disk-slow-fsync")
+class SlowFsync(DiskTrouble):
+    """Let every fsync of nodes take 20 ms to 1 s, in which the node stands still."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw how long."""
+        return {"ms": rng.choice((20, 50, 100, 300, 1_000))}
+
+    def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+        """Slow."""
+        disks.slow_fsync(node, 0 if params is None else int(params.get("ms", 100)))
+
+    def is_there(self, seen: Mapping[str, Any]) -> bool:
+        """It takes its time."""
+        return bool(seen["fsync_ms"] > 0)
+
+
+def _met(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
+    """How often a node was refused or kept waiting between two tries, the second not counted."""
+    refused = after["refused"] - before["refused"] - (after["errno"] is not None)
+    return int(refused + after["slowed"] - before["slowed"])
