@@ -26,6 +26,7 @@ from harness.generator import (
     mix,
     on_threads,
     once,
+    only,
     phases,
     repeat,
     reserve,
@@ -218,6 +219,27 @@ def test_time_limit_counts_from_the_first_question() -> None:
     assert gen.op(ctx(0, time_ns=int(8.5 * NS_PER_S)))[0] is None
     waiting, _ = gen.op(ctx(time_ns=8 * NS_PER_S))
     assert waiting == Pending(int(8.5 * NS_PER_S))  # asks again when it ends
+
+
+def test_only_some_ops_come_and_none_of_them_earlier() -> None:
+    def of(source: Generator) -> list[tuple[int, object]]:
+        done = drive(time_limit(source, 3.0).seeded(5), threads=9)
+        return [(at, draft.value) for at, draft in done]
+
+    whole = of(stagger(fn(draw), 10))
+    numbers = (0, 3, 4, 17)
+    assert of(only(stagger(fn(draw), 10), numbers)) == [whole[n] for n in numbers]
+    assert of(only(stagger(fn(draw), 10), ())) == []
+    assert values(drive(only(limit(fn(draw), 4), (1, 9)))) == values(drive(fn(draw)))[1:2]
+
+
+def test_only_waits_after_its_last_op_for_the_time_to_end() -> None:
+    gen = time_limit(only(fn(draw), (1,)), 2.0)
+    step, gen = gen.op(ctx(0))
+    assert isinstance(step, Draft)
+    assert step.value[0] == 1
+    assert gen.op(ctx(0, time_ns=1))[0] == Pending(2 * NS_PER_S)
+    assert gen.op(ctx(0, time_ns=2 * NS_PER_S))[0] is None
 
 
 def test_until_ok_ends_with_the_first_ok() -> None:

@@ -16,6 +16,14 @@ def test_a_spec_survives_json() -> None:
     assert RunSpec.from_json(text) == spec
 
 
+@pytest.mark.parametrize("ops", [None, (), (3, 5)])
+def test_the_ops_that_are_done_are_kept_with_it(ops: tuple[int, ...] | None) -> None:
+    spec = RunSpec(seed=7, only_ops=ops)
+    text = json.loads(json.dumps(spec.to_json()))
+    assert RunSpec.from_json(text) == spec
+    assert ("only_ops" in text) == (ops is not None), "a run that does all is stored as ever"
+
+
 def test_what_is_missing_or_unknown_is_refused() -> None:
     whole = RunSpec(seed=7).to_json()
     with pytest.raises(TypeError, match="colour"):
