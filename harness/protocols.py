@@ -324,6 +324,41 @@ class Pause(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class VoterChange:
+    """What came of a try to change the voters; not done: nobody may know whether it still is."""
+
+    done: bool
+    detail: str
+    tries: int = 1
+
+
+@runtime_checkable
+class Members(Protocol):
+    """A system whose voters can be removed and added again, as replicas with empty disks."""
+
+    @staticmethod
+    def fixed_members(spec: RunSpec) -> str | None:
+        """Why a run with such options has the same voters for ever; None when it has not."""
+        ...
+
+    async def voter_keys(self) -> Mapping[str, str] | None:
+        """The directory id (hex) of each voter by node, as the leader says; None without one."""
+        ...
+
+    async def remove_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+        """Remove a node from the voters, whichever directory id it has there."""
+        ...
+
+    async def add_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+        """Add a node to the voters, with the directory id that its disk has now."""
+        ...
+
+    def reformat(self, node: str) -> str:
+        """Give a node that is down, on an empty disk, a new directory id; returns it (hex)."""
+        ...
+
+
 @runtime_checkable
 class Simulated(Protocol):
     """A system whose nodes can also live on simulated hosts."""

@@ -43,7 +43,7 @@ class DiskDamage:
     targets: Mapping[str, int] = {"leader": 2, "follower": 2, "one": 1}
     needs_copies = True
 
-    def damage(self, disks: Disks, node: str, rng: Random) -> Mapping[str, Any] | None:
+    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Damage the disk; what was done, or None when there is nothing to damage."""
         raise NotImplementedError
 
@@ -63,12 +63,8 @@ class DiskDamage:
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Kill one node and damage its disk; evidence: the bytes that are not what they were."""
-        disks, system, rng = cluster.environment, cluster.system, fault_rng(fault)
-        if (
-            not isinstance(disks, Disks)
-            or not isinstance(system, Kill)
-            or self.available(cluster) is not None
-        ):
+        system, rng = cluster.system, fault_rng(fault)
+        if not isinstance(system, Kill) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
         choice = await choose(target, rng, cluster)
@@ -85,7 +81,7 @@ class DiskDamage:
             return Injection("skipped", reason=f"no majority of others has all that {node} has")
         await system.kill(node)
         undo = _Undo(node, before.pid, log_end(node, cluster))
-        done = self.damage(disks, node, rng)
+        done = self.damage(cluster, node, rng)
         if done is None:
             await self._start_again(fault, undo, cluster)
             return Injection("skipped", reason=f"there is nothing to damage on the disk of {node}")
@@ -129,9 +125,9 @@ class TornTail(DiskDamage):
     targets: Mapping[str, int] = {"leader": 2, "follower": 2, "observer": 2, "one": 1}
     needs_copies = False  # nothing that anybody counts on is lost
 
-    def damage(self, disks: Disks, node: str, rng: Random) -> Mapping[str, Any] | None:
+    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Torn."""
-        return disks.tear_tail(node, rng)
+        return _disks(cluster).tear_tail(node, rng)
 
 
 @nemeses.register("disk-bit-flip")
@@ -147,9 +143,16 @@ class BitFlip(DiskDamage):
             return f"needs {VOTERS_MIN} voters, there is no majority without one of {spec.voters}"
         return needs_sim(spec)
 
-    def damage(self, disks: Disks, node: str, rng: Random) -> Mapping[str, Any] | None:
+    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Flipped."""
-        return disks.flip_bit(node, rng)
+        return _disks(cluster).flip_bit(node, rng)
+
+
+def _disks(cluster: Cluster) -> Disks:
+    disks = cluster.environment
+    if not isinstance(disks, Disks):
+        raise HarnessError(f"environment {disks.name!r} cannot break the disks of its nodes")
+    return disks
 
 
 def log_end(node: str, cluster: Cluster) -> int:

@@ -23,6 +23,7 @@ from harness.systems.kraft import Kraft
 from harness.verdict import Valid
 
 SPEC = RunSpec(1, env=SIM, voters=3, observers=1)
+DYNAMIC = replace(SPEC, settings={"krucible.quorum": "dynamic"})
 SIM_ONLY = {
     "clock-jump",
     "clock-rate",
@@ -31,8 +32,10 @@ SIM_ONLY = {
     "disk-io-error",
     "disk-slow-fsync",
     "disk-torn-tail",
+    "disk-wipe",
     "jam-links",
     "lossy-links",
+    "membership",
     "power",
     "slow-links",
 }
@@ -125,7 +128,9 @@ def play(main: Callable[[Scene], Awaitable[None]], spec: RunSpec = SPEC) -> Scen
 def test_all_leaves_out_what_a_run_could_never_install() -> None:
     live = {name for name, _ in select(["all"], replace(SPEC, env="local"))}
     assert live == set(nemeses.names()) - SIM_ONLY
-    assert {name for name, _ in select(["all"], SPEC)} == set(nemeses.names())
+    every = set(nemeses.names())
+    assert {name for name, _ in select(["all"], SPEC)} == every - {"disk-wipe", "membership"}
+    assert {name for name, _ in select(["all"], DYNAMIC)} == every
 
 
 def test_what_is_named_itself_stays_and_so_does_a_family_of_which_nothing_would_be_left() -> None:
@@ -333,6 +338,54 @@ def test_a_bit_is_not_flipped_where_it_could_be_the_last_copy() -> None:
 
     play(main)
     assert [n for n, _ in select(["disk"], replace(SPEC, voters=2)) if n == "disk-bit-flip"] == []
+
+
+# --------------------------------------------------------------------------- members
+
+
+@pytest.mark.parametrize("target", ["leader", "follower"])
+def test_a_removed_voter_is_no_voter_until_it_is_added_with_an_empty_disk(target: str) -> None:
+    async def main(scene: Scene) -> None:
+        old = await scene.leader()
+        began = await scene.system.voter_keys()
+        fault = await scene.inject("membership", target=target)
+        (node,) = fault.injection.targets
+        (seen,) = fault.saw("voters")
+        assert (node == old) is (target == "leader")
+        assert began is not None
+        assert (seen["before"], set(seen["after"])) == (began, set(began) - {node})
+        assert (await scene.leader() != old) is (target == "leader")
+        healed = await fault.heal()
+        assert set(healed["voters"]) == set(began)
+        assert healed["voters"][node] == healed["directory"] != began[node]
+        assert {n: k for n, k in healed["voters"].items() if n != node} == seen["after"]
+        dirs = [e["dir"] for e in scene.kinds("start", node)]
+        assert dirs == [began[node], healed["directory"]]
+
+    play(main, DYNAMIC)
+
+
+def test_a_wiped_voter_is_a_stranger_until_it_takes_its_own_old_place() -> None:
+    async def main(scene: Scene) -> None:
+        began = await scene.system.voter_keys()
+        fault = await scene.inject("disk-wipe", target="leader")
+        (node,) = fault.injection.targets
+        (seen,) = fault.saw("damage")
+        assert (seen["readable_end"], seen["copies"]) == (0, 0)
+        assert seen["log_end"] > 0 < seen["bytes"]
+        healed = await fault.heal()
+        assert began is not None
+        assert healed["voters_before"] == began, "the old disk is a voter still"
+        assert healed["voters"] == {**began, node: seen["directory"]}
+
+    play(main, DYNAMIC)
+
+
+def test_the_voters_of_a_static_quorum_are_not_changed() -> None:
+    for name in ("disk-wipe", "membership"):
+        reason = nemeses.get(name)().misfit(SPEC)
+        assert "the quorum is static" in reason
+    assert "last voter" in nemeses.get("membership")().misfit(replace(DYNAMIC, voters=1))
 
 
 # --------------------------------------------------------------------------- packets

@@ -19,10 +19,12 @@ from harness.protocols import (
     RegisterClient,
     Role,
     TopicClient,
+    VoterChange,
 )
 from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store import RunDir
+from harness.systems import kraft_voters as voters
 from harness.systems.kafka_client import KafkaClient
 from harness.systems.kafka_route import Cluster
 from harness.systems.kraft_log import read_log, read_snapshots
@@ -30,7 +32,8 @@ from harness.systems.kraft_site import site_of
 from harness.systems.quorum_probe import QuorumView, ask
 from node import mutants
 from node.config import ConfigError, NodeConfig, parse
-from node.core.types import Endpoint
+from node.core.messages import AddVoterRequest, RemoveVoterRequest
+from node.core.types import Endpoint, Listener, ReplicaKey
 from node.formatting import Quorum, format_node
 from node.log.layout import uuid_to_text
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
@@ -109,6 +112,7 @@ class Kraft:
         self._site = site_of(environment)
         self._node: dict[str, _Node] = {}
         self._roles: dict[str, Role] = {}
+        self._disks: dict[int, int] = {}  # how many each node has lost
 
     @staticmethod
     def mutants() -> list[dict[str, Any]]:
@@ -236,6 +240,66 @@ class Kraft:
         """Roles as of the last look at the quorum."""
         return dict(self._roles)
 
+    # ------------------------------------------------------------------ Members
+
+    @staticmethod
+    def fixed_members(spec: RunSpec) -> str | None:
+        """Why the voters of such a run never change."""
+        if spec.settings.get(QUORUM_SETTING, STATIC) != DYNAMIC:
+            return f"the quorum is {STATIC}; its voters change with {QUORUM_SETTING}={DYNAMIC}"
+        return None if spec.voters > 1 else "the last voter cannot be removed"
+
+    async def voter_keys(self) -> dict[str, str] | None:
+        """What DescribeQuorum says."""
+        view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
+        if view is None:
+            return None
+        names = {node.id: name for name, node in self._node.items()}
+        return {
+            names[key.id]: key.directory_id.hex if key.directory_id else "" for key in view.voters
+        }
+
+    async def remove_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+        """RemoveRaftVoter, until it is no voter."""
+
+        async def attempt() -> VoterChange:
+            view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
+            leader = None if view is None else self._name_of(view.leader_id)
+            if view is None or leader is None:
+                return VoterChange(done=False, detail="there is no leader")
+            key = next((k for k in view.voters if k.id == self._node[node].id), None)
+            if key is None:
+                return VoterChange(done=True, detail="it is no voter")
+            request = RemoveVoterRequest(key, CLUSTER_ID)
+            return await voters.ask(request, self._env.address(leader), self._site.network())
+
+        return await voters.until_done(attempt, timeout_s)
+
+    async def add_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+        """AddRaftVoter, until it is a voter."""
+        own, at = self._node[node], self._env.address(node)
+        key = ReplicaKey(own.id, self._directory_id(own.id))
+        listeners = (Listener("CONTROLLER", Endpoint(at.host, at.port)),)
+        request = AddVoterRequest(key, listeners, timeout_ms=2000, cluster_id=CLUSTER_ID)
+
+        async def attempt() -> VoterChange:
+            view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
+            leader = None if view is None else self._name_of(view.leader_id)
+            if view is None or leader is None:
+                return VoterChange(done=False, detail="there is no leader")
+            if key in view.voters:
+                return VoterChange(done=True, detail="it is a voter")
+            return await voters.ask(request, self._env.address(leader), self._site.network())
+
+        return await voters.until_done(attempt, timeout_s)
+
+    def reformat(self, node: str) -> str:
+        """``format --no-initial-controllers``, with another directory id."""
+        own = self._node[node]
+        self._disks[own.id] = self._disks.get(own.id, 0) + 1
+        self._format(own)
+        return self._directory_id(own.id).hex
+
     # ------------------------------------------------------------------ clients
 
     def register_client(self) -> RegisterClient:
@@ -345,10 +409,16 @@ class Kraft:
         )
 
     def _directory_id(self, node_id: int) -> UUID:
-        return random_id(seeds.rng(self._spec.seed, "directory", node_id))
+        """Of the disk that the node has now."""
+        disks = self._disks.get(node_id, 0)
+        labels = (node_id, disks) if disks else (node_id,)
+        return random_id(seeds.rng(self._spec.seed, "directory", *labels))
 
     def _format(self, node: _Node) -> None:
-        """Give the node its identity, and to a voter of a dynamic quorum the first voters."""
+        """Give the node its identity, and to a first voter of a dynamic quorum all of them."""
+        quorum = Quorum(self._initial_controllers() if node.voter else None)
+        if node.voter and self._disks.get(node.id):
+            quorum = Quorum(no_initial_controllers=True)
         disk = self._site.disk(node.name)
         try:
             if self._is_dynamic:
@@ -357,7 +427,7 @@ class Kraft:
                     node.config,
                     cluster_id=CLUSTER_ID,
                     directory_id=self._directory_id(node.id),
-                    quorum=Quorum(self._initial_controllers() if node.voter else None),
+                    quorum=quorum,
                     timestamp_ms=self._site.wall_ms(node.name),
                 )
             else:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from harness.protocols import Address
-from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse, Error
-from node.core.types import Endpoint
+from node.core.messages import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Error,
+    ReplicaStatus,
+)
+from node.core.types import Endpoint, ReplicaKey
 from node.wire import codec
 from node.wire.errors import WireError
 from node.wire.network import Network
@@ -29,6 +34,7 @@ class QuorumView:
     leader_id: int
     high_watermark: int | None
     nodes: Mapping[int, Fetcher]
+    voters: tuple[ReplicaKey, ...] = ()
 
     @property
     def asked_ms(self) -> int | None:
@@ -77,8 +83,16 @@ async def ask(address: Address, network: Network, *, timeout_s: float) -> Quorum
         response.epoch,
         response.leader_id,
         response.high_watermark,
-        {
-            status.key.id: Fetcher(status.log_end_offset, status.last_fetch_ms)
-            for status in (*response.voters, *response.observers)
-        },
+        _newest((*response.observers, *response.voters)),
+        tuple(voter.key for voter in response.voters),
     )
+
+
+def _newest(replicas: Iterable[ReplicaStatus]) -> dict[int, Fetcher]:
+    """Each node once: a leader may remember replicas that it was before, on other disks."""
+    found: dict[int, Fetcher] = {}
+    for status in replicas:
+        known, now = found.get(status.key.id), status.last_fetch_ms
+        if known is None or (known.last_fetch_ms or 0) <= (now or 0):
+            found[status.key.id] = Fetcher(status.log_end_offset, now)
+    return found

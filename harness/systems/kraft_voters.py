@@ -1,0 +1,56 @@
+"""Changes of the voters as an administrator makes them: requests to the leader (KIP-853)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from harness.protocols import Address, VoterChange
+from node.core.messages import AddVoterRequest, Error, RemoveVoterRequest, VoterChangeResponse
+from node.core.types import Endpoint
+from node.wire import codec
+from node.wire.errors import WireError
+from node.wire.network import Network
+
+REQUEST_TIMEOUT_S = 2.5
+PAUSE_S = 0.1  # between two tries
+
+
+async def ask(
+    request: AddVoterRequest | RemoveVoterRequest, address: Address, network: Network
+) -> VoterChange:
+    """One request to the leader at ``address``; it answers when the change is committed."""
+    try:
+        connection = await network.connect(
+            Endpoint(address.host, address.port), timeout_s=REQUEST_TIMEOUT_S
+        )
+    except WireError as error:
+        return VoterChange(done=False, detail=str(error))
+    try:
+        wire = codec.request_to_wire(request, codec.version_for(request))
+        entity = await connection.request(wire, timeout_s=REQUEST_TIMEOUT_S)
+        response = codec.response_from_wire(entity, request)
+    except WireError as error:
+        return VoterChange(done=False, detail=str(error))
+    finally:
+        connection.close()
+    assert isinstance(response, VoterChangeResponse)  # noqa: S101 - the answer to that request
+    if response.error is Error.NONE:
+        return VoterChange(done=True, detail="committed")
+    return VoterChange(done=False, detail=f"{response.error.name}: {response.message}")
+
+
+async def until_done(
+    attempt: Callable[[], Awaitable[VoterChange]], timeout_s: float
+) -> VoterChange:
+    """Try again until it is done or the time is up; gives the last try, and how many there were."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    tries = 1
+    while True:
+        change = await attempt()
+        if change.done or loop.time() + PAUSE_S >= deadline_s:
+            return replace(change, tries=tries)
+        tries += 1
+        await asyncio.sleep(PAUSE_S)

@@ -1,0 +1,58 @@
+"""A disk is lost and replaced: the node comes back empty, with another directory id.
+
+To a dynamic quorum it is a stranger until the voter that it was is removed and it is added. In a
+static quorum nobody would notice, and committed records could be lost: KAFKA-14077. So not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from harness.protocols import Cluster, Disks, Fault, Injection, Members
+from harness.registry import nemeses
+from harness.spec import RunSpec
+from nemesis import claims
+from nemesis.disk_damage import VOTERS_MIN, DiskDamage
+from nemesis.membership import VOTERS, members_available, needs_members, replace
+
+
+@nemeses.register("disk-wipe")
+class DiskWipe(DiskDamage):
+    """Kill a voter and give it an empty disk; heal starts it and puts it in its own old place."""
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Voters in the log, and a majority of them without the one that is lost."""
+        if spec.voters < VOTERS_MIN:
+            return f"needs {VOTERS_MIN} voters, there is no majority without one of {spec.voters}"
+        return needs_members(spec)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """As for damage; and the system must change its voters."""
+        return members_available(cluster) or super().available(cluster)
+
+    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Wiped, and formatted without any voter."""
+        del rng
+        disks, system = cluster.environment, cluster.system
+        if not isinstance(disks, Disks) or not isinstance(system, Members):
+            return None
+        wiped = disks.wipe(node)
+        return {**wiped, "directory": system.reformat(node)}
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """As all damage; no other fault changes the voters meanwhile."""
+        if not claims.claim_free(cluster, fault.id, [VOTERS]):
+            return Injection("skipped", reason="another fault changes the voters")
+        injection = await super().inject(fault, cluster)
+        if injection.outcome == "skipped":
+            claims.release(cluster, fault.id, [VOTERS])
+        return injection
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Start the node, remove the voter that it was and add it; evidence: the voters then."""
+        seen = await super().heal(fault, injection, cluster)
+        added = await replace(injection.targets[0], cluster)
+        claims.release(cluster, fault.id, [VOTERS])
+        return {**seen, **added}

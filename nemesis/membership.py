@@ -1,0 +1,163 @@
+"""Changes of the voters while all goes on: one is removed, and comes back with an empty disk.
+
+Removing the leader is among them. Only in a dynamic quorum (KIP-853).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.protocols import Cluster, Disks, Fault, Injection, Kill, Members
+from harness.registry import nemeses, systems
+from harness.spec import RunSpec
+from nemesis import claims
+from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
+from nemesis.restarts import restart
+from nemesis.targets import choose, draw_target, fault_rng
+
+VOTERS = "voters"  # what is claimed: one fault at a time changes them
+REMOVE_TIMEOUT_S = 6.0
+ADD_TIMEOUT_S = 20.0
+_LED_S = 3.0
+_POLL_S = 0.1
+_TARGETS = {"leader": 4, "follower": 3, "one": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The voter that we removed, with the pid it had."""
+
+    node: str
+    pid: int | None
+
+
+def needs_members(spec: RunSpec) -> str | None:
+    """Why the voters cannot be changed in a run with such options; None when they can."""
+    ask = getattr(systems.get(spec.system), "fixed_members", None)
+    if ask is None:
+        return f"system {spec.system!r} cannot change its voters"
+    reason: str | None = ask(spec)
+    return reason or needs_sim(spec)
+
+
+def members_available(cluster: Cluster) -> str | None:
+    """Why the voters of a cluster cannot be changed; None when they can."""
+    if not isinstance(cluster.system, Members):
+        return f"system {cluster.system.name!r} cannot change its voters"
+    return needs_disks(cluster)
+
+
+@nemeses.register("membership")
+class RemoveVoter:
+    """Remove a voter, also the leader; heal reformats it without voters and adds it again.
+
+    Params: ``target``, a name of ``nemesis.targets`` for one voter.
+    """
+
+    family = "membership"
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Only where the voters are in the log."""
+        return needs_members(spec)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The system must change its voters; the environment wipe disks."""
+        return members_available(cluster)
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target."""
+        return {"target": draw_target(rng, _TARGETS)}
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Remove a voter; evidence: the voters before and after, as the leader tells them."""
+        system = cluster.system
+        if not isinstance(system, Members) or self.available(cluster) is not None:
+            return Injection("skipped", reason=self.available(cluster))
+        target = str(fault.params.get("target", "one"))
+        choice = await choose(target, fault_rng(fault), cluster)
+        before = await system.voter_keys()
+        if not choice.nodes or before is None or choice.nodes[0] not in before or len(before) == 1:
+            return Injection("skipped", reason=f"no {target} to remove from {before}")
+        node = choice.nodes[0]
+        mine = [VOTERS, (DISK, node)]
+        if len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
+            claims.release(cluster, fault.id, mine)
+            return Injection("skipped", reason="another fault changes the voters or their disks")
+        undo = _Undo(node, cluster.environment.process(node).pid)
+        change = await system.remove_voter(node, timeout_s=REMOVE_TIMEOUT_S)
+        after = await _voters(system)
+        seen = {
+            "saw": "voters",
+            "node": node,
+            "before": before,
+            "after": after,
+            "answer": change.detail,
+            "tries": change.tries,
+        }
+        evidence = (choice.evidence(target), seen)
+        if not change.done:
+            return Injection("failed", (node,), f"not removed: {change.detail}", evidence, undo)
+        return Injection("installed", (node,), None, evidence, undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Kill the node, format it anew, start it and add it; evidence: the voters then."""
+        undo, system, disks = injection.undo, cluster.system, cluster.environment
+        if (
+            not isinstance(undo, _Undo)
+            or not isinstance(system, Kill)
+            or not isinstance(system, Members)
+            or not isinstance(disks, Disks)
+        ):
+            raise HarnessError(f"fault {fault.id} has nothing that membership could heal")
+        node = undo.node
+        mine = [(KILLED, node)]
+        if not claims.claim_free(cluster, fault.id, mine):
+            raise HarnessError(f"another fault holds {node} down")
+        if cluster.environment.process(node).pid is not None:
+            await system.kill(node)
+        wiped = disks.wipe(node)
+        directory = system.reformat(node)
+        seen = await restart({node: undo.pid}, cluster)
+        claims.release(cluster, fault.id, mine)
+        added = await replace(node, cluster)
+        claims.release(cluster, fault.id, [VOTERS, (DISK, node)])
+        return {**seen, **added, "wiped": wiped, "directory": directory}
+
+
+async def replace(node: str, cluster: Cluster) -> dict[str, Any]:
+    """Add a node that is an observer now, in the place of the voter that it was if it still is.
+
+    Raises:
+        HarnessError: It is no voter at the end of the time for it.
+    """
+    system = cluster.system
+    if not isinstance(system, Members):
+        raise HarnessError(members_available(cluster) or "the voters cannot be changed")
+    known = await _voters(system)
+    removed = await system.remove_voter(node, timeout_s=REMOVE_TIMEOUT_S)
+    added = await system.add_voter(node, timeout_s=ADD_TIMEOUT_S)
+    if not added.done:
+        raise HarnessError(f"{node} is no voter again: {removed.detail}, then {added.detail}")
+    return {
+        "voters_before": known,
+        "removed": removed.detail,
+        "added": added.detail,
+        "tries": added.tries,
+        "voters": await _voters(system),
+    }
+
+
+async def _voters(system: Members) -> Mapping[str, str] | None:
+    """The voters, once somebody leads: not at once after a leader was removed."""
+    try:
+        async with asyncio.timeout(_LED_S):
+            while (keys := await system.voter_keys()) is None:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        return None
+    return keys
