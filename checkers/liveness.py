@@ -20,7 +20,12 @@ from harness.verdict import Anomaly, CheckResult, Valid
 
 NAME = "liveness"
 EVENTS_PER_S_MAX = 400  # of one node in peace; some tens are usual
+IDLE_SETTING = "metadata.max.idle.interval.ms"  # how often an idle leader writes; 0 = never
+IDLE_S = 2.0  # without a commit in peace: four of those intervals
 NS_PER_S = 1_000_000_000
+# In peace, from a leader's high watermark to its followers': a round trip, not a fetch's timeout,
+# which is half a second (KIP-1166).
+TOLD_WITHIN_NS = 300_000_000
 
 
 @dataclass(slots=True)
@@ -37,6 +42,7 @@ class Node:
     stopped: bool = False
     role_changes: list[Event] = field(default_factory=list)  # in the window that is looked at
     events: int = 0  # in that window
+    commits: int = 0  # likewise: how often its high watermark grew
 
     def take(self, event: Event) -> None:
         """Follow one event."""
@@ -77,6 +83,7 @@ def liveness(run: RunData) -> CheckResult:
         if settle is not None:
             checked |= {
                 "L3": 1,
+                "L2": 2,
                 "L7": len(run.voters),
                 "L8": len(_names(run)),
                 "L12": len(_names(run)),
@@ -124,6 +131,7 @@ def _follow(run: RunData, end_ns: int, begin_ns: int = 0) -> dict[str, Node]:
             node.take(event)
             if event["rx_ns"] >= begin_ns:
                 node.events += 1
+                node.commits += event["t"] == "hwm"
                 if event["t"] == "role":
                     node.role_changes.append(event)
     return nodes
@@ -170,7 +178,19 @@ def _unsettled(nodes: Mapping[str, Node], run: RunData, window: _Window) -> Iter
             yield Anomaly("L12", f"{name} told {node.events} events in {seconds:g} s of peace")
         if name in run.observers and node.fenced:
             yield Anomaly("L10", f"broker {name} is still fenced after {seconds:g} s of peace")
+    yield from _stands_still(nodes, run, seconds)
     yield from _diverging(nodes, _names(run), seconds)
+    yield from _told_late(run, window)
+
+
+def _stands_still(nodes: Mapping[str, Node], run: RunData, seconds: float) -> Iterator[Anomaly]:
+    """A leader commits something every half second, asked or not (KAFKA-13104)."""
+    if run.spec.settings.get(IDLE_SETTING) == "0" or seconds < IDLE_S:
+        return
+    for name in run.voters:
+        node = nodes[name]
+        if node.role == "leader" and not node.commits:
+            yield Anomaly("L2", f"{name} leads and has committed nothing in {seconds:g} s of peace")
 
 
 def _diverging(
@@ -182,6 +202,32 @@ def _diverging(
     if late:
         far = ", ".join(f"{name} at {_place(nodes[name])}" for name in late)
         yield Anomaly("L8", f"after {seconds:g} s of peace {far}, others at {ahead}")
+
+
+def _told_late(run: RunData, window: _Window) -> Iterator[Anomaly]:
+    """Who hears of a commit only with the next one, or when a fetch has waited in vain."""
+    marks = {
+        name: [e for e in run.events.get(name, ()) if e["t"] == "hwm" and _within(e, window)]
+        for name in _names(run)
+    }
+    due = [(by, e) for by, each in marks.items() for e in each if e.get("as") == "leader"]
+    due = [(by, e) for by, e in due if e["rx_ns"] + TOLD_WITHIN_NS < window.end_ns]
+    for name, told in marks.items():
+        for by, event in due:
+            until_ns = event["rx_ns"] + TOLD_WITHIN_NS
+            if not any(e["v"] >= event["v"] and e["rx_ns"] <= until_ns for e in told):
+                yield Anomaly(
+                    "L8",
+                    f"{name} did not hear in {TOLD_WITHIN_NS / NS_PER_S:g} s of peace that"
+                    f" {by} had committed {event['v']}",
+                    events=(dict(event),),
+                    time_ns=event["rx_ns"],
+                )
+                break
+
+
+def _within(event: Event, window: _Window) -> bool:
+    return bool(window.begin_ns <= event["rx_ns"] < window.end_ns)
 
 
 def _place(node: Node) -> str:

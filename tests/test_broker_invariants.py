@@ -257,11 +257,12 @@ def test_a_healthy_log_raises_no_alarm_and_every_invariant_examines_something() 
     ]
     result = walked(*HEALTHY, events=events)
     assert result.anomalies == []
-    assert set(result.checked) == {"C1", "C2", "C3", "C5", "C7", "C11"}
+    assert set(result.checked) == {"S19", "C1", "C2", "C3", "C5", "C7", "C11"}
     assert all(result.checked.values())
 
 
 LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
+    ("S19", [create("u", OTHER_ID)[:1], create("u", OTHER_ID)[1:]], "topic u was created in"),
     ("C1", [[register(3, 99)]], "registered at offset 6 with epoch 99"),
     ("C1", [[register(2, 6, ONE)]], "registered at offset 6 with epoch 6, before it had 1"),
     ("C2", [[change_broker(1, 0, fenced=1)]], "broker 1, fenced, leads 1 partitions at offset 6"),

@@ -126,3 +126,19 @@ def test_a_node_that_spins(run: Run) -> None:
         {"t": "fetch_tx", "ep": 3, "rx_ns": 13 * S + i} for i in range(5 * EVENTS_PER_S_MAX)
     ]
     assert "n2 told" in run.found()["L12"]
+
+
+def test_a_leader_that_commits_nothing_in_peace_does_not_get_on(run: Run) -> None:
+    run.events["n1"] = [e for e in run.events["n1"] if e["t"] != "hwm"]
+    run.tell("n1", 8, "hwm", v=20)
+    assert "n1 leads and has committed nothing in 5 s of peace" in run.found()["L2"]
+
+
+@pytest.mark.parametrize(("after_s", "late"), [(0.1, False), (0.5, True)])
+def test_who_hears_of_a_commit_only_with_the_next_one_is_late(
+    run: Run, after_s: float, late: bool
+) -> None:
+    for node in run.events:
+        as_: dict[str, Any] = {"as": "leader" if node == "n1" else "follower"}
+        run.tell(node, 13 if node != "n3" else 13 + after_s, "hwm", v=21, **as_)
+    assert ("L8" in run.found()) is late

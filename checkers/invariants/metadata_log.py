@@ -1,4 +1,4 @@
-"""What the committed metadata must keep to, batch by batch: C1, C2, C3, C5, C7 and C11.
+"""What the committed metadata must keep to, batch by batch: S19, C1-C3, C5, C7 and C11.
 
 Source: KIP-500, KIP-631, KIP-841, KIP-966; ValidControllerState of the KRaft TLA+ specification.
 """
@@ -21,7 +21,7 @@ from node.metadata.state import BROKER, TOPIC, PartitionState
 from node.metadata.transactions import Transactions
 
 MIN_ISR = "min.insync.replicas"
-JUDGED = ("C1", "C2", "C3", "C5", "C7", "C11")
+JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11")
 
 
 class MetadataLog:
@@ -83,6 +83,22 @@ class MetadataLog:
                 self.anomalies += self._partition(partition, before, after, batch)
                 self.anomalies += self._alters.changed(partition, before, after, self._image)
         self.anomalies += self._brokers(batch)
+        self.anomalies += self._whole_topics(batch)
+
+    def _whole_topics(self, batch: LogBatch) -> Iterator[Anomaly]:
+        """A topic comes with all its partitions, in one batch or transaction (KAFKA-12376)."""
+        for each in () if batch.control else batch.records:
+            if each["type"] != s.TopicRecord.__name__:
+                continue
+            self.checked["S19"] += 1
+            name = each["fields"].get("name")
+            topic = self._image.topics.get(name)
+            if topic is not None and not topic.partitions:
+                yield Anomaly(
+                    "S19",
+                    f"topic {name} was created in the batch {batch.base}..{batch.last} without"
+                    " a partition: its records were not written as one",
+                )
 
     # ------------------------------------------------------------------ before a record
 

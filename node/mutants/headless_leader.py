@@ -1,0 +1,40 @@
+"""A leader without a controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from node.controller.operations import ControllerResult
+from node.driver.node import Node
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario
+
+T = TypeVar("T")
+
+
+class HeadlessNode(Node):
+    """Has an operation that fails, and renounces without resigning."""
+
+    def _operate(
+        self, name: str, operate: Callable[[], ControllerResult[T]]
+    ) -> ControllerResult[T] | None:
+        if name == "NoOp" and self.controller is not None and self.controller.active:
+            raise RuntimeError("an operation failed")
+        return super()._operate(name, operate)
+
+    def _give_up(self) -> None:
+        self._renounce()
+
+
+@mutant(
+    "headless-leader",
+    breaks=("L2", "L5", "S21"),
+    source="KAFKA-13104: the controller renounced and its node led on",
+    scenario=Scenario(),
+)
+def headless_leader(parts: NodeParts) -> NodeParts:
+    """After an operation has failed the controller renounces, but its node stays leader."""
+    return replace(parts, node=HeadlessNode)

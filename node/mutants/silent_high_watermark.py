@@ -1,0 +1,38 @@
+"""A leader that tells its high watermark only along with records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.messages import FetchRequest
+from node.core.progress import ReplicaProgress
+from node.core.replica import Replica
+from node.core.roles import Leader
+from node.core.serving import Serving
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario
+
+
+class SilentLeader(Replica):
+    """Wakes nobody when its high watermark moves."""
+
+    def _committed_more(self, role: Leader, high_watermark: int) -> None:
+        """Wake nobody; only barriers are told."""
+        super(Serving, self)._committed_more(role, high_watermark)
+
+    def _answer_at_once(
+        self, role: Leader, voter: ReplicaProgress | None, request: FetchRequest
+    ) -> bool:
+        return super()._answer_at_once(role, voter, replace(request, high_watermark=None))
+
+
+@mutant(
+    "silent-high-watermark",
+    breaks=("L8", "L10"),
+    source="KAFKA-14145: the high watermark was told with records or after a fetch timeout",
+    scenario=Scenario(observers=1),
+)
+def silent_high_watermark(parts: NodeParts) -> NodeParts:
+    """A new high watermark is told with the next records: followers are always one write late."""
+    return replace(parts, replica=SilentLeader)
