@@ -85,12 +85,17 @@ class Following(Upgrading):
         if not self._may_fetch():
             return None
         role = self._role
-        peers = [peer for peer, _ in self._discovery_targets()]
-        if isinstance(role, Follower) and role.deadline_ms > self._now_ms:
-            others = peers if role.failures >= LEADER_FAILURES_MAX else []
-            peers = [role.leader_id, *others]
+        if not isinstance(role, Follower) or role.deadline_ms <= self._now_ms:
+            peers = self._discovery_peers()
+        elif role.failures < LEADER_FAILURES_MAX:
+            peers = [role.leader_id]
+        else:
+            peers = [role.leader_id, *self._discovery_peers()]
         idle = [p for p in peers if not self._connections.is_busy(p)]
         return min((self._connections.ready_at_ms(p) for p in idle), default=None)
+
+    def _discovery_peers(self) -> list[int]:
+        return [peer for peer, _ in self._discovery_targets()]
 
     def _send_fetch(self, peer: int, endpoint: Endpoint) -> None:
         last = self.last

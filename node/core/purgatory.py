@@ -48,7 +48,7 @@ class Purgatory:
     @property
     def deadline_ms(self) -> int | None:
         """When the first of them must be answered."""
-        return min((f.deadline_ms for f in self._parked), default=None)
+        return min([f.deadline_ms for f in self._parked], default=None)
 
     def take_all(self) -> list[ParkedFetch]:
         """Every parked fetch."""
@@ -75,6 +75,8 @@ class Purgatory:
         return self._take(lambda f: bool(is_wanted(f.request.replica)))
 
     def _take(self, condition: Callable[[ParkedFetch], bool]) -> list[ParkedFetch]:
+        if not self._parked:
+            return []
         taken = [f for f in self._parked if condition(f)]
         if taken:
             self._parked = [f for f in self._parked if not condition(f)]

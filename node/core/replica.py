@@ -195,6 +195,8 @@ class Replica(Updating):
                 return [role.deadline_ms, self._next_send_ms(role.unacked)]
 
     def _next_send_ms(self, peers: set[int]) -> int | None:
+        if not peers:
+            return None
         idle = [p for p in peers if not self._connections.is_busy(p)]
         return min((self._connections.ready_at_ms(p) for p in idle), default=None)
 

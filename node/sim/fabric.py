@@ -28,6 +28,7 @@ class Flow:
     source: str
     destination: str
     last_ns: int = 0  # when its last message arrives
+    link: Link | None = None  # that between the two hosts, once it was used
 
 
 Held = tuple[Flow, Context, Callable[..., object], tuple[Any, ...]]
@@ -95,7 +96,9 @@ class Fabric:
 
     def carry(self, flow: Flow, context: Context, call: Callable[..., object], *args: Any) -> None:
         """Call something at the other end, in its context, once the message has got there."""
-        link = self.link(flow.source, flow.destination)
+        link = flow.link
+        if link is None:
+            link = flow.link = self.link(flow.source, flow.destination)
         if link.cut:
             link.held.append((flow, context, call, args))
             return

@@ -10,6 +10,7 @@ asks for one hears NotImplementedError.
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
 from asyncio import events
 from collections import deque
@@ -29,6 +30,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 NS_PER_S: Final = 1_000_000_000
 CALLS_AT_ONE_TIME_MAX: Final = 1_000_000
+OBJECTS_PER_COLLECTION: Final = 100_000  # most of what is made stays, as trace or history
 
 ErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
@@ -188,11 +190,14 @@ class VirtualLoop(_Base):
         self._running = True
         before = events._get_running_loop()  # noqa: SLF001 - asyncio offers this to loops
         events._set_running_loop(self)  # noqa: SLF001
+        thresholds = gc.get_threshold()
+        gc.set_threshold(max(OBJECTS_PER_COLLECTION, thresholds[0]), *thresholds[1:])
         try:
             self._run()
         finally:
             self._running = self._stopping = False
             events._set_running_loop(before)  # noqa: SLF001
+            gc.set_threshold(*thresholds)
 
     def _run(self) -> None:
         ready = self._ready

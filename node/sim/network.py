@@ -247,12 +247,17 @@ class VirtualConnection:
             elif link is not None:
                 self._hang_up(link)
 
+        def give_up() -> None:
+            if not answer.done():
+                why = f"{self.endpoint}: no answer in {timeout_s} s"
+                answer.set_exception(ConnectFailed(why))
+
         fabric.carry(self._there, Context(), syn)
+        timer = self._loop.call_later(timeout_s, give_up)
         try:
-            async with asyncio.timeout(timeout_s):
-                listener = await answer
-        except TimeoutError:
-            raise ConnectFailed(f"{self.endpoint}: no answer in {timeout_s} s") from None
+            listener = await answer
+        finally:
+            timer.cancel()
         if listener is None:
             raise ConnectFailed(f"{self.endpoint}: refused")
         self._network.connections[self.id] = self
@@ -291,13 +296,11 @@ class VirtualConnection:
             self._carry(link, link.take_ask, request, number)
 
         response, data = await self._exchange(send, type(request).__name__, timeout_s)
-        match response:
-            case FetchResponse() if self._parse_records is not None:
-                return replace(response, records=None, batches=self._parse_records(data))
-            case FetchSnapshotResponse():
-                return replace(response, chunk=None, data=data)
-            case _:
-                return cast("Response", response)
+        if isinstance(response, FetchResponse) and response.records and self._parse_records:
+            return replace(response, records=None, batches=self._parse_records(data))
+        if isinstance(response, FetchSnapshotResponse):
+            return replace(response, chunk=None, data=data)
+        return cast("Response", response)
 
     async def negotiate(self, timeout_s: float) -> Negotiated:
         """Ask which versions the peer serves."""
