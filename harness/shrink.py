@@ -109,14 +109,21 @@ def shrink(
     invariant = invariant or original.found[0][0]
     if invariant not in original.invariants:
         return original
-    search = _Search(start, original, run, invariant, budget, now_s, began_s, tell)
-    exhausted = False
-    try:
-        search.to_the_end()
-    except _SpentError:
-        exhausted = True
+    search = _Search(run, invariant, budget, now_s, began_s, tell)
+    at_s = original.at_s(invariant)
+    brief = at_s is not None and at_s < start.spec.time_limit_s
+    first = replace(start, brief=brief)
+    exhausted = search.spends(first, original)
+    if brief and (search.best == first or not search.holds()):
+        exhausted = search.spends(start, original)
     return Shrunk(
-        search.best, search.failure, original, invariant, search.tries, search.spared, exhausted
+        replace(search.best, brief=False),
+        search.failure,
+        original,
+        invariant,
+        search.tries,
+        search.spared,
+        exhausted,
     )
 
 
@@ -127,10 +134,11 @@ class _SpentError(Exception):
 class _Search:
     """The best so far, and what was tried."""
 
-    def __init__(  # noqa: PLR0913 - what ``shrink`` was given
+    best: Candidate
+    failure: Failure
+
+    def __init__(
         self,
-        start: Candidate,
-        failure: Failure,
         run: Runner,
         invariant: str,
         budget: Budget,
@@ -138,7 +146,6 @@ class _Search:
         began_s: float,
         tell: Callable[[Step], None],
     ) -> None:
-        self.best, self.failure = start, failure
         self.tries = 1
         self.spared = 0
         self._run = run
@@ -148,7 +155,24 @@ class _Search:
         self._end_s = began_s + budget.seconds
         self._tell = tell
         self._doing = ""
-        self._seen: dict[bytes, Failure | None] = {start.fingerprint(): failure}
+        self._seen: dict[bytes, Failure | None] = {}
+
+    def spends(self, start: Candidate, failure: Failure) -> bool:
+        """Search from a candidate that fails; whether that took all of the budget."""
+        self.best, self.failure = start, failure
+        self._seen[start.fingerprint()] = failure
+        try:
+            self.to_the_end()
+        except _SpentError:
+            return True
+        return False
+
+    def holds(self) -> bool:
+        """Whether the best fails as well with the peace at the end; asked once, budget or not."""
+        (failure,) = self._run([replace(self.best, brief=False)])
+        self.tries += 1
+        self._tell(Step("check", self.tries, self.best, self.failure, better=False))
+        return failure is not None and self._invariant in failure.invariants
 
     def to_the_end(self) -> None:
         """Pass after pass until a whole round changes nothing; raises _SpentError."""

@@ -32,6 +32,7 @@ class Candidate:
 
     spec: RunSpec
     faults: tuple[Fault, ...]
+    brief: bool = False  # tried without the peace at the end, in which a violation may show
 
     def with_spec(self, **changes: Any) -> Candidate:
         """The same with other options."""
@@ -44,7 +45,8 @@ class Candidate:
     def fingerprint(self) -> bytes:
         """Equal for candidates that do the same; the nemeses are those of the faults."""
         spec = {**self.spec.to_json(), "nemeses": []}
-        return msgspec.json.encode([spec, [f.to_json() for f in self.faults]], order="sorted")
+        faults = [f.to_json() for f in self.faults]
+        return msgspec.json.encode([spec, faults, self.brief], order="sorted")
 
     def named(self) -> int:
         """The highest number of a node that a fault names; 0 when none does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
@@ -16,7 +16,7 @@ from harness.history import History
 from harness.protocols import RunData
 from harness.shrink import Failure
 from harness.shrink_moves import Candidate
-from harness.simulate import SimPlan, SimRun, save, simulate
+from harness.simulate import OPTIONS, SimPlan, SimRun, save, simulate
 from harness.store import Store
 from harness.story import story
 from harness.verdict import Anomaly, Valid
@@ -35,7 +35,8 @@ class Try:
 def attempt(candidate: Candidate) -> Try:
     """Simulate a candidate; one that cannot be run at all does not fail."""
     try:
-        run = simulate(SimPlan.of(candidate.spec, candidate.faults))
+        options = replace(OPTIONS, settle_s=0.0) if candidate.brief else OPTIONS
+        run = simulate(SimPlan.of(candidate.spec, candidate.faults), options)
     except HarnessError:  # options that do not go together, a cluster that never came up
         return Try()
     except Exception as error:  # told at the end: it must not cost what was found before

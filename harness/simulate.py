@@ -122,17 +122,17 @@ class _Tape:
         self.count += 1
 
 
-def simulate(plan: SimPlan) -> SimRun:
+def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
     """Run a plan from its first op to its last heal in virtual time, and judge what it left.
 
     Raises:
         HarnessError: The system did not come up.
         StalledError: Nothing was left to do before the end, or time stood still.
     """
-    return sim.run(lambda: _simulate(plan))
+    return sim.run(lambda: _simulate(plan, options))
 
 
-async def _simulate(plan: SimPlan) -> SimRun:
+async def _simulate(plan: SimPlan, options: RunOptions) -> SimRun:
     spec, tape, ops = plan.spec, _Tape(), OpList()
     clock = LoopClock()
     environment = sim.Sim(seeds.rng(spec.seed, "sim"), tape.take)
@@ -145,7 +145,7 @@ async def _simulate(plan: SimPlan) -> SimRun:
             RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses),
             ops,
             clock=clock,
-            options=OPTIONS,
+            options=options,
         )
         await system.teardown()
         await environment.teardown()

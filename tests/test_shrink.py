@@ -18,6 +18,7 @@ from harness import shrink_moves as moves
 from harness import shrink_runs
 from harness.history import History, Op
 from harness.protocols import Fault, RunData
+from harness.runner import RunOptions
 from harness.shrink import Budget, Failure, Runner, Shrunk, Step, shrink
 from harness.shrink_moves import Candidate
 from harness.shrink_runs import Pool
@@ -219,7 +220,7 @@ def test_it_stops_when_its_tries_are_used_up() -> None:
 
     found = run(fails, budget=Budget(tries=6))
     assert found.exhausted
-    assert found.tries == 6 == next(made)
+    assert found.tries == 7 == next(made), "and one to see that it holds"
     assert needing({3, 7}, {1, 2, 3})(found.candidate) is not None, "the best so far still fails"
     assert len(found.candidate.faults) < 10
 
@@ -258,13 +259,46 @@ def test_the_outcome_does_not_depend_on_how_many_are_tried_at_a_time(ahead: int)
     assert one == many
 
 
+def test_tries_are_brief_where_the_end_does_not_matter_and_the_outcome_holds_in_full() -> None:
+    tried: list[Candidate] = []
+
+    def fails(one: Candidate) -> Failure | None:
+        tried.append(one)
+        return needing({3})(one)
+
+    found = run(fails)
+    assert [one.brief for one in tried] == [False, *[True] * (len(tried) - 2), False]
+    assert tried[-1] == found.candidate
+
+    def only_in_peace(one: Candidate) -> Failure | None:
+        return needing({3, 5} if one.brief else {3, 4})(one)
+
+    assert ids(run(only_in_peace).candidate) == {3, 4}
+
+    def never_briefly(one: Candidate) -> Failure | None:
+        return None if one.brief else needing({3, 4})(one)
+
+    assert ids(run(never_briefly).candidate) == {3, 4}
+
+
+def test_what_shows_only_at_the_end_is_not_tried_briefly() -> None:
+    tried: list[Candidate] = []
+
+    def fails(one: Candidate) -> Failure | None:
+        tried.append(one)
+        return Failure((("L1", None),), 0) if 3 in ids(one) else None
+
+    assert ids(run(fails).candidate) == {3}
+    assert not any(one.brief for one in tried)
+
+
 def test_every_try_is_told() -> None:
     steps: list[Step] = []
     found = run(needing({3}), tell=steps.append)
     assert len(steps) == found.tries - 1 + found.spared
     assert [step.tries for step in steps] == sorted(step.tries for step in steps)
     bests = [step for step in steps if step.better]
-    assert bests[-1].best == found.candidate
+    assert replace(bests[-1].best, brief=False) == found.candidate
     assert {"length", "faults", "ops", "nodes", "times"} <= {step.doing for step in steps}
 
 
@@ -466,7 +500,7 @@ def test_a_seed_is_simulated_with_its_options(tmp_path: Path) -> None:
     ended = krucible(*seed, "--mutant", "forgotten-vote", "--tries", "3")
     assert ended.code == 1
     assert "S3 is still broken with" in ended.out
-    assert "3 tries in " in ended.out
+    assert "4 tries in " in ended.out
     assert "the budget ended it" in ended.out
     assert "krucible repro " in ended.out
     ended = krucible(*seed)
@@ -535,7 +569,7 @@ def test_the_pool_answers_in_order_whatever_its_size() -> None:
 
 
 def test_a_try_that_breaks_is_told_and_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stalls(plan: SimPlan) -> SimRun:
+    def stalls(plan: SimPlan, _: RunOptions) -> SimRun:
         raise StalledError(f"time stands still with {plan.spec.voters} voters")
 
     monkeypatch.setattr(shrink_runs, "simulate", stalls)
