@@ -15,6 +15,9 @@ from checkers.invariants.world import Replica, World
 from harness.verdict import Anomaly
 
 
+NOT_LEADER = 6  # Kafka's NOT_LEADER_OR_FOLLOWER
+
+
 class AtomicBatches(Invariant):
     """S19: no high watermark, no truncation and no applied state ends inside of a batch.
 
@@ -96,7 +99,7 @@ class ApplyOrder(Invariant):
 class Fencing(Invariant):
     """S31: an older epoch is refused as fenced, a newer one as unknown, the same as not leader.
 
-    What is accepted is of the very epoch that the receiver is in then, and of its cluster.
+    No leader says that it is none. What is accepted is of the very epoch that the receiver is in then, and of its cluster.
     """
 
     name: ClassVar[str] = "S31"
@@ -110,22 +113,28 @@ class Fencing(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the epoch that was asked with the one that answers."""
-        del world
         kind = event["t"]
         if kind == "rpc_err":
-            return self._refused(event)
+            return self._refused(event, world.replica(event))
         if kind == "fetch_rx":
             return self._accepted(event, "Fetch") if event["res"] in self._ACCEPTED else ()
         if kind == "vote":
             return self._accepted(event, "Vote") if event.get("err") == 0 else ()
         return self._accepted(event, event["api"])
 
-    def _refused(self, event: Event) -> Iterator[Anomaly]:
+    def _refused(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
         asked, own = event.get("req_ep"), event["ep"]
         rule = self._SIGNS.get(event["code"])
         if rule is None or not isinstance(asked, int):
             return
         self.checked += 1
+        if event["code"] == NOT_LEADER and replica.known and replica.leads == own:
+            yield self._anomaly(
+                f"n{event['node']}, the leader of epoch {own}, refused a {event['api']} with"
+                f" {rule[1]} ({label(event)})",
+                event,
+                epoch=own,
+            )
         if (asked > own) - (asked < own) != rule[0]:
             yield self._anomaly(
                 f"n{event['node']} in epoch {own} refused a {event['api']} of epoch {asked} with"

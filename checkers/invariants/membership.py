@@ -136,6 +136,8 @@ class LatestSetInForce(Invariant):
         replica = world.replica(event)
         used = keys_of(event.get("set" if event["t"] == "voters" else "voters"))
         in_force = replica.sets.in_force
+        if event["t"] == "voters" and not event.get("revert"):
+            yield from self._adopted(event, replica)
         if used is None or not in_force or not self._is_decided(event, replica):
             return
         self.checked += 1
@@ -145,6 +147,20 @@ class LatestSetInForce(Invariant):
                 f" in its log are {told(in_force)}, of offset {replica.sets.offset}",
                 event,
                 offset=replica.sets.offset,
+            )
+
+    def _adopted(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        """A set is used when it is appended: it cannot have been committed by then."""
+        offset, hwm = event.get("off"), replica.hwm
+        if not isinstance(offset, int) or hwm is None or not replica.known:
+            return
+        if max(replica.sets.offset, replica.log.start - 1) < offset < hwm:
+            yield self._anomaly(
+                f"{replica.id} went by the voters of offset {offset} only when its high watermark"
+                f" was {hwm} already ({label(event)})",
+                event,
+                offset=offset,
+                hwm=hwm,
             )
 
     def _is_decided(self, event: Event, replica: Replica) -> bool:

@@ -233,13 +233,17 @@ class FileLog:
             )
         if last.epoch != snapshot.epoch:
             raise LogError(f"snapshot {snapshot}: the record before it has epoch {last.epoch}")
-        kraft_version, voters = self._history.at(snapshot.offset - 1)
+        kraft_version, voters = self._quorum_at(snapshot.offset - 1)
         return self.snapshots.create(
             snapshot,
             last_contained_log_timestamp_ms=timestamp_ms(last),
             kraft_version=kraft_version,
             voters=voters if kraft_version else None,
         )
+
+    def _quorum_at(self, offset: int) -> tuple[int, VoterSet | None]:
+        """The kraft.version and the voters (None: static) in force at ``offset``."""
+        return self._history.at(offset)
 
     def truncate_fully_to(self, snapshot: OffsetAndEpoch) -> None:
         """Drop the whole log and begin it anew after a snapshot that was installed, durably.

@@ -175,6 +175,15 @@ def answer_another_epoch_with_not_leader(trace: Trace) -> None:
     trace.emit(2, "rpc_err", api="Fetch", peer=3, req_ep=0, code=6)
 
 
+def lead_and_deny_it(trace: Trace) -> None:
+    trace.emit(1, "rpc_err", api="Fetch", peer=3, req_ep=1, code=6)
+
+
+def go_by_voters_once_they_are_committed(trace: Trace) -> None:
+    keys = [(node, trace.disks[node].dir) for node in (1, 2, 3)]
+    trace.emit(1, "voters", off=trace.disks[1].hwm - 1, set=keys, revert=False)
+
+
 def serve_a_newer_epoch(trace: Trace) -> None:
     trace.served(2, 1, req_ep=2)
 
@@ -329,6 +338,8 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S31", refuse_a_newer_epoch_as_fenced),
     ("S31", refuse_an_older_epoch_as_unknown),
     ("S31", answer_another_epoch_with_not_leader),
+    ("S28", go_by_voters_once_they_are_committed),
+    ("S31", lead_and_deny_it),
     ("S31", serve_a_newer_epoch),
     ("S31", serve_an_older_epoch),
     ("S31", serve_another_cluster),

@@ -1,0 +1,42 @@
+"""A leader that knows its voters by number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.messages import FetchRequest
+from node.core.progress import ReplicaProgress
+from node.core.replica import Replica
+from node.core.roles import Leader
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class NumberReader(Replica):
+    """Takes whoever has a voter's id for that voter, whatever disk it has."""
+
+    def _take_progress(
+        self, role: Leader, voter: ReplicaProgress | None, request: FetchRequest
+    ) -> None:
+        named = role.progress.voters.get(request.replica.id)
+        super()._take_progress(role, voter or named, request)
+
+
+@mutant(
+    "identity-by-id",
+    breaks=("S29", "S13", "S2"),
+    source="RethinkDB #5289 (a member comes back to life with the same id and an empty log)",
+    scenario=Scenario(
+        seeds=(2, 1, 3),
+        faults=(
+            fault("slow-links", 1, 6, target="all", way="both", delay_ms=150, jitter_ms=0),
+            fault("disk-wipe", 1.5, 1.5),
+        ),
+        rate_hz=30,
+        settings={"krucible.quorum": "dynamic"},
+    ),
+)
+def identity_by_id(parts: NodeParts) -> NodeParts:
+    """A replica with the id of a voter counts as that voter, though its disk is another."""
+    return replace(parts, replica=NumberReader)
