@@ -14,7 +14,6 @@ from checkers.invariants.trace import Event, ReplicaId, label, snapshots_of
 from checkers.invariants.world import Replica, World
 from harness.verdict import Anomaly
 
-
 NOT_LEADER = 6  # Kafka's NOT_LEADER_OR_FOLLOWER
 
 
@@ -99,7 +98,8 @@ class ApplyOrder(Invariant):
 class Fencing(Invariant):
     """S31: an older epoch is refused as fenced, a newer one as unknown, the same as not leader.
 
-    No leader says that it is none. What is accepted is of the very epoch that the receiver is in then, and of its cluster.
+    No leader says that it is none. What is accepted is of the very epoch that the receiver is in
+    then, and of its cluster.
     """
 
     name: ClassVar[str] = "S31"
