@@ -52,7 +52,7 @@ class SnapshotUseError(Exception):
     """Raised when a snapshot file is used after its end, or not in order."""
 
 
-class _PartFile:
+class PartFile:
     """A ``.part`` file that becomes a snapshot or nothing."""
 
     def __init__(self, place: Place, snapshot: OffsetAndEpoch) -> None:
@@ -67,6 +67,7 @@ class _PartFile:
 
     @property
     def file(self) -> File:
+        """The open file; raises SnapshotUseError after the end."""
         if self._file is None:
             raise SnapshotUseError(f"the snapshot {self._target} is finished or given up")
         return self._file
@@ -88,7 +89,7 @@ class _PartFile:
         """Make the content durable, then the name; the file is closed."""
         file = self.file
         info = SnapshotInfo(self.id, file.size())
-        file.fsync()
+        self.sync()
         file.close()
         self._file = None
         disk = self._place.disk
@@ -97,6 +98,10 @@ class _PartFile:
         disk.fsync_dir(self._target.parent)
         self._place.installed(info, self._sha.hexdigest())
         return info
+
+    def sync(self) -> None:
+        """Make the content durable."""
+        self.file.fsync()
 
     def discard(self) -> None:
         """Close and remove the file, unless it was published or discarded before."""
@@ -108,6 +113,8 @@ class _PartFile:
 
 class SnapshotWriter:
     """Writes the state at ``id`` into a new snapshot. Ends with ``freeze`` or ``abort``."""
+
+    part: type[PartFile] = PartFile
 
     def __init__(
         self,
@@ -128,7 +135,7 @@ class SnapshotWriter:
             snapshot.epoch, last_contained_log_timestamp_ms, batch_bytes=batch_bytes
         )
         header = self._encoder.header(kraft_version, voters)
-        self._part = _PartFile(place, snapshot)
+        self._part = self.part(place, snapshot)
         self._part.append(header)
 
     @property
@@ -161,7 +168,7 @@ class PartialSnapshot:
 
     def __init__(self, place: Place, snapshot: OffsetAndEpoch) -> None:
         self.id = snapshot
-        self._part = _PartFile(place, snapshot)
+        self._part = PartFile(place, snapshot)
         self._walk = SnapshotWalk(snapshot, self._part.file.read)
         self._damage: SnapshotError | None = None
 

@@ -44,6 +44,7 @@ class SnapshotStore:
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         """Look at what there is, without changing it; sizes are from the files."""
+        self.writer: type[SnapshotWriter] = SnapshotWriter
         self._disk = disk
         self._dir = directory
         self._sizes: dict[OffsetAndEpoch, int] = {}
@@ -143,7 +144,7 @@ class SnapshotStore:
         batch_bytes: int = DEFAULT_BATCH_BYTES,
     ) -> SnapshotWriter:
         """Begin a snapshot; it is in the store once frozen. ``FileLog.create_snapshot`` checks."""
-        return SnapshotWriter(
+        return self.writer(
             self._place(),
             snapshot,
             last_contained_log_timestamp_ms=last_contained_log_timestamp_ms,
