@@ -1,0 +1,39 @@
+"""A voter that tells others where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.config import LogState, ReplicaConfig, Rng
+from node.core.replica import Replica
+from node.core.types import ElectionState, Endpoint
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class MisplacedReplica(Replica):
+    """Puts an endpoint into the voter set at which nobody listens."""
+
+    def __init__(
+        self, config: ReplicaConfig, election: ElectionState, log: LogState, rng: Rng
+    ) -> None:
+        wrong = tuple(
+            replace(each, endpoint=Endpoint(each.endpoint.host, 1)) for each in config.listeners
+        )
+        super().__init__(replace(config, listeners=wrong), election, log, rng)
+
+
+@mutant(
+    "unreachable-voter",
+    breaks=("L1", "L6"),
+    source="KAFKA-20661: an endpoint that nobody could reach was committed to the voter set",
+    scenario=Scenario(
+        time_limit_s=12.0,
+        faults=(fault("kill", 8, 2, target="leader"),),
+        settings={"krucible.quorum": "dynamic"},
+    ),
+)
+def unreachable_voter(parts: NodeParts) -> NodeParts:
+    """Voters update their entry in the voter set with an endpoint that nobody can reach."""
+    return replace(parts, replica=MisplacedReplica)
