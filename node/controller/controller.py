@@ -23,7 +23,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 from uuid import UUID
 
 from node.controller import (
@@ -106,6 +106,8 @@ class QuorumController:
     ``config``.
     """
 
+    overlay_type: ClassVar[type[Overlay]] = Overlay
+
     def __init__(
         self,
         *,
@@ -128,7 +130,7 @@ class QuorumController:
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type] # by name
         )
         self._sessions = Sessions(self.config.session_timeout_ms)
-        self._overlay = Overlay(self.image)
+        self._overlay = self.overlay_type(self.image)
         self._ctx = Context(self._overlay, self.config, self._sessions, rng)
         self._collisions = topics.Collisions(self._overlay.topic_names)
         self._pending: deque[PendingWrite] = deque()
