@@ -1,4 +1,4 @@
-"""A leader that counts itself though it is no voter any more."""
+"""A leader that counts itself though it is no voter."""
 
 from __future__ import annotations
 
@@ -11,33 +11,25 @@ from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class RetiredLeader(Replica):
-    """Is one of the majority, voter or not."""
+class SelfCountingLeader(Replica):
+    """Takes itself for a voter when it counts who has fetched."""
 
-    def _quorum_end_offset(self, role: Leader) -> int:
-        own = role.progress.local().end_offset
-        if self._is_voter or own is None:
-            return super()._quorum_end_offset(role)
-        ends = sorted((own, *role.progress.end_offsets_descending()), reverse=True)
-        return ends[self._voters.majority - 1]
+    def _heard_from(self, role: Leader, voter_id: int) -> None:
+        was, self._is_voter = self._is_voter, True
+        super()._heard_from(role, voter_id)
+        self._is_voter = was
 
 
 @mutant(
     "removed-leader-counts",
-    breaks=("S13", "S30"),
-    source="RedisLabs/raft #13 (a leader that is no voter commits what it alone has)",
+    breaks=("S29", "L4"),
+    source="KAFKA-16531: check quorum took the leader for a voter",
     scenario=Scenario(
-        seeds=(2, 1, 3, 4),
-        voters=5,
-        faults=(
-            fault("slow-links", 1, 4, target="minority", way="both", delay_ms=250, jitter_ms=0),
-            fault("membership", 2, 2, target="leader"),
-        ),
-        rate_hz=40,
-        concurrency=6,
+        rate_hz=20.0,
+        faults=(fault("membership", 2, 1, target="leader"),),
         settings={"krucible.quorum": "dynamic"},
     ),
 )
 def removed_leader_counts(parts: NodeParts) -> NodeParts:
-    """A leader that has removed itself goes on to count itself towards the majority."""
-    return replace(parts, replica=RetiredLeader)
+    """A leader that is being removed still counts itself as one of those that keep it leader."""
+    return replace(parts, replica=SelfCountingLeader)
