@@ -6,12 +6,14 @@ and heals when the last one lets go; a process is killed or frozen by one fault 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Iterable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from harness.protocols import Cluster
 
+_POLL_S = 0.05
 Thing = TypeVar("Thing", bound=Hashable)
 _CLAIMS: WeakKeyDictionary[Any, dict[Hashable, set[int]]] = WeakKeyDictionary()
 
@@ -29,6 +31,19 @@ def claim_free(cluster: Cluster, fault_id: int, things: Iterable[Thing]) -> list
     free = [thing for thing in things if not holders.get(thing, set()) - {fault_id}]
     claim(cluster, fault_id, free)
     return free
+
+
+async def claim_when_free(
+    cluster: Cluster, fault_id: int, thing: Hashable, *, timeout_s: float
+) -> bool:
+    """Claim a thing as soon as no other fault holds it; False when that was not in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not claim_free(cluster, fault_id, [thing]):  # noqa: ASYNC110
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        return False
+    return True
 
 
 def release(cluster: Cluster, fault_id: int, things: Iterable[Thing]) -> list[Thing]:

@@ -9,12 +9,13 @@ from random import Random
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.protocols import Clocks, Cluster, Environment, Fault, Injection
+from harness.hosts import Clocks
+from harness.protocols import Cluster, Environment, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import needs_sim
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 PPM = 1_000_000
 _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
@@ -51,7 +52,7 @@ class _BadClocks:
     ) -> tuple[tuple[str, ...], dict[str, Any]] | str:
         """The nodes to hit, and how they were chosen; or why there are none."""
         target = str(fault.params.get("target", "one"))
-        choice = await choose(target, fault_rng(fault), cluster)
+        choice = await choose_or_one(target, fault_rng(fault), cluster)
         running = [
             (self.kind, node)
             for node in choice.nodes

@@ -13,13 +13,14 @@ from random import Random
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.protocols import Cluster, Disks, Fault, Injection, Kill, Simulated
+from harness.hosts import Disks
+from harness.protocols import Cluster, Fault, Injection, Kill, Simulated
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
 from nemesis.restarts import restart
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _CAUGHT_UP_S = 10.0
 _COPIED_S = 1.0
@@ -67,9 +68,7 @@ class DiskDamage:
         if not isinstance(system, Kill) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose(target, rng, cluster)
-        if not choice.nodes:
-            return Injection("skipped", reason=f"the cluster has no node for target {target!r}")
+        choice = await choose_or_one(target, rng, cluster)
         node = choice.nodes[0]
         before = cluster.environment.process(node)
         mine = [(KILLED, node), (DISK, node)]

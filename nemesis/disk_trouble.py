@@ -13,15 +13,17 @@ from random import Random
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.protocols import Cluster, Disks, Fault, Injection
+from harness.hosts import Disks
+from harness.protocols import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
 from nemesis.restarts import restart
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
+_OTHERS_S = 30.0  # for another fault to be done with a node
 _WAIT_S = 0.6  # for a node to meet it
 
 
@@ -69,7 +71,7 @@ class DiskTrouble:
         if not isinstance(disks, Disks) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose(target, fault_rng(fault), cluster)
+        choice = await choose_or_one(target, fault_rng(fault), cluster)
         processes = {node: cluster.environment.process(node) for node in choice.nodes}
         running = [(DISK, node) for node, seen in processes.items() if seen.pid is not None]
         nodes = tuple(node for _, node in claims.claim_free(cluster, fault.id, running))
@@ -111,11 +113,21 @@ class DiskTrouble:
         if broken:
             raise HarnessError(f"the disk of {', '.join(broken)} is still broken: {tried}")
         down = [n for n in undo.pids if cluster.environment.process(n).pid is None]
-        ours = [n for _, n in claims.claim_free(cluster, fault.id, [(KILLED, n) for n in down])]
+        ours = [n for n in down if await self._may_start(fault, n, cluster)]
         seen = await restart({node: undo.pids[node] for node in ours}, cluster)
         claims.release(cluster, fault.id, [(KILLED, node) for node in ours])
         claims.release(cluster, fault.id, [(DISK, node) for node in undo.pids])
         return {**seen, "met": met, "disks": tried}
+
+    async def _may_start(self, fault: Fault, node: str, cluster: Cluster) -> bool:
+        """Claim a node that is down, once no fault that ended it is still about to start it."""
+        thing = (KILLED, node)
+        if not await claims.claim_when_free(cluster, fault.id, thing, timeout_s=_OTHERS_S):
+            return False
+        if cluster.environment.process(node).pid is None:
+            return True
+        claims.release(cluster, fault.id, [thing])
+        return False
 
 
 @nemeses.register("disk-full")

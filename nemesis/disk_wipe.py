@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from harness.protocols import Cluster, Disks, Fault, Injection, Members
+from harness.hosts import Disks
+from harness.protocols import Cluster, Fault, Injection, Members
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims

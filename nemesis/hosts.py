@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.protocols import Cluster, Disks, Kill
+from harness.hosts import Disks
+from harness.protocols import Cluster, Kill
 from harness.spec import SIM, RunSpec
 
 KILLED: Final = "killed"  # a process that a fault has ended, and will start again

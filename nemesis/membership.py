@@ -12,18 +12,20 @@ from random import Random
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.protocols import Cluster, Disks, Fault, Injection, Kill, Members
+from harness.hosts import Disks
+from harness.protocols import Cluster, Fault, Injection, Kill, Members
 from harness.registry import nemeses, systems
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
 from nemesis.restarts import restart
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 VOTERS = "voters"  # what is claimed: one fault at a time changes them
 REMOVE_TIMEOUT_S = 6.0
 ADD_TIMEOUT_S = 20.0
 _LED_S = 3.0
+_OTHERS_S = 20.0  # for another fault to be done with the node
 _POLL_S = 0.1
 _TARGETS = {"leader": 4, "follower": 3, "one": 1}
 
@@ -79,9 +81,9 @@ class RemoveVoter:
         if not isinstance(system, Members) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose(target, fault_rng(fault), cluster)
+        choice = await choose_or_one(target, fault_rng(fault), cluster)
         before = await system.voter_keys()
-        if not choice.nodes or before is None or choice.nodes[0] not in before or len(before) == 1:
+        if before is None or choice.nodes[0] not in before or len(before) == 1:
             return Injection("skipped", reason=f"no {target} to remove from {before}")
         node = choice.nodes[0]
         mine = [VOTERS, (DISK, node)]
@@ -115,15 +117,15 @@ class RemoveVoter:
         ):
             raise HarnessError(f"fault {fault.id} has nothing that membership could heal")
         node = undo.node
-        mine = [(KILLED, node)]
-        if not claims.claim_free(cluster, fault.id, mine):
+        killed = (KILLED, node)
+        if not await claims.claim_when_free(cluster, fault.id, killed, timeout_s=_OTHERS_S):
             raise HarnessError(f"another fault holds {node} down")
         if cluster.environment.process(node).pid is not None:
             await system.kill(node)
         wiped = disks.wipe(node)
         directory = system.reformat(node)
         seen = await restart({node: undo.pid}, cluster)
-        claims.release(cluster, fault.id, mine)
+        claims.release(cluster, fault.id, [killed])
         added = await replace(node, cluster)
         claims.release(cluster, fault.id, [VOTERS, (DISK, node)])
         return {**seen, **added, "wiped": wiped, "directory": directory}

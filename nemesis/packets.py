@@ -13,12 +13,13 @@ from random import Random
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.protocols import Cluster, Fault, Injection, Link, Net, Packets, Shape
+from harness.hosts import Packets, Shape
+from harness.protocols import Cluster, Fault, Injection, Link, Net
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis.evidence import sample_links
 from nemesis.hosts import needs_sim
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
 _WAYS = ("out", "in", "both")
@@ -78,10 +79,8 @@ class BadLinks:
             return Injection("skipped", reason=self.available(cluster))
         rng = fault_rng(fault)
         target, way = str(fault.params.get("target", "one")), str(fault.params.get("way", "both"))
-        choice = await choose(target, rng, cluster)
+        choice = await choose_or_one(target, rng, cluster)
         links = tuple(_links(choice.nodes, cluster.system.nodes, way))
-        if not links:
-            return Injection("skipped", reason=f"the cluster has no node for target {target!r}")
         shape = self.shape(fault.params)
         await net.shape(fault.id, links, shape)
         cuts = cluster.environment.net.cuts()

@@ -15,6 +15,7 @@ import networkx as nx
 from harness.errors import EnvError, HarnessError
 from harness.protocols import Cluster, Fault, Injection, Link
 from harness.registry import nemeses
+from harness.spec import RunSpec
 from nemesis import claims, grudges
 from nemesis.evidence import await_links, can_answer, probe_links, sample_links
 from nemesis.targets import choose, draw_target, fault_rng, leader_or_stand_in, needs_roles
@@ -160,6 +161,10 @@ class Halves(Partition):
 
     needs_leader = True
     nodes_min = 3
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """There must be a minority of the voters."""
+        return f"{spec.voters} voters have no minority" if spec.voters < self.nodes_min else None
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw on which side the leader is."""

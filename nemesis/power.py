@@ -9,13 +9,14 @@ from random import Random
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.protocols import Cluster, Fault, Injection, Kill, Power
+from harness.hosts import Power
+from harness.protocols import Cluster, Fault, Injection, Kill
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import KILLED, needs_sim
 from nemesis.restarts import restart
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 3, "one": 2, "minority": 2, "majority": 2, "all": 2}
 
@@ -59,7 +60,7 @@ class LosePower:
         if not isinstance(environment, Power) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose(target, fault_rng(fault), cluster)
+        choice = await choose_or_one(target, fault_rng(fault), cluster)
         before = {node: cluster.environment.process(node) for node in choice.nodes}
         running = [(KILLED, node) for node, seen in before.items() if seen.state != "gone"]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]

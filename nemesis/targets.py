@@ -83,6 +83,16 @@ async def choose(target: str, rng: Random, cluster: Cluster) -> Choice:
     raise ValueError(f"no target is called {target!r}; there are: {', '.join(WEIGHTS)}")
 
 
+async def choose_or_one(target: str, rng: Random, cluster: Cluster) -> Choice:
+    """As ``choose``; where the cluster has no such node, a random voter stands in, with a note."""
+    choice = await choose(target, rng, cluster)
+    if choice.nodes:
+        return choice
+    instead = await choose("one", rng, cluster)
+    note = f"the cluster has no node for target {target!r}: {instead.nodes[0]} stands in for it"
+    return Choice(instead.nodes, note=note)
+
+
 async def leader_or_stand_in(rng: Random, cluster: Cluster) -> tuple[str, str | None]:
     """The leader, or a random voter and a note that it is none."""
     system = cluster.system

@@ -172,6 +172,16 @@ def test_params_are_drawn_from_the_rng_alone(name: str) -> None:
     assert len({str(params) for params in drawn}) > 1
 
 
+def test_where_there_is_no_such_node_a_voter_stands_in_and_the_evidence_says_so() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("power", target="follower", mid_write=False)
+        assert fault.injection.targets == ("n1",)
+        assert "n1 stands in for it" in fault.saw("targets")[0]["note"]
+        await fault.heal()
+
+    play(main, replace(SPEC, voters=1))
+
+
 # --------------------------------------------------------------------------- power
 
 

@@ -10,7 +10,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from harness.errors import EnvError
-from harness.protocols import Address, Link, Net, Probe, ProcessState, Shape
+from harness.hosts import Shape
+from harness.protocols import Address, Link, Net, Probe, ProcessState
 from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
@@ -21,12 +22,11 @@ from node.sim.host import EXIT_KILLED, VirtualHost
 from node.sim.loop import VirtualLoop
 from node.sim.network import VirtualNetwork
 from node.sim.output import VirtualOutput
-from node.sim.trouble import FAILING
+from node.sim.trouble import FAILING, PROBE_FILE
 from node.wire.errors import WireError
 
 CLIENT_HOST = "10.0.1.1"
 PORT = 9093
-PROBE_FILE = Path("/probe")  # beside the node's own files
 POLL_S = 0.01
 WRITES_MAX = 12  # a power failure in a write comes so many changes of the disk later at most
 WRITE_WAIT_NS = 1_000 * MS

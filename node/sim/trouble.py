@@ -18,6 +18,7 @@ FAILING: Final[Mapping[str, frozenset[str]]] = {
     "fsync": frozenset({"fsync", "fsync_dir"}),
 }
 UNCHECKED_BYTES: Final = 17  # at the head of a batch: the CRC begins there, and covers the rest
+PROBE_FILE: Final = Path("/probe")  # beside the node's own files, for whoever looks at the disk
 TAIL_BYTES_MAX: Final = 300
 
 

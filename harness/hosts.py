@@ -1,0 +1,111 @@
+"""What can be done to the hosts that nodes run on, and to the links between them.
+
+Each is an ability that an environment, or its net, has or has not. A nemesis asks for the one that
+it needs and is skipped, with its reason, where it is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol, runtime_checkable
+
+from harness.protocols import Link
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a link treats what is sent over it; the defaults leave it alone."""
+
+    delay_ms: int = 0  # added to every message
+    jitter_ms: int = 0  # at most so much more, evenly
+    loss: float = 0.0  # share of packets lost; the sender's kernel sends them again, later
+    jam_ms: int = 0  # let through only every so often, then all that has queued up
+
+    def __add__(self, other: Shape) -> Shape:
+        """Both at once; of two losses and of two jams the worse."""
+        return Shape(
+            self.delay_ms + other.delay_ms,
+            self.jitter_ms + other.jitter_ms,
+            max(self.loss, other.loss),
+            max(self.jam_ms, other.jam_ms),
+        )
+
+
+@runtime_checkable
+class Packets(Protocol):
+    """Links (a ``Net``) whose traffic can be slowed, lost and jammed."""
+
+    async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
+        """Treat what is sent over these directed links so from now on; None: no longer.
+
+        What several owners want adds up.
+        """
+        ...
+
+    def shaped(self, link: Link) -> Mapping[str, Any]:
+        """How the link is now, with the messages that passed and those that were lost."""
+        ...
+
+
+@runtime_checkable
+class Power(Protocol):
+    """An environment whose hosts can lose their power, and with it what was not fsynced."""
+
+    async def lose_power(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
+        """Cut the power now or, with ``mid_write``, within a write; returns what was lost.
+
+        Keys: ``lost_bytes``, ``lost`` (bytes by file name), ``torn_write``.
+        """
+        ...
+
+
+@runtime_checkable
+class Disks(Protocol):
+    """An environment whose hosts' disks can misbehave, and be damaged while their node is down."""
+
+    def slow_fsync(self, node: str, ms: int) -> None:
+        """Let every fsync take so long; 0 = as at first."""
+        ...
+
+    def fill(self, node: str, *, full: bool) -> None:
+        """Leave no room for another byte, or make room again."""
+        ...
+
+    def fail_io(self, node: str, operation: str | None) -> None:
+        """Let ``read``, ``write`` or ``fsync`` fail with EIO from now on; None repairs it."""
+        ...
+
+    def try_disk(self, node: str) -> Mapping[str, Any]:
+        """Use the disk: ``errno`` of what it refuses or None, and counts since the start."""
+        ...
+
+    def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
+        """Lose un-fsynced bytes at the end of the log and leave a torn write; says how many."""
+        ...
+
+    def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Flip one bit of the log that a CRC covers; says which. None: there is no record yet."""
+        ...
+
+    def wipe(self, node: str) -> Mapping[str, Any]:
+        """Put an empty disk in the place of the node's; says what was on the old one."""
+        ...
+
+
+@runtime_checkable
+class Clocks(Protocol):
+    """An environment whose hosts' clocks can be set, and read from inside their processes."""
+
+    def set_rate(self, node: str, ppm: int) -> None:
+        """Let the node's clocks run at so many millionths of the true speed."""
+        ...
+
+    def jump_wall(self, node: str, ms: int) -> None:
+        """Set the node's wall clock forward, or back, by so much."""
+        ...
+
+    def clock(self, node: str) -> Mapping[str, int]:
+        """``true_ms``, and what the process reads: ``steady_ms``, ``wall_ms``."""
+        ...
