@@ -1,7 +1,7 @@
 """The shrinker: from a failing run to the least that still fails in the same way.
 
 A pure search: what is tried is data (``Candidate``), whether it fails is asked of a ``Runner``.
-Passes of delta debugging over faults, then ops, then nodes and times are repeated until none of
+Passes of delta debugging over faults, nodes, ops, settings and times are repeated until none of
 them finds anything smaller, or the budget is spent. Nothing is tried twice. Of candidates that
 are tried side by side the first in order that fails is taken, so that the outcome does not depend
 on how many there are at a time.
@@ -178,9 +178,10 @@ class _Search:
         """Pass after pass until a whole round changes nothing; raises _SpentError."""
         passes = (
             self._faults,
-            self._ops,
-            self._nodes,
+            self._no_ops,
+            self._nodes,  # early, for every later try is the quicker for it
             self._clients,
+            self._ops,
             self._settings,
             self._times,
             self._params,
@@ -210,6 +211,10 @@ class _Search:
             return replace(base, faults=kept)
 
         self._minimise(base.faults, build)
+
+    def _no_ops(self) -> None:
+        self._doing = "ops"
+        self._any([self.best.with_spec(only_ops=())])
 
     def _ops(self) -> None:
         self._doing = "ops"

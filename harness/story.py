@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from harness.clock import NS_PER_S
@@ -18,11 +19,25 @@ from harness.protocols import RunData
 from harness.verdict import Anomaly
 
 LINES_MAX = 15  # with the violation itself
+WEIGHT_MIN = 3  # what matters less is not told, were there room or not
+EVIDENCE = 4  # so much more do the events matter that the anomaly shows
 _NAME = re.compile(r"\bn[1-9]\d*\b")
 
 # What faults do and what their heal does, with the targets as {who}.
-_DONE = {"kill": "kill {who}", "pause": "freeze {who}"}
-_UNDONE = {"kill": "start {who} again", "pause": "thaw {who}"}
+_DONE = {
+    "kill": "kill {who}",
+    "pause": "freeze {who}",
+    "power": "cut the power of {who}",
+    "partition-isolate-leader": "cut {who} off from all others",
+    "partition-isolate-one": "cut {who} off from all others",
+}
+_UNDONE = {
+    "kill": "start {who} again",
+    "pause": "thaw {who}",
+    "power": "start {who} again",
+    "partition-isolate-leader": "connect {who} again",
+    "partition-isolate-one": "connect {who} again",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,7 @@ class Concern:
     epochs: frozenset[int]
     offsets: frozenset[int]
     ops: frozenset[int]
+    events: frozenset[tuple[Any, ...]]  # the evidence, by node and place
     end_ns: int | None  # when it became visible
 
 
@@ -49,8 +65,8 @@ def story(data: RunData, anomaly: Anomaly, lines_max: int = LINES_MAX) -> list[s
     """What led to the anomaly, in the order of time; the last line is the anomaly itself."""
     concern = concern_of(anomaly, data)
     told = [*_faults(data), *_events(data, concern), *_ops(data, concern)]
-    if concern.end_ns is not None:
-        told = [moment for moment in told if moment.time_ns <= concern.end_ns]
+    end_ns = inf if concern.end_ns is None else concern.end_ns
+    told = [m for m in told if m.weight >= WEIGHT_MIN and m.time_ns <= end_ns]
     told.sort(key=lambda moment: moment.time_ns)  # of one moment: faults, then node by node
     places = sorted(range(len(told)), key=lambda i: (told[i].weight, i))[1 - lines_max :]
     lines = [f"{_at(told[i].time_ns)}: {told[i].text}" for i in sorted(places)]
@@ -78,7 +94,12 @@ def concern_of(anomaly: Anomaly, data: RunData) -> Concern:
     end_ns = max(seen, default=None) if anomaly.time_ns is None else anomaly.time_ns
     nodes |= {op.node for op in ops if op.node}
     return Concern(
-        frozenset(nodes), frozenset(epochs), frozenset(offsets), frozenset(anomaly.ops), end_ns
+        frozenset(nodes),
+        frozenset(epochs),
+        frozenset(offsets),
+        frozenset(anomaly.ops),
+        frozenset(map(_place, anomaly.events)),
+        end_ns,
     )
 
 
@@ -148,6 +169,7 @@ def _events(data: RunData, concern: Concern) -> Iterator[Moment]:
             text, weight = told
             weight += node in concern.nodes
             weight += event.get("ep") in concern.epochs
+            weight += EVIDENCE * (_place(event) in concern.events)
             yield Moment(int(event.get("rx_ns", event.get("ts", 0))), text, weight)
 
 
@@ -188,13 +210,15 @@ def _elected(node: str, event: Event, _: Concern) -> Told:
     return f"{node} is elected leader of epoch {event.get('ep')} with the votes of {grants}", 6
 
 
-def _vote(node: str, event: Event, _: Concern) -> Told:
-    if event.get("pre"):
-        return None
-    candidate = _replica(event.get("cand"))
+def _vote(node: str, event: Event, concern: Concern) -> Told:
+    pre = bool(event.get("pre"))
+    if pre and _place(event) not in concern.events:
+        return None  # there are many, and they bind nobody
+    candidate, epoch = _replica(event.get("cand")), event.get("ep")
     if event.get("ok"):
-        return f"{node} votes for {candidate} in epoch {event.get('ep')}", 5
-    return f"{node} refuses {candidate} its vote in epoch {event.get('ep')}", 1
+        would = "would vote" if pre else "votes"
+        return f"{node} {would} for {candidate} in epoch {epoch}", 3
+    return f"{node} refuses {candidate} its vote in epoch {epoch}", 1
 
 
 def _trunc(node: str, event: Event, _: Concern) -> Told:
@@ -249,6 +273,11 @@ def _replica(value: Any) -> str | None:
     """The name of a replica in a trace: its number, or a list that begins with it."""
     number = value[0] if isinstance(value, list | tuple) and value else value
     return f"n{number}" if isinstance(number, int) else None
+
+
+def _place(event: Event) -> tuple[Any, ...]:
+    """What no two events of a run have in common."""
+    return tuple(event.get(name) for name in ("node", "inc", "seq", "t", "rx_ns"))
 
 
 def _node(event: Event) -> str:
