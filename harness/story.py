@@ -133,9 +133,14 @@ def _faults(data: RunData) -> Iterator[Moment]:
 
 
 def _phrase(phrases: Mapping[str, str], fault: Mapping[str, Any]) -> str:
-    default = "{name} at {who}" if phrases is _DONE else "{name} at {who} is healed"
-    name = str(fault["nemesis"])
-    return phrases.get(name, default).format(name=name, who=_list(fault.get("targets", ())))
+    name, who = str(fault["nemesis"]), _list(fault.get("targets", ()))
+    if name in phrases:
+        return phrases[name].format(who=who)
+    if phrases is _UNDONE:
+        return f"{name} at {who} is healed"
+    params = fault.get("params") or {}
+    how = ", ".join(f"{key} {value}" for key, value in params.items() if key != "target")
+    return f"{name} at {who}" + (f" ({how})" if how else "")
 
 
 def _ops(data: RunData, concern: Concern) -> Iterator[Moment]:

@@ -433,6 +433,25 @@ def test_a_story_is_as_it_was(make: Callable[[], tuple[RunData, Anomaly]], rewri
     assert text == path.read_text(encoding="utf-8"), "run pytest tests/test_shrink.py --rewrite"
 
 
+def test_faults_are_told_with_what_they_did() -> None:
+    def told(name: str, **params: Any) -> str:
+        fields = {"outcome": "installed", "targets": ["n1", "n3"], "params": params}
+        data = of_three([nemesis(0, 5, "inject", name), nemesis(1, 9, "inject", name, **fields)])
+        return story(data, Anomaly("S1", "two leaders"))[0]
+
+    assert told("power", target="all", mid_write=False) == "t=0.005 s: cut the power of n1 and n3"
+    assert (
+        told("slow-links", target="one", way="both", delay_ms=20)
+        == "t=0.005 s: slow-links at n1 and n3 (way both, delay_ms 20)"
+    )
+
+
+def test_a_fault_that_did_not_take_hold_is_not_told() -> None:
+    skipped = nemesis(1, 9, "inject", "kill", outcome="skipped", targets=[])
+    data = of_three([nemesis(0, 5, "inject", "kill"), skipped])
+    assert len(story(data, Anomaly("S1", "two leaders"))) == 1
+
+
 def test_a_long_story_keeps_what_concerns_the_anomaly() -> None:
     data, anomaly = forgotten_vote()
     noise = [event(1_300 + n, 1, "role", 3, to="follower", leader=2) for n in range(99)]
