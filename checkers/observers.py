@@ -10,18 +10,26 @@ from checkers.invariants.clocks import kept_time
 from checkers.invariants.convergence import Convergence, converged
 from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of, fold
 from checkers.invariants.images import ImageChecks
-from checkers.invariants.local_reads import Starts, Written, judge_local_reads
+from checkers.invariants.local_reads import (
+    CommitTimes,
+    Starts,
+    Written,
+    judge_dirty_reads,
+    judge_local_reads,
+)
 from checkers.invariants.metadata_log import MetadataLog
 from checkers.invariants.monitor import Monitor
 from checkers.invariants.reference import reference
 from checkers.invariants.trace import Event, Intake, whole_trace
 from harness.protocols import RunData
 from harness.registry import checkers
+from harness.spec import SIM
 from harness.verdict import Anomaly, CheckResult, Valid
 from node.metadata.image import ImageError
 from node.metadata.records import RecordError
 
 NAME = "observers"
+LIVE_SLACK_NS = 100_000_000  # events of a process arrive, and are dated, late by no more than this
 
 
 @checkers.register(NAME, needs=("events", "records"))
@@ -53,7 +61,11 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     log = MetadataLog(known, folded.end, whole)
     anomalies += log.anomalies
     intervals = run.history.intervals()
-    anomalies += judge_local_reads(intervals, Written(known, intervals), Starts(run.events))
+    written = Written(known, intervals)
+    anomalies += judge_local_reads(intervals, written, Starts(run.events))
+    if timed:
+        slack_ns = 0 if run.spec.env == SIM else LIVE_SLACK_NS
+        anomalies += judge_dirty_reads(intervals, written, CommitTimes(run.events), slack_ns)
     end = converged(run, _by_node(whole))
     anomalies += end.anomalies
     reads = sum(i.invocation.f == "local-read" and i.outcome == "ok" for i in intervals)
@@ -100,10 +112,10 @@ def _committed_end(events: Sequence[Event]) -> int:
 
 
 def _by_node(events: Sequence[Event]) -> Mapping[str, Sequence[Event]]:
-    by_node: dict[str, list[Event]] = defaultdict(list)
+    by_id: dict[int, list[Event]] = defaultdict(list)
     for event in events:
-        by_node[f"n{event['node']}"].append(event)
-    return by_node
+        by_id[event["node"]].append(event)
+    return {f"n{node_id}": of_node for node_id, of_node in by_id.items()}
 
 
 def _doubts(intake: Intake, folded: Folded, images: ImageChecks, end: Convergence) -> str | None:

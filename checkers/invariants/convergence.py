@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -35,7 +35,7 @@ def converged(run: RunData, events: Mapping[str, Sequence[Event]]) -> Convergenc
     if open_faults:
         found.undecided = f"{NAME}: {open_faults} faults were never healed"
         return found
-    timed = list(_times(events))
+    timed = _timed(events)
     end_ns = _end(timed, healed_ns)
     marks = [(at, e) for at, e in timed if e["t"] == "hwm" and e["as"] == "leader"]
     latest = _committed_by(marks, end_ns)
@@ -85,12 +85,14 @@ def last_heal(run: RunData) -> tuple[int, int]:
     return healed_ns, len(open_)
 
 
-def _times(events: Mapping[str, Sequence[Event]]) -> Iterator[tuple[int, Event]]:
-    for of_node in events.values():
-        for event in of_node:
-            time_ns = event.get("rx_ns")
-            if isinstance(time_ns, int):
-                yield time_ns, event
+def _timed(events: Mapping[str, Sequence[Event]]) -> list[tuple[int, Event]]:
+    """The events that arrived at a known time, with that time."""
+    return [
+        (event["rx_ns"], event)
+        for of_node in events.values()
+        for event in of_node
+        if isinstance(event.get("rx_ns"), int)
+    ]
 
 
 def _end(timed: Sequence[tuple[int, Event]], healed_ns: int) -> int:

@@ -141,11 +141,11 @@ class Monitor:
     def _judge(self, event: Event) -> list[Anomaly]:
         self.events += 1
         world, blind = self.world, self._intake.blind
-        world.arrive(event, blind=bool(blind) and (event["node"], event["inc"]) in blind)
+        replica = world.arrive(event, blind=bool(blind) and (event["node"], event["inc"]) in blind)
         anomalies: list[Anomaly] = []
         for invariant in self._listeners.get(event["t"], ()):
             anomalies += invariant.feed(event, world)
-        world.update(event)
+        world.update(replica, event)
         return self._keep(anomalies) if anomalies else anomalies
 
     def finish(self, logs: FinalLogs) -> list[Anomaly]:

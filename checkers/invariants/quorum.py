@@ -26,9 +26,10 @@ def fetcher(event: Event) -> VoterKey | None:
     fields: tuple[Any, Any]
     if event["t"] == "fetch_rx":
         valid, fields = event["res"] == "ok", (event.get("from"), event.get("from_dir"))
+    elif event["t"] == "rpc_ok":
+        valid, fields = event["api"] == "FetchSnapshot", (event.get("peer"), event.get("peer_dir"))
     else:
-        valid = event["t"] == "rpc_ok" and event["api"] == "FetchSnapshot"
-        fields = event.get("peer"), event.get("peer_dir")
+        return None
     keys = keys_of([fields]) if valid else None
     return keys[0] if keys else None
 

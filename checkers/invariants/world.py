@@ -275,7 +275,7 @@ class World:
             return self.current(key.node)
         return self.replicas.get(ReplicaId(key.node, key.directory))
 
-    def arrive(self, event: Event, *, blind: bool) -> None:
+    def arrive(self, event: Event, *, blind: bool) -> Replica:
         """Note whose event comes, before it is judged; ``blind``: its disk is not known."""
         replica = self.replica(event)
         self._current[event["node"]] = replica.id
@@ -283,6 +283,7 @@ class World:
             replica.begin(event["inc"], whole=event["t"] in ("start", "disk"))
         if blind:
             replica.known = self.whole = False
+        return replica
 
     def committed_voters(self) -> VoterKeys | None:
         """The newest voter set that is committed; None while there is none in the log."""
@@ -294,9 +295,9 @@ class World:
         """Whether nothing that one of these nodes has told can have escaped the trace."""
         return self.whole and all(node in self._current for node in nodes)
 
-    def update(self, event: Event) -> None:
-        """Let the event happen, after it was judged."""
-        replica, change = self.replica(event), self._apply.get(event["t"])
+    def update(self, replica: Replica, event: Event) -> None:
+        """Let the event of a replica happen, after it was judged."""
+        change = self._apply.get(event["t"])
         replica.told = event
         if change is not None:
             change(replica, event)

@@ -111,6 +111,7 @@ class Kraft:
         self._run_dir = run_dir
         self._site = site_of(environment)
         self._node: dict[str, _Node] = {}
+        self._read: dict[bytes, LogBatch] = {}  # of the nodes' logs, which have most in common
         self._roles: dict[str, Role] = {}
         self._disks: dict[int, int] = {}  # how many each node has lost
 
@@ -201,7 +202,7 @@ class Kraft:
 
     def stored_log(self, node: str) -> list[LogBatch]:
         """The node's log as it lies on its disk."""
-        return read_log(self._site.data_dir(node), self._site.disk(node))
+        return read_log(self._site.data_dir(node), self._site.disk(node), self._read)
 
     def stored_snapshots(self, node: str) -> list[LogSnapshot]:
         """The node's snapshots as they lie on its disk."""

@@ -19,13 +19,23 @@ from node.metadata.records import RecordError, decode_record, to_json
 UNREADABLE = "Unreadable"
 
 
-def read_log(log_dir: Path, disk: Disk | None = None) -> list[LogBatch]:
-    """All batches of all segments in offset order, up to the first that is torn or corrupt."""
+def read_log(
+    log_dir: Path, disk: Disk | None = None, known: dict[bytes, LogBatch] | None = None
+) -> list[LogBatch]:
+    """All batches of all segments in offset order, up to the first that is torn or corrupt.
+
+    ``known`` keeps what was read, for the next replica of the same log: most batches are the same.
+    """
     batches: list[LogBatch] = []
+    known = {} if known is None else known
     for name, data in _files(disk or FileDisk(), partition_dir(log_dir)):
         if segment_base(name) is not None:
             try:
-                batches.extend(_log_batch(batch) for batch in iter_batches(data()))
+                for batch in iter_batches(data()):
+                    read = known.get(batch.data)
+                    if read is None:
+                        read = known[batch.data] = _log_batch(batch)
+                    batches.append(read)
             except CorruptBatchError:
                 # a killed node's tail may be torn; what is behind it was never acknowledged by it
                 break
