@@ -213,6 +213,22 @@ def test_a_local_read_of_what_was_never_committed() -> None:
     assert "returned 50, which was never committed" in found.message
 
 
+def test_a_read_of_what_is_not_committed_yet() -> None:
+    trace = healthy(3, 1)
+    trace.op("invoke", "write", 50, key="r0", process=3)
+    trace.append(2, register_record("r0", 50))
+    trace.op("invoke", "read", key="r0", process=7, node="n2")
+    trace.op("ok", "read", 50, key="r0", process=7, node="n2")
+    trace.replicate(2)
+    trace.flush(2)
+    trace.now_ns += 200 * MS
+    trace.commit(2, 1, 3)
+    result = judged(trace)
+    (found,) = [a for a in result.anomalies if a.invariant == "S34"]
+    assert "returned 50 (offset" in found.message
+    assert "before that was committed" in found.message
+
+
 # ---------------------------------------------------------------------- L8
 
 

@@ -34,6 +34,7 @@ class Written:
 
     def __init__(self, known: Reference, intervals: Sequence[Interval]) -> None:
         self.complete = bool(known.log) and known.start == 0
+        self.start = known.start  # what a snapshot holds has a place below, not its own
         self._offsets: dict[tuple[str, str], list[int]] = defaultdict(list)
         for batch in known.log:
             for place, record in enumerate(batch.records):
@@ -75,6 +76,57 @@ class Starts:
     def number(self, node: str | None, time_ns: int) -> int:
         """How many processes of the node had been started by then."""
         return bisect_right(self._starts.get(node or "", []), time_ns)
+
+
+class CommitTimes:
+    """From when on each offset was known to be committed, by anybody."""
+
+    def __init__(self, events: Mapping[str, Sequence[Event]]) -> None:
+        clock = HarnessTime(events)
+        told = (
+            (time, event["v"])
+            for of_node in events.values()
+            for event in of_node
+            if event.get("t") == "hwm"
+            and isinstance(event.get("v"), int)
+            and (time := clock.of(event)) is not None
+        )
+        self._times: list[int] = []
+        self._ends: list[int] = []  # the highest so far, ascending with the times
+        for time, end in sorted(told):
+            if not self._ends or end > self._ends[-1]:
+                self._times.append(time)
+                self._ends.append(end)
+
+    def of(self, offset: int) -> int | None:
+        """The first moment; None when nobody ever said so."""
+        found = bisect_right(self._ends, offset)
+        return self._times[found] if found < len(self._times) else None
+
+
+def judge_dirty_reads(
+    intervals: Sequence[Interval], written: Written, commits: CommitTimes, slack_ns: int
+) -> Iterator[Anomaly]:
+    """S34: a read that returned a value before that was committed. O(n log n).
+
+    ``slack_ns`` is by how much the clocks of nodes and harness may disagree.
+    """
+    for interval in intervals:
+        done = interval.completion
+        if not interval.invocation.f.endswith("read") or done is None or done.type != "ok":
+            continue
+        offset = None if done.key is None else written.offset(done.key, done.value)
+        if offset is None or offset < written.start:
+            continue
+        committed_ns = commits.of(offset)
+        if committed_ns is not None and done.time_ns + slack_ns < committed_ns:
+            yield Anomaly(
+                "S34",
+                f"{done.f} of {done.key} (op {done.index}) returned {done.value} (offset {offset})"
+                f" {(committed_ns - done.time_ns) / 1e6:.3f} ms before that was committed",
+                ops=(interval.invocation.index, done.index),
+                time_ns=done.time_ns,
+            )
 
 
 def judge_local_reads(
