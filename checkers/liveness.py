@@ -26,6 +26,8 @@ NS_PER_S = 1_000_000_000
 # In peace, from a leader's high watermark to its followers': a round trip, not a fetch's timeout,
 # which is half a second (KIP-1166).
 TOLD_WITHIN_NS = 300_000_000
+SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
+BATCH_BYTES_MIN = 61  # the header of a batch
 
 
 @dataclass(slots=True)
@@ -63,11 +65,11 @@ class Node:
                 pass
 
 
-@checkers.register(NAME, needs=("events",))
+@checkers.register(NAME, needs=("events", "records"))
 def liveness(run: RunData) -> CheckResult:
     """A leader, progress, stable leadership, convergence and unfenced brokers after all heals.
 
-    L1, L2, L3, L7, L8, L10 and L12 of the catalogue. UNKNOWN when the run ended before.
+    L1, L2, L3, L7, L8 and L10 to L12 of the catalogue. UNKNOWN when the run ended before.
     """
     recovery = _window(run.history, "recovery")
     if recovery is None:
@@ -91,6 +93,9 @@ def liveness(run: RunData) -> CheckResult:
             checked |= {"L10": len(run.observers)}
             nodes = _follow(run, settle.end_ns, settle.begin_ns)
             anomalies = list(_unsettled(nodes, run, settle))
+        if SNAPSHOT_SETTING in run.spec.settings:
+            checked["L11"] = len(_names(run))
+            anomalies += _overdue(run, int(run.spec.settings[SNAPSHOT_SETTING]))
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else Valid.VALID,
@@ -228,6 +233,19 @@ def _told_late(run: RunData, window: _Window) -> Iterator[Anomaly]:
 
 def _within(event: Event, window: _Window) -> bool:
     return bool(window.begin_ns <= event["rx_ns"] < window.end_ns)
+
+
+def _overdue(run: RunData, due_bytes: int) -> Iterator[Anomaly]:
+    """Whose log is twice as long as it needs a snapshot, and has none (KAFKA-14300)."""
+    for name in _names(run):
+        newest = max((s.end for s in run.snapshots.get(name, ()) if s.error is None), default=0)
+        since = sum(batch.base >= newest for batch in run.logs.get(name, ()))
+        if since * BATCH_BYTES_MIN > 2 * due_bytes:
+            yield Anomaly(
+                "L11",
+                f"{name} has {since} batches after its newest snapshot, at {newest}; one is due"
+                f" after {due_bytes} bytes",
+            )
 
 
 def _place(node: Node) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from checkers.liveness import EVENTS_PER_S_MAX, liveness
+from checkers.liveness import EVENTS_PER_S_MAX, SNAPSHOT_SETTING, liveness
 from harness.history import NEMESIS, History, Op
-from harness.protocols import RunData
+from harness.protocols import LogBatch, LogSnapshot, RunData
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
 
@@ -34,6 +35,9 @@ class Run:
         self.events[node] = sorted([*self.events[node], event], key=lambda e: e["rx_ns"])
 
     def judged(self) -> CheckResult:
+        return liveness(self.data())
+
+    def data(self) -> RunData:
         ops: list[Op] = []
         for f, (begin_s, end_s) in self.windows.items():
             end: dict[str, Any] = {"seconds": end_s - begin_s}
@@ -41,14 +45,12 @@ class Run:
                 end = {"recovered": self.recovered, "elapsed_ms": 1000}
             ops.append(Op(len(ops), begin_s * S, NEMESIS, "info", f, {}))
             ops.append(Op(len(ops), end_s * S, NEMESIS, "info", f, end))
-        return liveness(
-            RunData(
-                RunSpec(1),
-                History(ops),
-                {node: tuple(events) for node, events in self.events.items()},
-                voters=("n1", "n2", "n3"),
-                observers=("n4",),
-            )
+        return RunData(
+            RunSpec(1),
+            History(ops),
+            {node: tuple(events) for node, events in self.events.items()},
+            voters=("n1", "n2", "n3"),
+            observers=("n4",),
         )
 
     def found(self) -> dict[str, str]:
@@ -142,3 +144,15 @@ def test_who_hears_of_a_commit_only_with_the_next_one_is_late(
         as_: dict[str, Any] = {"as": "leader" if node == "n1" else "follower"}
         run.tell(node, 13 if node != "n3" else 13 + after_s, "hwm", v=21, **as_)
     assert ("L8" in run.found()) is late
+
+
+@pytest.mark.parametrize(("due_bytes", "late"), [(200, True), (400, False)])
+def test_a_log_that_outgrows_its_snapshot_is_overdue(due_bytes: int, late: bool) -> None:
+    log = tuple(
+        LogBatch(base=i, last=i, epoch=1, crc=i, control=False, records=()) for i in range(20)
+    )
+    told = Run().data()
+    spec = RunSpec(1, settings={SNAPSHOT_SETTING: str(due_bytes)})
+    snapshots = {"n1": (LogSnapshot(end=10, epoch=1, records=()),)}
+    result = liveness(replace(told, spec=spec, logs={"n1": log}, snapshots=snapshots))
+    assert [a.invariant for a in result.anomalies] == ["L11"] * late

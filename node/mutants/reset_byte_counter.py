@@ -1,0 +1,36 @@
+"""A node that counts anew with each leader."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core import effects as fx
+from node.driver.node import Node
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class ForgetfulNode(Node):
+    """Forgets how much was written since its last snapshot when its role changes."""
+
+    def _run_one(self, effect: fx.Effect) -> None:
+        super()._run_one(effect)
+        if isinstance(effect, fx.Trace) and effect.type == "role":
+            self.snapshots.policy.loaded()
+
+
+@mutant(
+    "reset-byte-counter",
+    breaks=("L11",),
+    source="KAFKA-14300: the bytes since the last snapshot were counted anew after a resignation",
+    scenario=Scenario(
+        time_limit_s=20.0,
+        rate_hz=40.0,
+        faults=tuple(fault("partition-isolate-leader", 1 + 3 * i, 2) for i in range(6)),
+        settings={"metadata.log.max.record.bytes.between.snapshots": "12000"},
+    ),
+)
+def reset_byte_counter(parts: NodeParts) -> NodeParts:
+    """With each new role the bytes since the last snapshot are forgotten: none is ever due."""
+    return replace(parts, node=ForgetfulNode)
