@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _NO_SNAPSHOT = (
-    "what is not committed is an overlay above the committed image: there is no in-memory snapshot "
+    "what is not committed is an overlay above the committed image: there is no snapshot in memory "
     "that could be missing when the controller renounces"
 )
 
@@ -14,16 +14,15 @@ ROWS: Mapping[int, str] = {
     9: _NO_SNAPSHOT,
     23: "nothing registers for leadership later than the node's start: the driver is one object",
     29: _NO_SNAPSHOT,
-    32: "the records of an answer are read in the very step that decides on it: nothing can cut the "
-    "log in between",
+    32: "an answer's records are read in the step that decides on it: nothing cuts the log between",
 }
 
 # Could exist here, but no fault or no invariant brings them out: what would.
 PENDING: Mapping[int, str] = {
-    4: "a fault that takes committed records from a majority: a wipe or an old copy of static voters",
-    8: "a fault that stops a leader in good order, and an invariant that each fetch is answered",
+    4: "a fault that takes committed records from a majority, as an old copy of its disks",
+    8: "a fault that stops a leader in good order; an invariant that fetches are answered",
     13: "a fault that deletes a checkpoint file below the beginning of a log",
     30: "a fault that replaces all voters that a node knows of while it is away",
-    31: "L9, elections needed after a fault: a random network ends the lock-step before L1 is broken",
+    31: "L9, elections per fault: a random network ends the lock-step before L1 is broken",
     40: "a fault that stops a broker in good order under load",
 }

@@ -223,7 +223,12 @@ class VirtualHost:
         if life.running is None:
             self._end(life, 0)
             return
-        await life.running.stop(orderly=True)
+        try:
+            await life.running.stop(orderly=True)
+        except Exception as error:  # as ``node.driver.process.serve`` has it
+            log.critical("fatal: while stopping: %s", error, exc_info=error)
+            self._end(life, EXIT_FATAL)
+            return
         self._end(life, 0)
 
     def _failed(self, life: _Life, error: BaseException) -> None:
