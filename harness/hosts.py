@@ -89,8 +89,19 @@ class Disks(Protocol):
         """Flip one bit of the log that a CRC covers; says which. None: there is no record yet."""
         ...
 
-    def wipe(self, node: str) -> Mapping[str, Any]:
-        """Put an empty disk in the place of the node's; says what was on the old one."""
+    def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
+        """Put an empty disk in the place of the node's; says what was on the old one.
+
+        With ``keep_id`` it says whose it is all the same, and nobody can tell the difference.
+        """
+        ...
+
+    def save_copy(self, node: str) -> None:
+        """Keep a copy of the node's disk as it is now, in the place of an earlier one."""
+        ...
+
+    def restore_copy(self, node: str) -> Mapping[str, Any]:
+        """Put the kept copy in the place of the node's disk; says what it holds."""
         ...
 
 

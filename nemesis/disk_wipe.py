@@ -1,7 +1,8 @@
 """A disk is lost and replaced: the node comes back empty, with another directory id.
 
 To a dynamic quorum it is a stranger until the voter that it was is removed and it is added. In a
-static quorum nobody would notice, and committed records could be lost: KAFKA-14077. So not there.
+static quorum nobody notices, and committed records can be lost: KAFKA-14077. So there it is not
+among ``all``, only for those who name it.
 """
 
 from __future__ import annotations
@@ -52,8 +53,11 @@ class DiskWipe(DiskDamage):
         return injection
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Start the node, remove the voter that it was and add it; evidence: the voters then."""
+        """Start the node, and have it take the voter's place that it had; evidence: the voters."""
         seen = await super().heal(fault, injection, cluster)
-        added = await replace(injection.targets[0], cluster)
+        system = cluster.system
+        keys = await system.voter_keys() if isinstance(system, Members) else None
+        static = keys is not None and not any(keys.values())  # its voters have no directory ids
+        added = {} if static else await replace(injection.targets[0], cluster)
         claims.release(cluster, fault.id, [VOTERS])
         return {**seen, **added}

@@ -13,10 +13,12 @@ import pytest
 
 from harness import seeds
 from harness.envs import sim
+from harness.errors import EnvError
 from harness.guard import GuardedNemesis
+from harness.history import NEMESIS, History
 from harness.nemeses import select, swarm
 from harness.protocols import Cluster, Fault, Injection
-from harness.registry import nemeses
+from harness.registry import checkers, nemeses
 from harness.simulate import NOWHERE, SimPlan, simulate
 from harness.spec import SIM, RunSpec
 from harness.systems.kraft import Kraft
@@ -391,6 +393,42 @@ def test_a_wiped_voter_is_a_stranger_until_it_takes_its_own_old_place() -> None:
     play(main, DYNAMIC)
 
 
+def test_who_names_it_can_wipe_a_voter_of_a_static_quorum_and_nobody_notices() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("disk-wipe", target="follower")
+        (node,) = fault.injection.targets
+        healed = await fault.heal()
+        assert "voters" not in healed
+        assert scene.kinds("start", node)[-1]["leo"] == 0
+        assert healed["log_end"] >= fault.saw("damage")[0]["log_end"]
+
+    play(main)
+
+
+def test_a_disk_can_be_wiped_under_its_old_id_or_be_replaced_by_an_old_copy() -> None:
+    async def main(scene: Scene) -> None:
+        with pytest.raises(EnvError, match="n3 runs"):
+            scene.env.wipe("n3")
+        scene.env.save_copy("n3")
+        old = scene.last_offsets()["n3"] + 1
+        await asyncio.sleep(2)
+        await scene.system.kill("n3")
+        scene.env.restore_copy("n3")
+        await scene.system.start("n3")
+        await scene.system.kill("n3")
+        scene.env.wipe("n3", keep_id=True)
+        await scene.system.start("n3")
+        starts = scene.kinds("start", "n3")
+        assert [e["leo"] for e in starts[1:]] == [old, 0]
+        assert len({e["dir"] for e in starts}) == 1
+        assert [e["what"] for e in scene.kinds("disk", "n3")] == ["wipe", "wipe"]
+        await scene.system.kill("n2")
+        with pytest.raises(EnvError, match="no copy of the disk of n2"):
+            scene.env.restore_copy("n2")
+
+    play(main)
+
+
 def test_the_voters_of_a_static_quorum_are_not_changed() -> None:
     for name in ("disk-wipe", "membership"):
         reason = nemeses.get(name)().misfit(SPEC)
@@ -536,3 +574,16 @@ def test_the_same_seed_gives_the_same_bytes_with_faults_of_hosts() -> None:
     one, two = simulate(SimPlan.of(spec)), simulate(SimPlan.of(spec))
     assert one.verdict is Valid.VALID, one.judgement.to_json()
     assert one.trace_sha256 == two.trace_sha256
+
+
+def test_what_damage_excuses_is_an_alarm_where_nobody_tells_of_damage() -> None:
+    spec = RunSpec(5, nemeses=("disk-bit-flip", "disk-full"), time_limit_s=10.0, rate_hz=20.0)
+    run = simulate(SimPlan.of(replace(spec, concurrency=4)))
+    assert run.verdict is Valid.VALID, run.judgement.to_json()
+    data = run.data
+    untold = {n: tuple(e for e in of if e["t"] != "disk") for n, of in data.events.items()}
+    found = checkers.get("consensus")(replace(data, events=untold))
+    assert {a.invariant for a in found.anomalies} & {"S10", "S25"}
+    clients = History([op for op in data.history if op.process != NEMESIS])
+    found = checkers.get("log-scan")(replace(data, history=clients))
+    assert any("No space left on device" in a.message for a in found.anomalies)

@@ -15,6 +15,7 @@ from harness.protocols import Address, Link, Net, Probe, ProcessState
 from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
+from node.log.memory_disk import MemoryDisk
 from node.sim import trouble
 from node.sim.fabric import MS, Fabric
 from node.sim.fabric import Link as FabricLink
@@ -141,6 +142,7 @@ class Sim:
         self._sink = sink
         self._hosts: dict[str, VirtualHost] = {}
         self._starts: dict[str, int] = {}
+        self._copies: dict[str, MemoryDisk] = {}  # of disks, by node
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Make the hosts."""
@@ -288,11 +290,24 @@ class Sim:
             host.damaged("log")
         return found
 
-    def wipe(self, node: str) -> Mapping[str, Any]:
+    def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
         """See ``Disks``."""
         host = self._down(node)
         host.damaged("wipe")
-        return trouble.wipe(host.disk)
+        return trouble.wipe(host.disk, keep_id=keep_id)
+
+    def save_copy(self, node: str) -> None:
+        """See ``Disks``."""
+        self._copies[node] = self.host(node).disk.clone()
+
+    def restore_copy(self, node: str) -> Mapping[str, Any]:
+        """See ``Disks``."""
+        host, copy = self._down(node), self._copies.get(node)
+        if copy is None:
+            raise EnvError(f"there is no copy of the disk of {node}: save one first")
+        host.damaged("wipe")
+        host.disk.restore(copy)
+        return {"files": len(copy.sizes()), "bytes": sum(copy.sizes().values())}
 
     def _down(self, node: str) -> VirtualHost:
         host = self.host(node)

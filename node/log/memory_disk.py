@@ -236,6 +236,12 @@ class MemoryDisk:
         }
         return copy
 
+    def restore(self, copy: MemoryDisk) -> None:
+        """Hold from now on what another disk holds; open files are dead."""
+        self._names = copy.clone()._names  # noqa: SLF001 - of this very class
+        self._unsynced.clear()
+        self.kill()
+
     # ------------------------------------------------------------------ inside
 
     def _before(self, operation: str, path: Path, *, changes: bool = True) -> None:

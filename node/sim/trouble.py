@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from node.log.layout import partition_dir, segment_base
 from node.log.memory_disk import MemoryDisk
+from node.log.meta_properties import FILE_NAME as META_PROPERTIES
 
 FAILING: Final[Mapping[str, frozenset[str]]] = {
     "read": frozenset({"read"}),
@@ -82,9 +83,10 @@ def flip_bit(disk: MemoryDisk, log_dir: Path, rng: Random) -> dict[str, Any] | N
     return {"file": path.name, "byte": at, "bit": bit, "batch_at": begin}
 
 
-def wipe(disk: MemoryDisk) -> dict[str, Any]:
-    """Put an empty disk in the place of what was there."""
-    sizes = disk.sizes()
+def wipe(disk: MemoryDisk, *, keep_id: bool) -> dict[str, Any]:
+    """Put an empty disk in the place of what was there, but for whose it is with ``keep_id``."""
+    kept = {META_PROPERTIES} if keep_id else set()
+    sizes = {path: size for path, size in disk.sizes().items() if path.name not in kept}
     for path in sizes:
         disk.unlink(path)
         disk.fsync_dir(path.parent)
