@@ -15,14 +15,14 @@ class RestlessLeader(Replica):
     """Has a fetch without news wait for next to no time."""
 
     def _park(self, token: int, connection: int, request: FetchRequest) -> None:
-        super()._park(token, connection, replace(request, max_wait_ms=1))
+        super()._park(token, connection, replace(request, max_wait_ms=3))
 
 
 @mutant(
     "busy-fetch",
     breaks=("L12",),
     source="KAFKA-17751, KAFKA-19605: a timeout of zero made an idle node poll without a pause",
-    scenario=Scenario(time_limit_s=3.0),
+    scenario=Scenario(time_limit_s=2.0),
 )
 def busy_fetch(parts: NodeParts) -> NodeParts:
     """Fetches without news are answered at once, so an idle quorum fetches as fast as it can."""

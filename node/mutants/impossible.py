@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_NO_SNAPSHOT = (
-    "what is not committed is an overlay above the committed image: there is no snapshot in memory "
-    "that could be missing when the controller renounces"
-)
-
 # By number of the row; the reason is one sentence.
 ROWS: Mapping[int, str] = {
-    9: _NO_SNAPSHOT,
     23: "nothing registers for leadership later than the node's start: the driver is one object",
-    29: _NO_SNAPSHOT,
+    29: "to renounce drops what is above the committed image: there is no snapshot to go back to",
     32: "an answer's records are read in the step that decides on it: nothing cuts the log between",
 }
 
