@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -87,7 +88,7 @@ class Pool:
     def __init__(self, jobs: int) -> None:
         self.broken: list[str] = []
         self._jobs = jobs
-        self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("fork")) if jobs > 1 else None
+        self._pool = _processes(jobs) if jobs > 1 else None
         self._begun: dict[bytes, Future[Try]] = {}  # whether they were asked for or not
 
     def __enter__(self) -> Self:
@@ -114,6 +115,16 @@ class Pool:
         key = candidate.fingerprint()
         if key not in self._begun:
             self._begun[key] = pool.submit(attempt, candidate)
+
+
+def _processes(jobs: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs, mp_context=get_context("fork"), initializer=_leave_to_parent)
+
+
+def _leave_to_parent() -> None:
+    """Ctrl-C is the parent's to handle, which then ends its processes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @dataclass(frozen=True, slots=True)
