@@ -172,9 +172,10 @@ class Pump:
     def _release(self) -> None:
         """Trace first, then everything that others may see."""
         self.tracer.flush()
-        outbox, self._outbox = self._outbox, []
-        for send in outbox:
-            send()
+        if self._outbox:
+            outbox, self._outbox = self._outbox, []
+            for send in outbox:
+                send()
 
     # ------------------------------------------------------------------ the core's timer
 

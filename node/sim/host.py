@@ -65,8 +65,15 @@ class VirtualTracer:
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         """Take one event, stamped now."""
         self._seq += 1
-        line = {"ts": self._clock_ns(), "seq": self._seq, **self._common, "ep": epoch, "t": type_}
-        self._lines.append(_encode({**line, **fields}))
+        event = {
+            "ts": self._clock_ns(),
+            "seq": self._seq,
+            **self._common,
+            "ep": epoch,
+            "t": type_,
+            **fields,
+        }
+        self._lines.append(_encode(event))
 
     def flush(self) -> None:
         """Let the others see what was emitted."""

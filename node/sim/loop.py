@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import heapq
 from asyncio import events
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, copy_context
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 
 from node.sim.process import RUNNING, VirtualProcess
@@ -109,7 +109,7 @@ class VirtualLoop(_Base):
             if handle.process is process:
                 handle.due_ns = max(self.now_ns, process.global_ns(local_ns[id(handle)]))
                 self._timers[place] = (handle.due_ns, number, handle)
-        heapq.heapify(self._timers)
+        heapify(self._timers)
 
     # ------------------------------------------------------------------ scheduling
 
@@ -117,7 +117,8 @@ class VirtualLoop(_Base):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> VirtualHandle:
         """Call after all that is ready already."""
-        handle = VirtualHandle(self.now_ns, callback, args, context or copy_context())
+        context = copy_context() if context is None else context  # an empty one is false
+        handle = VirtualHandle(self.now_ns, callback, args, context)
         if not self._closed:
             self._ready.append(handle)
         return handle
@@ -165,7 +166,8 @@ class VirtualLoop(_Base):
         args: tuple[Any, ...],
         context: Context | None,
     ) -> VirtualHandle:
-        handle = VirtualHandle(0, callback, args, context or copy_context())
+        context = copy_context() if context is None else context
+        handle = VirtualHandle(0, callback, args, context)
         process = handle.process
         due_ns = local_ns if process is None else process.global_ns(local_ns)
         handle.due_ns = max(self.now_ns, due_ns)
@@ -174,7 +176,7 @@ class VirtualLoop(_Base):
     def _push(self, handle: VirtualHandle) -> VirtualHandle:
         if not self._closed:
             self._count += 1
-            heapq.heappush(self._timers, (handle.due_ns, self._count, handle))
+            heappush(self._timers, (handle.due_ns, self._count, handle))
         return handle
 
     def make_ready(self, handles: deque[VirtualHandle]) -> None:
@@ -230,7 +232,7 @@ class VirtualLoop(_Base):
         """Move the clock on to the next timer that still counts."""
         timers = self._timers
         while timers:
-            due_ns, _, handle = heapq.heappop(timers)
+            due_ns, _, handle = heappop(timers)
             if not handle.is_cancelled:
                 self.now_ns = due_ns
                 return handle
