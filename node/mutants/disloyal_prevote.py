@@ -24,7 +24,8 @@ class DisloyalFollower(Replica):
     source="KIP-996 (a follower in touch with its leader rejects pre-votes)",
     scenario=Scenario(
         faults=(fault("partition-bridge", 1, 4, target="follower"),),
-        rate_hz=0.5,
+        time_limit_s=30,
+        rate_hz=1,
         settings={"metadata.max.idle.interval.ms": "0"},
     ),
 )
