@@ -23,7 +23,7 @@ from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _CAUGHT_UP_S = 10.0
-_COPIED_S = 1.0
+_COPIED_S = 4.0
 _POLL_S = 0.05
 VOTERS_MIN = 3
 
