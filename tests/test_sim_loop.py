@@ -109,6 +109,19 @@ def test_time_that_stands_still_is_noticed(
         loop.run_until_complete(main())
 
 
+def test_timers_that_are_always_due_do_not_move_time_either(
+    loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "CALLS_AT_ONE_TIME_MAX", 1000)
+
+    def again() -> None:
+        loop.call_later(0, again)
+
+    loop.call_later(1, again)
+    with pytest.raises(StalledError, match="time stands still at 1000000000 ns"):
+        loop.run_forever()
+
+
 def test_what_nobody_answers_for_is_noticed(loop: VirtualLoop) -> None:
     with pytest.raises(StalledError, match="nothing is left to do"):
         loop.run_until_complete(asyncio.Event().wait())

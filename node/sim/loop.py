@@ -29,7 +29,7 @@ else:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 NS_PER_S: Final = 1_000_000_000
-CALLS_AT_ONE_TIME_MAX: Final = 1_000_000
+CALLS_AT_ONE_TIME_MAX: Final = 100_000
 OBJECTS_PER_COLLECTION: Final = 100_000  # most of what is made stays, as trace or history
 
 ErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
@@ -206,8 +206,10 @@ class VirtualLoop(_Base):
         calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
         while not self._stopping:
             if not ready:
+                before_ns = self.now_ns
                 ready.append(self._next_timer())
-                calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
+                if self.now_ns != before_ns:
+                    calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
             handle = ready.popleft()
             if handle.is_cancelled:
                 continue
