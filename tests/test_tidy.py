@@ -21,6 +21,7 @@ CLOCKS = {
     "harness/cli/live.py": "what people see while a run lasts",
     "harness/cli/shrink.py": "its budget is in seconds, and told when it is spent",
     "harness/cli/sim.py": "tells people how much faster than real time it was",
+    "harness/zoo.py": "how long a bug got away, and when to give it up",
     "harness/doctor.py": "measures how long an fsync takes",
     "harness/envs/local.py": "waits for the kernel to change a process's state",
     "harness/envs/relay.py": "waits for its harness's death, in a process of its own",

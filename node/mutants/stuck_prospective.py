@@ -14,7 +14,7 @@ from node.mutants.scenario import Scenario, fault
 class StubbornProspective(Replica):
     """Begins the next round of pre-votes where it should go back to its leader."""
 
-    def _give_up_pre_vote(self, role: Prospective, why: str) -> None:
+    def _give_up_pre_vote(self, role: Prospective, why: str) -> None:  # noqa: ARG002 - the parent's
         if role.deadline_ms <= self._now_ms:
             role.deadline_ms = self._random_election_deadline()
             role.tally = self._new_tally()
