@@ -22,7 +22,7 @@ from harness.envs import sim
 from harness.errors import UsageError
 from harness.history import History, HistoryWriter
 from harness.judge import COVERAGE, STANDARD, Judgement, judge_here
-from harness.nemeses import ALL, select, swarm
+from harness.nemeses import ALL, misfit, select, swarm
 from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Workload
 from harness.recorder import OpList
 from harness.registry import checkers, systems, workloads
@@ -65,6 +65,8 @@ class SimPlan:
         spec = replace(spec, env=SIM)
         wanted = spec.nemeses if faults is None else sorted({f.nemesis for f in faults})
         chosen = select(wanted, spec)
+        if not asked_for:
+            chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
         if faults is None and ALL in spec.nemeses:
             chosen = swarm(spec.seed, chosen, schedule.capacity(spec.time_limit_s))
         spec = replace(spec, nemeses=tuple(name for name, _ in chosen))

@@ -67,7 +67,11 @@ def list_(
 def rows(kind: str) -> list[dict[str, str]]:
     """Name, description and what else a kind says of its plug-ins, sorted by name."""
     if kind == MUTANTS:
-        return [{**row, "system": name} for name, system in systems for row in mutants_of(system)]
+        return [
+            {**{k: v for k, v in row.items() if k != "scenario"}, "system": name}
+            for name, system in systems
+            for row in mutants_of(system)
+        ]
     registry = KINDS[kind]
     entries = []
     for name, plugin in registry:
