@@ -14,22 +14,15 @@ from typing import Annotated, Any
 import typer
 from rich.status import Status
 
+from harness.cli import sim_options as options
 from harness.cli.console import Json, complain, err, out, print_json
 from harness.cli.run import (
-    CONCURRENCY_MAX,
     DEFAULT_STORE,
-    OBSERVERS_MAX,
-    RATE_MAX_HZ,
     SEED_MAX,
-    TIME_LIMIT_MAX_S,
-    VOTERS_MAX,
     StoreDir,
     check_mutant,
-    parse_nemeses,
-    parse_settings,
 )
 from harness.errors import UsageError
-from harness.registry import systems
 from harness.shrink import SECONDS, TRIES, Budget, Failure, Shrunk, Step, shrink
 from harness.shrink_moves import Candidate
 from harness.spec import SIM
@@ -74,47 +67,30 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
     jobs: Annotated[
         int | None, typer.Option(min=1, max=JOBS_MAX, help="Tries at a time; one per processor.")
     ] = None,
-    voters: Annotated[
-        int | None, typer.Option(min=1, max=VOTERS_MAX, help="Of a seed: controllers.")
-    ] = None,
-    observers: Annotated[
-        int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Of a seed: brokers.")
-    ] = None,
-    workload: Annotated[str | None, typer.Option(help="Of a seed: what the clients do.")] = None,
-    nemesis: Annotated[
-        str | None, typer.Option(help="Of a seed: faults by comma; all or none.")
-    ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Of a seed: seconds under faults."),
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0, max=RATE_MAX_HZ, help="Of a seed: ops per second.")
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, max=CONCURRENCY_MAX, help="Of a seed: clients.")
-    ] = None,
-    mutant: Annotated[str | None, typer.Option(help="Of a seed: seeded bug.")] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Of a seed: a setting; repeatable."),
-    ] = None,
+    voters: options.Voters = None,
+    observers: options.Observers = None,
+    workload: options.Workload = None,
+    nemesis: options.Nemesis = None,
+    time_limit: options.TimeLimit = None,
+    rate: options.Rate = None,
+    concurrency: options.Concurrency = None,
+    mutant: options.Mutant = None,
+    setting: options.Settings = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Shrink, save and tell; the exit code is the shrunk run's."""
-    options: dict[str, Any] = {
-        "workload": workload,
-        "nemeses": None if nemesis is None else parse_nemeses(nemesis, systems.get("kraft")),
-        "voters": voters,
-        "observers": observers,
-        "time_limit_s": time_limit,
-        "rate_hz": rate,
-        "concurrency": concurrency,
-        "mutant": mutant,
-        "settings": parse_settings(setting or []) or None,
-    }
-    pinned = {name: value for name, value in options.items() if value is not None}
+    pinned = options.pinned(
+        setting,
+        nemesis,
+        workload=workload,
+        voters=voters,
+        observers=observers,
+        time_limit_s=time_limit,
+        rate_hz=rate,
+        concurrency=concurrency,
+        mutant=mutant,
+    )
     where = Store(store)
     failing = _failing(run, pinned, where)
     wanted = invariant or failing.invariant

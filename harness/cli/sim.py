@@ -17,23 +17,16 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from harness.cli import sim_options as options
 from harness.cli.console import STYLE, Json, err, out, print_json
 from harness.cli.run import (
-    CONCURRENCY_MAX,
     DEFAULT_STORE,
-    OBSERVERS_MAX,
-    RATE_MAX_HZ,
     SEED_MAX,
-    TIME_LIMIT_MAX_S,
-    VOTERS_MAX,
     StoreDir,
     check_mutant,
-    parse_nemeses,
-    parse_settings,
 )
 from harness.errors import UsageError
 from harness.reached import never, reached
-from harness.registry import systems
 from harness.store import Store
 from harness.swarm import draw
 from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
@@ -71,45 +64,30 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
         bool, typer.Option(help="Simulate every seed twice and compare the bytes.")
     ] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
-    voters: Annotated[int | None, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")] = None,
-    observers: Annotated[
-        int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")
-    ] = None,
-    workload: Annotated[str | None, typer.Option(help="What the clients do.")] = None,
-    nemesis: Annotated[
-        str | None, typer.Option(help="Faults: names or families by comma; all or none.")
-    ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Simulated seconds under faults."),
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0, max=RATE_MAX_HZ, help="Ops per simulated second.")
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
-    ] = None,
-    mutant: Annotated[str | None, typer.Option(help="Seeded bug to switch on.")] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
-    ] = None,
+    voters: options.Voters = None,
+    observers: options.Observers = None,
+    workload: options.Workload = None,
+    nemesis: options.Nemesis = None,
+    time_limit: options.TimeLimit = None,
+    rate: options.Rate = None,
+    concurrency: options.Concurrency = None,
+    mutant: options.Mutant = None,
+    setting: options.Settings = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Simulate one seed or many; the exit code is the worst one's."""
-    options: dict[str, Any] = {
-        "workload": workload,
-        "nemeses": None if nemesis is None else parse_nemeses(nemesis, systems.get("kraft")),
-        "voters": voters,
-        "observers": observers,
-        "time_limit_s": time_limit,
-        "rate_hz": rate,
-        "concurrency": concurrency,
-        "mutant": mutant,
-    }
-    pinned = {name: value for name, value in options.items() if value is not None}
-    pinned["settings"] = parse_settings(setting or [])
+    pinned = options.pinned(
+        setting,
+        nemesis,
+        workload=workload,
+        voters=voters,
+        observers=observers,
+        time_limit_s=time_limit,
+        rate_hz=rate,
+        concurrency=concurrency,
+        mutant=mutant,
+    )
     wanted = _seeds(seed, seeds)
     example = draw(wanted[0], pinned)
     check_mutant(example)
