@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +22,7 @@ from harness.clock import LoopClock
 from harness.envs import sim
 from harness.errors import UsageError
 from harness.history import History, HistoryWriter
-from harness.judge import COVERAGE, STANDARD, Judgement, judge_here
+from harness.judge import COVERAGE, STANDARD, Judgement, conclude, judge_here
 from harness.nemeses import ALL, misfit, select, swarm
 from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Workload
 from harness.recorder import OpList
@@ -31,7 +32,7 @@ from harness.runner import run as run_plan
 from harness.session import verdict, write_report
 from harness.spec import SIM, RunSpec
 from harness.store import RunDir, Store
-from harness.verdict import Valid
+from harness.verdict import Anomaly, CheckResult, Valid
 
 LEFT = frozenset({"events", "records", "output"})  # what checkers find of a simulation
 LIVENESS = "liveness"  # the checker of the second phase, when all is healed
@@ -127,56 +128,94 @@ class _Tape:
 def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
     """Run a plan from its first op to its last heal in virtual time, and judge what it left.
 
+    A simulation that cannot go on, because nothing is left to do or because a node is never
+    done at one moment, is a finding too (L12).
+
     Raises:
         HarnessError: The system did not come up.
-        StalledError: Nothing was left to do before the end, or time stood still.
     """
-    return sim.run(lambda: _simulate(plan, options))
+    with ExitStack() as stack:
+        stage = _Stage(plan, stack)
+        try:
+            sim.run(lambda: stage.play(options))
+        except sim.StalledError as error:
+            stage.stalled = str(error)
+    return stage.judged()
 
 
-async def _simulate(plan: SimPlan, options: RunOptions) -> SimRun:
-    spec, tape, ops = plan.spec, _Tape(), OpList()
-    clock = LoopClock()
-    environment = sim.Sim(seeds.rng(spec.seed, "sim"), tape.take)
-    system = systems.get(spec.system)(spec, environment, NOWHERE)
-    with environment.output as output:
-        await environment.setup(system.nodes)
+class _Stage:
+    """A simulation under way: what is there to be judged, however it ends."""
+
+    def __init__(self, plan: SimPlan, stack: ExitStack) -> None:
+        self.stalled: str | None = None
+        self._plan = plan
+        self._stack = stack
+        self._tape = _Tape()
+        self._ops = OpList()
+        self._result = RunResult()
+
+    async def play(self, options: RunOptions) -> None:
+        """Everything that happens in virtual time."""
+        plan, spec = self._plan, self._plan.spec
+        clock = LoopClock()
+        self._environment = sim.Sim(seeds.rng(spec.seed, "sim"), self._tape.take)
+        self._system = system = systems.get(spec.system)(spec, self._environment, NOWHERE)
+        self._stack.enter_context(self._environment.output)
+        await self._environment.setup(system.nodes)
         await system.setup()
-        cluster = Cluster(system, environment)
-        result = await run_plan(
-            RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses),
-            ops,
+        self._result = await run_plan(
+            RunPlan(
+                spec,
+                plan.workload,
+                Cluster(system, self._environment),
+                plan.faults,
+                plan.nemeses,
+            ),
+            self._ops,
             clock=clock,
             options=options,
         )
         await system.teardown()
-        await environment.teardown()
-    for op in ops.ops:
-        tape.digest.update(msgspec.json.encode(op.to_json()))
-    data = RunData(
-        spec=spec,
-        history=History(ops.ops),
-        events={node: tuple(tape.events.get(node, ())) for node in system.nodes},
-        logs={node: tuple(system.stored_log(node)) for node in system.nodes},
-        snapshots={node: tuple(system.stored_snapshots(node)) for node in system.nodes},
-        voters=system.voters,
-        observers=system.observers,
-        faults=tuple(plan.faults),
-        output={node: tuple(output.lines.get(node, ())) for node in system.nodes},
-    )
-    names = [n for n in (*plan.workload.checkers, LIVENESS, *STANDARD) if checkers.needs(n) <= LEFT]
-    if not plan.asked_for:
-        names.remove(COVERAGE)
-    judgement = judge_here(data, names, harness_reason=result.crash)
-    return SimRun(
-        data,
-        result,
-        judgement,
-        tape.digest.hexdigest(),
-        tape.count,
-        environment.loop.now_ns,
-        environment.loop.calls,
-    )
+        await self._environment.teardown()
+
+    def judged(self) -> SimRun:
+        """What it left, judged by all checkers that can."""
+        plan, tape, system = self._plan, self._tape, self._system
+        lines = self._environment.output.lines
+        for op in self._ops.ops:
+            tape.digest.update(msgspec.json.encode(op.to_json()))
+        data = RunData(
+            spec=plan.spec,
+            history=History(self._ops.ops),
+            events={node: tuple(tape.events.get(node, ())) for node in system.nodes},
+            logs={node: tuple(system.stored_log(node)) for node in system.nodes},
+            snapshots={node: tuple(system.stored_snapshots(node)) for node in system.nodes},
+            voters=system.voters,
+            observers=system.observers,
+            faults=tuple(plan.faults),
+            output={node: tuple(lines.get(node, ())) for node in system.nodes},
+        )
+        return SimRun(
+            data,
+            self._result,
+            self._judge(data),
+            tape.digest.hexdigest(),
+            tape.count,
+            self._environment.loop.now_ns,
+            self._environment.loop.calls,
+        )
+
+    def _judge(self, data: RunData) -> Judgement:
+        wanted = (*self._plan.workload.checkers, LIVENESS, *STANDARD)
+        names = [name for name in wanted if checkers.needs(name) <= LEFT]
+        if not self._plan.asked_for:
+            names.remove(COVERAGE)
+        judgement = judge_here(data, names, harness_reason=self._result.crash)
+        if self.stalled is None:
+            return judgement
+        spinning = Anomaly("L12", f"the simulation could not go on: {self.stalled}")
+        result = CheckResult("stalled", Valid.INVALID, (spinning,))
+        return conclude([*judgement.results, result], self._result.crash)
 
 
 def save(run: SimRun, store: Store) -> RunDir:

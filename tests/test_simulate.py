@@ -19,6 +19,7 @@ from harness.spec import RunSpec
 from harness.store import Store
 from harness.stored import load_run
 from harness.verdict import Valid
+from node.sim import loop as loop_module
 
 
 def run_of(
@@ -133,6 +134,15 @@ def test_bad_options_are_told_at_once(argv: tuple[str, ...], what: str) -> None:
     ended = krucible("sim", *argv)
     assert ended.code == 254
     assert what in ended.err
+
+
+def test_a_node_that_is_never_done_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "CALLS_AT_ONE_TIME_MAX", 20)
+    run = run_of(1, "kill")
+    assert run.verdict is Valid.INVALID
+    (found,) = [a for a in run.judgement.anomalies if a.invariant == "L12"]
+    assert "time stands still" in found.message
+    assert run.events > 0
 
 
 def test_a_system_that_lives_elsewhere_cannot_be_simulated() -> None:

@@ -20,7 +20,7 @@ from node.sim import trouble
 from node.sim.fabric import MS, Fabric
 from node.sim.fabric import Link as FabricLink
 from node.sim.host import EXIT_KILLED, VirtualHost
-from node.sim.loop import VirtualLoop
+from node.sim.loop import StalledError, VirtualLoop
 from node.sim.network import VirtualNetwork
 from node.sim.output import VirtualOutput
 from node.sim.trouble import FAILING, PROBE_FILE
@@ -35,6 +35,9 @@ WRITE_WAIT_NS = 1_000 * MS
 T = TypeVar("T")
 
 Sink = Callable[[str, bytes], None]  # takes a node's name and a line of its event trace
+
+
+__all__ = ["Sim", "StalledError", "run"]
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

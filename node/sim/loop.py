@@ -265,13 +265,13 @@ class VirtualLoop(_Base):
         return self._closed
 
     def close(self) -> None:
-        """End all: what processes have not finished is dropped and does nothing more."""
+        """End all: what is not finished is dropped and does nothing more."""
         if self._running:
             raise RuntimeError("the loop still runs")
         self._closed = True
         self._ready.clear()
         self._timers.clear()
-        kept, self._kept = self._kept, []
+        kept, self._kept = [*self._kept, *asyncio.all_tasks(self)], []
         for task in kept:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
             coroutine = task.get_coro()
