@@ -24,7 +24,7 @@ class StubbornController(QuorumController):
 
 @mutant(
     "kept-overlay",
-    breaks=("S21", "C8", "topics"),
+    breaks=("S21", "C8"),
     source="KAFKA-13100: no committed state to go back to when leadership was soon lost",
     scenario=Scenario(
         workload="topics",
