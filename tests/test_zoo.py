@@ -9,10 +9,9 @@ import json
 
 import pytest
 
-from harness.protocols import Fault
-from harness.simulate import SimPlan, SimRun, simulate
-from harness.spec import RunSpec
+from harness.simulate import SimRun, simulate
 from harness.verdict import Valid
+from harness.zoo import found, plan_of
 from node import mutants
 from node.mutants import Mutant
 from node.mutants.impossible import PENDING, ROWS
@@ -33,25 +32,7 @@ SHAPES = {shape(m.scenario): (m.name, m.scenario) for m in DIRECTED if m.scenari
 
 def play(scenario: Scenario, seed: int, mutant: str | None) -> SimRun:
     """Simulate a scenario."""
-    spec = RunSpec(
-        seed,
-        workload=scenario.workload,
-        nemeses=scenario.nemeses,
-        voters=scenario.voters,
-        observers=scenario.observers,
-        time_limit_s=scenario.time_limit_s,
-        rate_hz=scenario.rate_hz,
-        concurrency=scenario.concurrency,
-        mutant=mutant,
-        settings=dict(scenario.settings),
-    )
-    faults = [Fault(id=number, **fault) for number, fault in enumerate(scenario.faults)]
-    return simulate(SimPlan.of(spec, faults or None))
-
-
-def found(run: SimRun) -> set[str]:
-    """The invariants that were broken."""
-    return {anomaly.invariant for anomaly in run.judgement.anomalies}
+    return simulate(plan_of(scenario.to_json(), seed, mutant))
 
 
 @pytest.mark.parametrize("mutant", DIRECTED, ids=lambda m: m.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from kio.static.protocol import RequestPayload
@@ -15,6 +16,7 @@ from node.broker.events import (
     SendRegistration,
 )
 from node.controller.broker_operations import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from node.metadata.schemas import BrokerEndpoint, BrokerFeature
 from node.wire.api import ApiKey
 from node.wire.errors import WireError
 from node.wire.payloads import ApiSchema
@@ -64,6 +66,35 @@ async def exchange(
     )
 
 
+def listener_structs(request: type, listeners: Iterable[BrokerEndpoint]) -> tuple[Any, ...]:
+    """Where a node listens, as a registration of a broker or controller tells it."""
+    return tuple(
+        build(
+            request,
+            "Listener",
+            name=each.name,
+            host=each.host,
+            port=each.port,
+            security_protocol=each.security_protocol,
+        )
+        for each in listeners
+    )
+
+
+def feature_structs(request: type, features: Iterable[BrokerFeature]) -> tuple[Any, ...]:
+    """What a node supports, as a registration of a broker or controller tells it."""
+    return tuple(
+        build(
+            request,
+            "Feature",
+            name=each.name,
+            min_supported_version=each.min_supported_version,
+            max_supported_version=each.max_supported_version,
+        )
+        for each in features
+    )
+
+
 def registration_entity(schema: ApiSchema, request: BrokerRegistrationRequest) -> RequestPayload:
     """A BrokerRegistration request of that version."""
     cls = schema.request
@@ -72,27 +103,14 @@ def registration_entity(schema: ApiSchema, request: BrokerRegistrationRequest) -
         broker_id=request.broker_id,
         cluster_id=request.cluster_id,
         incarnation_id=request.incarnation_id,
-        listeners=tuple(
-            build(
-                cls,
-                "Listener",
-                name=each.name,
-                host=each.host,
-                port=each.port,
-                security_protocol=each.security_protocol,
-            )
-            for each in request.listeners
-        ),
-        features=tuple(
-            build(
-                cls,
-                "Feature",
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
-            )
-            for each in request.features
-            if schema.version >= _FIRST_WITH_OPTIONAL_FEATURES or each.min_supported_version
+        listeners=listener_structs(cls, request.listeners),
+        features=feature_structs(
+            cls,
+            [
+                each
+                for each in request.features
+                if schema.version >= _FIRST_WITH_OPTIONAL_FEATURES or each.min_supported_version
+            ],
         ),
         rack=request.rack,
         is_migrating_zk_broker=request.is_migrating_zk_broker,

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from node.broker.clean_shutdown import take_previous_epoch, write_clean_shutdown
 from node.broker.controller_channel import ControllerChannel
+from node.broker.exchange import feature_structs, listener_structs
 from node.broker.isr_trace import IsrTrace
 from node.broker.lifecycle import BrokerLifecycle, LifecycleConfig
 from node.broker.producer_ids import ProducerIds
@@ -231,25 +232,6 @@ class ControllerRegistration:
             controller_id=self._id,
             incarnation_id=self._incarnation,
             zk_migration_ready=False,
-            listeners=tuple(
-                build(
-                    request,
-                    "Listener",
-                    name=each.name,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=each.security_protocol,
-                )
-                for each in self._endpoints
-            ),
-            features=tuple(
-                build(
-                    request,
-                    "Feature",
-                    name=each.name,
-                    min_supported_version=each.min_supported_version,
-                    max_supported_version=each.max_supported_version,
-                )
-                for each in supported_features()
-            ),
+            listeners=listener_structs(request, self._endpoints),
+            features=feature_structs(request, supported_features()),
         )
