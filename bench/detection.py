@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 import tempfile
@@ -19,8 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from harness.proportion import wilson
+
 CAUGHT_WITHIN_S = 60.0
-Z_95 = 1.96
 
 
 def run_once(seed: int, mutant: str | None, arguments: argparse.Namespace, store: Path) -> Any:
@@ -36,15 +36,6 @@ def run_once(seed: int, mutant: str | None, arguments: argparse.Namespace, store
     elapsed_s = time.monotonic() - started
     summary = json.loads(done.stdout) if done.stdout.strip() else {"anomalies": []}
     return done.returncode, elapsed_s, sorted({a["invariant"] for a in summary["anomalies"]})
-
-
-def interval(hits: int, runs: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a proportion."""
-    share = hits / runs
-    middle = share + Z_95**2 / (2 * runs)
-    spread = Z_95 * math.sqrt(share * (1 - share) / runs + Z_95**2 / (4 * runs**2))
-    scale = 1 + Z_95**2 / runs
-    return round((middle - spread) / scale, 3), round((middle + spread) / scale, 3)
 
 
 def arm(
@@ -67,7 +58,7 @@ def arm(
     return {
         "hits": hits,
         "runs": runs,
-        "interval_95": interval(hits, runs),
+        "interval_95": [round(end, 3) for end in wilson(hits, runs)],
         "exit_codes": codes,
         "seconds_max": round(max(seconds), 1),
     }

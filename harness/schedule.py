@@ -8,18 +8,21 @@ comes again; afterwards they are drawn by weight. Equal input gives an equal sch
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from harness import seeds
+from harness import registry, seeds
 from harness.errors import HarnessError, UsageError
 from harness.protocols import Fault, Nemesis
+from harness.spec import RunSpec
 
+_NODE = re.compile(r"n([1-9]\d*)")
 Span = tuple[int, int]  # from, to: both inclusive, ms
 
 
@@ -169,6 +172,45 @@ def fault_from_json(fields: Any) -> Fault:
     if isinstance(draw, bool) or not isinstance(draw, int | float) or not 0 <= draw < 1:
         raise ValueError(f"draw is {draw!r}, want a number in [0, 1)")
     return Fault(fields["id"], nemesis, fields["at_ms"], fields["duration_ms"], params, float(draw))
+
+
+def check(faults: Iterable[Fault], spec: RunSpec, place: str) -> None:
+    """Refuse a schedule that such a run cannot play; ``place`` is where it is from.
+
+    Raises:
+        UsageError: A fault of no nemesis, of a node that the cluster lacks, or after the end.
+    """
+    nodes = spec.voters + spec.observers
+    for fault in faults:
+        registry.nemeses.get(fault.nemesis)
+        if named(fault) > nodes:
+            raise UsageError(
+                f"{place}: fault {fault.id} ({fault.nemesis}) names n{named(fault)}, and the "
+                f"cluster has n1 to n{nodes}: correct it, or add voters or observers"
+            )
+        if fault.at_ms >= spec.time_limit_s * 1_000:
+            raise UsageError(
+                f"{place}: fault {fault.id} ({fault.nemesis}) begins at {fault.at_ms} ms, when "
+                f"the run is over ({spec.time_limit_s:g} s): move it, or give more time"
+            )
+
+
+def named(fault: Fault) -> int:
+    """The highest number of a node that a fault names; 0 when it names none."""
+    return max(_nodes(fault.params), default=0)
+
+
+def _nodes(value: Any) -> Iterator[int]:
+    """The numbers of the nodes that are named anywhere in a fault's params."""
+    if isinstance(value, str):
+        if match := _NODE.fullmatch(value):
+            yield int(match[1])
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _nodes(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _nodes(inner)
 
 
 def summary(faults: Sequence[Fault]) -> dict[str, Any]:

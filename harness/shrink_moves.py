@@ -5,14 +5,13 @@ Every move makes something smaller and nothing larger, so that no chain of them 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 import msgspec
 
+from harness import schedule
 from harness.protocols import Fault
 from harness.spec import RunSpec
 
@@ -23,7 +22,6 @@ DURATIONS_MS = (0, 100, 500, 1_000)
 ROUND_MS = (1_000, 500, 100, 10)
 CLIENTS = (1, 2, 3)
 TARGETS = ("leader", "follower", "observer", "one", "minority", "majority", "all")  # plain first
-_NODE = re.compile(r"n([1-9]\d*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +48,7 @@ class Candidate:
 
     def named(self) -> int:
         """The highest number of a node that a fault names; 0 when none does."""
-        return max((n for fault in self.faults for n in _nodes(fault.params)), default=0)
-
-
-def _nodes(value: Any) -> Iterator[int]:
-    """The numbers of the nodes that are named anywhere in a fault's params."""
-    if isinstance(value, str):
-        if match := _NODE.fullmatch(value):
-            yield int(match[1])
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _nodes(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _nodes(inner)
+        return max(map(schedule.named, self.faults), default=0)
 
 
 def shorter_runs(candidate: Candidate, at_s: float | None) -> list[Candidate]:

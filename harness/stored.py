@@ -40,7 +40,7 @@ def load_run(path: Path) -> StoredRun:
     """
     run = RunDir(path)
     warnings: list[str] = []
-    spec = _spec(run)
+    spec = load_spec(run.spec)
     nodes = tuple(f"n{i + 1}" for i in range(spec.voters + spec.observers))
     data = RunData(
         spec=spec,
@@ -56,14 +56,15 @@ def load_run(path: Path) -> StoredRun:
     return StoredRun(run.path, data, _results(run, warnings), tuple(warnings))
 
 
-def _spec(run: RunDir) -> RunSpec:
+def load_spec(path: Path) -> RunSpec:
+    """Read the options of a run; raises UsageError for a file that has none."""
     try:
-        fields = msgspec.json.decode(run.spec.read_bytes())
+        fields = msgspec.json.decode(path.read_bytes())
         if not isinstance(fields, dict):
             raise ValueError("want an object")  # noqa: TRY301 - reported below with its place
         return RunSpec.from_json(fields)
     except (OSError, ValueError, TypeError, KeyError, msgspec.DecodeError) as error:
-        raise UsageError(f"{run.spec}: not the spec of a run: {error}") from error
+        raise UsageError(f"{path}: not the spec of a run: {error}") from error
 
 
 def _history(run: RunDir, warnings: list[str]) -> History:

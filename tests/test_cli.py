@@ -107,7 +107,7 @@ def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
         ("check x --time-limit 0", "'--time-limit'"),
         ("repro latest --times 0", "'--times'"),
         ("repro latest --store no-such-store", "there is no run yet; `krucible run` makes one"),
-        ("repro 77 --store no-such-store", "no run is called '77'"),
+        ("repro x7 --store no-such-store", "no run is called 'x7'"),
         ("report latest --store no-such-store", "there is no run yet"),
         ("list nemesis", "no kind of plug-in is called 'nemesis': did you mean 'nemeses'?"),
         ("doctor now", "unexpected extra argument"),

@@ -67,6 +67,8 @@ def test_repro_replays_a_seed(invalid: tuple[Ended, Path]) -> None:
     again = krucible("repro", 7, "--store", store, "--times", 2, "--json")
     assert again.code == 1
     assert (again.json["reproduced"], again.json["times"]) == (2, 2)
+    assert [round(end, 2) for end in again.json["interval_95"]] == [0.34, 1.0]
+    assert again.json["same_bytes"] is None, "live runs differ"
     assert again.json["run"] == ended.json["store"]
     for path in again.json["stores"]:
         spec = json.loads((Path(path) / "spec.json").read_bytes())

@@ -1,9 +1,9 @@
-"""``krucible repro``: replay the recorded schedule of a run with the same op seed."""
+"""``krucible repro``: again what a run, a seed or a schedule did, once or many times."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,14 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from harness import session
+from harness.cli import sim_options as options
 from harness.cli.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
+from harness.cli.meant import Meant, meant
 from harness.cli.run import DEFAULT_STORE, StoreDir, execute, show
 from harness.cli.sim import show_simulation
 from harness.errors import HarnessError, UsageError
-from harness.spec import SIM
+from harness.proportion import wilson
 from harness.store import Store
-from harness.stored import StoredRun, load_run
-from harness.verdict import EXIT_INVALID, EXIT_VALID
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 
 TIMES_MAX = 1_000
 
@@ -27,55 +28,76 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="repro",
-        help="Run again what a run of the store did: same spec, same schedule, same ops. A replay "
-        "that breaks one of the invariants the run broke (any, when it broke none) reproduces "
-        "it. Exits 1 when a replay was invalid, else with the worst exit code of a replay.",
-        short_help="Run again what a run of the store did.",
+        help="Run again what a run of the store did: same spec, same schedule, same ops. A seed "
+        "that is no run of the store is simulated with the options that `krucible sim` has; a "
+        "schedule (a .jsonl file, one fault a line) is played with the spec.json beside it or, "
+        "where there is none, simulated with these options. A replay that breaks one of the "
+        "invariants the run broke (any, when it broke none) reproduces it. Simulated replays are "
+        "the same bytes; others are counted, with a 95 % interval (Wilson). Exits 1 when a replay "
+        "was invalid, 255 when simulated replays differ, else with the worst exit code of a "
+        "replay.",
+        short_help="Run again what a run, a seed or a schedule did.",
         epilog="Example: krucible repro latest --times 5",
     )(repro)
 
 
-def repro(
-    run: Annotated[str, typer.Argument(help="A run's folder, its seed, or latest.")],
+def repro(  # noqa: PLR0913 - one parameter per option
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SEED|SCHEDULE",
+            help="A run's folder, its seed, or latest; a seed; a schedule or its folder.",
+        ),
+    ],
     times: Annotated[int, typer.Option(min=1, max=TIMES_MAX, help="How often.")] = 1,
+    seed: options.ScheduleSeed = None,
+    voters: options.Voters = None,
+    observers: options.Observers = None,
+    workload: options.Workload = None,
+    nemesis: options.Nemesis = None,
+    time_limit: options.TimeLimit = None,
+    rate: options.Rate = None,
+    concurrency: options.Concurrency = None,
+    mutant: options.Mutant = None,
+    setting: options.Settings = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Replay, and print how many replays failed as the run did."""
+    pinned = options.pinned(
+        setting,
+        nemesis,
+        workload=workload,
+        voters=voters,
+        observers=observers,
+        time_limit_s=time_limit,
+        rate_hz=rate,
+        concurrency=concurrency,
+        mutant=mutant,
+    )
     where = Store(store)
-    stored = load_run(where.resolve(run).path)
-    wanted = broken(stored.results or {})
-    codes: list[int] = []
-    stores: list[str] = []
-    found: Counter[str] = Counter()
-    reproduced = 0
-    for number in range(1, times + 1):
-        if times > 1:
-            err().print(f"replay {number} of {times}")
-        again = _simulate if stored.data.spec.env == SIM else _replay
-        replay = again(stored, where, loud=not json)
+    again = meant(run, pinned, seed, where)
+    replays: list[Replay] = []
+    for replay in (_simulated if again.simulated else _live)(again, times, where, loud=not json):
         if replay.code == EXIT_INTERRUPTED:
             return replay.code
-        codes.append(replay.code)
-        stores.append(str(replay.path))
-        found.update(replay.broken)
-        if replay.code == EXIT_INVALID:
-            reproduced += not wanted or bool(wanted & replay.broken)
-    if json:
-        print_json(
-            {
-                "run": str(stored.path),
-                "reproduced": reproduced,
-                "times": times,
-                "exit_codes": codes,
-                "invariants": dict(sorted(found.items())),
-                "stores": stores,
-            }
-        )
-    else:
-        broke = ", ".join(f"{name} in {n}" for name, n in sorted(found.items()))
-        out().print(f"{reproduced}/{times} reproduced" + (f" (broke {broke})" if broke else ""))
-    return EXIT_INVALID if EXIT_INVALID in codes else max(codes, default=EXIT_VALID)
+        replays.append(replay)
+    told = report(again, replays)
+    print_json(told) if json else _show(told)
+    codes = told["exit_codes"]
+    if EXIT_INVALID in codes:
+        return EXIT_INVALID
+    return EXIT_HARNESS if told["same_bytes"] is False else max(codes, default=EXIT_VALID)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How a replay ended."""
+
+    path: Path | None  # where it is stored; None: the same bytes are stored already
+    code: int
+    broken: frozenset[str] = frozenset()
+    trace_sha256: str | None = None  # of a simulation
 
 
 def broken(results: Mapping[str, Any]) -> frozenset[str]:
@@ -83,39 +105,90 @@ def broken(results: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(anomaly["invariant"]) for anomaly in results.get("anomalies", ()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Replay:
-    """How a replay ended."""
-
-    path: Path
-    code: int
-    broken: frozenset[str] = frozenset()
+# --------------------------------------------------------------------------- replays
 
 
-def _replay(stored: StoredRun, store: Store, *, loud: bool) -> _Replay:
-    """One replay; a harness that breaks in it is told and does not end the others."""
-    prepared = session.prepare(stored.data.spec, store, faults=stored.data.faults)
-    path = prepared.run_dir.path
-    try:
-        code = execute(prepared)
-    except UsageError:
-        raise
-    except HarnessError as error:
-        complain(str(error))
-        return _Replay(path, error.exit_code)
-    if loud and prepared.judgement is not None:
-        show(prepared)
-    return _Replay(path, code, broken(prepared.summary()) if code == EXIT_INVALID else frozenset())
+def _live(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
+    """Replays with real processes; a harness that breaks in one does not end the others."""
+    for number in range(1, times + 1):
+        if times > 1:
+            err().print(f"replay {number} of {times}")
+        prepared = session.prepare(again.spec, store, faults=again.faults)
+        path = prepared.run_dir.path
+        try:
+            code = execute(prepared)
+        except UsageError:
+            raise
+        except HarnessError as error:
+            complain(str(error))
+            yield Replay(path, error.exit_code)
+            continue
+        if loud and prepared.judgement is not None:
+            show(prepared)
+        found = broken(prepared.summary()) if code == EXIT_INVALID else frozenset[str]()
+        yield Replay(path, code, found)
 
 
-def _simulate(stored: StoredRun, store: Store, *, loud: bool) -> _Replay:
-    """One replay of a simulation: the same bytes."""
-    from harness.simulate import SimPlan, save, simulate  # noqa: PLC0415 - it loads the node
+def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
+    """Simulations: one is stored, and each that is not the same bytes."""
+    simulation = options.simulation()
+    plan = simulation.SimPlan.of(again.spec, again.faults, asked_for=again.asked_for)
+    seen: set[str] = set()
+    for _ in range(times):
+        run = simulation.simulate(plan)
+        path, sha256, summary = None, run.trace_sha256, run.summary()
+        if sha256 not in seen:
+            seen.add(sha256)
+            path = simulation.save(run, store).path
+            if loud:
+                then = (again.results or {}).get("trace_sha256")
+                same = None if then is None else then == sha256
+                show_simulation({**summary, "store": str(path), "same_bytes": same})
+        yield Replay(path, run.judgement.exit_code, broken(summary), sha256)
 
-    run = simulate(SimPlan.of(stored.data.spec, stored.data.faults))
-    path, summary = save(run, store).path, run.summary()
-    if loud:
-        then = (stored.results or {}).get("trace_sha256")
-        same = None if then is None else then == run.trace_sha256
-        show_simulation({**summary, "store": str(path), "same_bytes": same})
-    return _Replay(path, run.judgement.exit_code, broken(summary))
+
+# --------------------------------------------------------------------------- what they came to
+
+
+def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
+    """What the replays came to, as a JSON object."""
+    wanted, found = again.broken, Counter[str]()
+    for replay in replays:
+        found.update(replay.broken)
+    hits = sum(
+        replay.code == EXIT_INVALID and (not wanted or bool(wanted & replay.broken))
+        for replay in replays
+    )
+    judged = sum(replay.code != EXIT_HARNESS for replay in replays)
+    traces = {replay.trace_sha256 for replay in replays}
+    then = (again.results or {}).get("trace_sha256")
+    return {
+        "run": again.name,
+        "reproduced": hits,
+        "times": len(replays),
+        "interval_95": None if again.simulated or not judged else wilson(hits, judged),
+        "same_bytes": len(traces) == 1 if again.simulated else None,
+        "same_as_before": traces == {then} if again.simulated and then is not None else None,
+        "exit_codes": [replay.code for replay in replays],
+        "invariants": dict(sorted(found.items())),
+        "stores": [str(replay.path) for replay in replays if replay.path is not None],
+    }
+
+
+def _show(told: Mapping[str, Any]) -> None:
+    """The same for people: one line."""
+    notes = []
+    if told["interval_95"] is not None and told["times"] > 1:
+        low, high = told["interval_95"]
+        notes.append(f"95 % interval {low:.0%} to {high:.0%}")
+    if told["invariants"]:
+        broke = ", ".join(f"{name} in {n}" for name, n in told["invariants"].items())
+        notes.append(f"broke {broke}")
+    if told["same_bytes"] and (told["times"] > 1 or told["same_as_before"]):
+        notes.append("same bytes")
+    if told["same_bytes"] is False:
+        notes.append("NOT THE SAME BYTES: see `krucible sim --seed N --twice`")
+    if told["same_as_before"] is False:
+        notes.append("not the bytes of the stored run: was the code changed?")
+    line = f"{told['reproduced']}/{told['times']} reproduced"
+    out().print(f"{line} ({'; '.join(notes)})" if notes else line, markup=False)

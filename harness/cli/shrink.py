@@ -7,8 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -16,19 +15,15 @@ from rich.status import Status
 
 from harness.cli import sim_options as options
 from harness.cli.console import Json, complain, err, out, print_json
+from harness.cli.meant import Meant, meant
 from harness.cli.run import (
     DEFAULT_STORE,
-    SEED_MAX,
     StoreDir,
-    check_mutant,
 )
 from harness.errors import UsageError
 from harness.shrink import SECONDS, TRIES, Budget, Failure, Shrunk, Step, shrink
 from harness.shrink_moves import Candidate
-from harness.spec import SIM
 from harness.store import Store
-from harness.stored import StoredRun, load_run
-from harness.swarm import draw
 from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
 
 JOBS_MAX = 256
@@ -52,7 +47,11 @@ def add_to(app: typer.Typer) -> None:
 
 def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
     run: Annotated[
-        str, typer.Argument(metavar="RUN|SEED", help="A run's folder, its seed, or latest.")
+        str,
+        typer.Argument(
+            metavar="RUN|SEED|SCHEDULE",
+            help="A run's folder, its seed, or latest; a seed; a schedule or its folder.",
+        ),
     ],
     invariant: Annotated[
         str | None,
@@ -67,6 +66,7 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
     jobs: Annotated[
         int | None, typer.Option(min=1, max=JOBS_MAX, help="Tries at a time; one per processor.")
     ] = None,
+    seed: options.ScheduleSeed = None,
     voters: options.Voters = None,
     observers: options.Observers = None,
     workload: options.Workload = None,
@@ -92,14 +92,16 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
         mutant=mutant,
     )
     where = Store(store)
-    failing = _failing(run, pinned, where)
-    wanted = invariant or failing.invariant
+    failing = _failing(run, pinned, seed, where)
+    start = Candidate(failing.spec, failing.faults)
+    anomalies = (failing.results or {}).get("anomalies") or [{}]
+    wanted = invariant or anomalies[0].get("invariant")
     jobs = jobs or os.cpu_count() or 1
-    search = _search(failing, wanted, Budget(budget, tries), jobs, loud=not json)
+    search = _search(start, wanted, Budget(budget, tries), jobs, loud=not json)
     if not isinstance(search.found, Shrunk):
         return _not_reproduced(run, wanted, search, json=json)
     told = {
-        **_report(run, failing.candidate, search.found, where),
+        **_report(run, start, search.found, where),
         "broken": search.broken,
         "elapsed_s": round(search.elapsed_s, 3),
     }
@@ -110,51 +112,19 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
 # --------------------------------------------------------------------------- what fails
 
 
-@dataclass(frozen=True, slots=True)
-class _Failing:
-    """What is to be shrunk, and what it is known to have broken first."""
-
-    candidate: Candidate
-    invariant: str | None
-
-
-def _failing(text: str, pinned: dict[str, Any], store: Store) -> _Failing:
-    """The run or seed that is meant; raises UsageError for one that cannot be shrunk."""
-    stored = None if pinned else _find(text, store)
-    if stored is not None:
-        return _stored(load_run(stored))
-    if not text.isdigit() or int(text) > SEED_MAX:
+def _failing(text: str, pinned: Mapping[str, Any], seed: int | None, store: Store) -> Meant:
+    """The run, seed or schedule that is meant; raises UsageError for what cannot be shrunk."""
+    found = meant(text, pinned, seed, store)
+    if not found.simulated:
         raise UsageError(
-            f"{text}: options are of a seed, from 0 to {SEED_MAX}; a run of the store has its own"
+            f"{found.name}: was not simulated (env {found.spec.env}), and what is not repeated to "
+            "the byte cannot be shrunk; look for the failure with `krucible sim`"
         )
-    spec = draw(int(text), pinned)
-    check_mutant(spec)
-    plan = _runs().SimPlan.of(spec)
-    return _Failing(Candidate(plan.spec, tuple(plan.faults)), None)
-
-
-def _find(text: str, store: Store) -> Path | None:
-    """The run's folder; None for a seed that is not in the store."""
-    try:
-        return store.resolve(text).path
-    except UsageError:
-        if text.isdigit():
-            return None
-        raise
-
-
-def _stored(run: StoredRun) -> _Failing:
-    spec, results = run.data.spec, run.results or {}
-    if spec.env != SIM:
-        raise UsageError(
-            f"{run.path}: was not simulated (env {spec.env}), and what is not repeated to the "
-            "byte cannot be shrunk; look for the failure with `krucible sim`"
-        )
-    anomalies = results.get("anomalies") or []
-    if results.get("system") != Valid.INVALID or not anomalies:
-        raise UsageError(f"{run.path}: broke no invariant: there is nothing to shrink")
-    faults = sorted(run.data.faults, key=lambda fault: (fault.at_ms, fault.id))
-    return _Failing(Candidate(spec, tuple(faults)), str(anomalies[0]["invariant"]))
+    results = found.results
+    if results is not None and (results.get("system") != Valid.INVALID or not found.broken):
+        raise UsageError(f"{found.name}: broke no invariant: there is nothing to shrink")
+    faults = sorted(found.faults, key=lambda fault: (fault.at_ms, fault.id))
+    return replace(found, faults=tuple(faults))
 
 
 def _runs() -> Any:
@@ -175,12 +145,12 @@ class _Search:
 
 
 def _search(
-    failing: _Failing, invariant: str | None, budget: Budget, jobs: int, *, loud: bool
+    start: Candidate, invariant: str | None, budget: Budget, jobs: int, *, loud: bool
 ) -> _Search:
     began_s = time.monotonic()
     with _runs().Pool(jobs) as pool, _watched(loud=loud) as tell:
         found = shrink(
-            failing.candidate,
+            start,
             pool,
             budget=budget,
             now_s=time.monotonic,

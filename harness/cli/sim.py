@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import time
@@ -19,16 +18,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from harness.cli import sim_options as options
 from harness.cli.console import STYLE, Json, err, out, print_json
-from harness.cli.run import (
-    DEFAULT_STORE,
-    SEED_MAX,
-    StoreDir,
-    check_mutant,
-)
+from harness.cli.run import DEFAULT_STORE, SEED_MAX, StoreDir
 from harness.errors import UsageError
 from harness.reached import never, reached
 from harness.store import Store
-from harness.swarm import draw
 from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
 
 JOBS_MAX = 256
@@ -45,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
         name="sim",
         help="Simulate runs: the same nodes, workloads, faults and checkers on a virtual clock, "
         "network and disk. The same seed gives the same bytes. What is not given is drawn from the "
-        "seed: sizes, workload, faults, settings. What fails is saved as a run. "
+        "seed: sizes, workload, faults, settings. What fails is saved as a run, with its schedule. "
         "Exits 1 when a seed was invalid, else with the worst exit code of a seed.",
         short_help="Simulate runs in virtual time, from seeds.",
         epilog="Example: krucible sim --seeds 1..100 --jobs 2",
@@ -62,6 +55,9 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     twice: Annotated[
         bool, typer.Option(help="Simulate every seed twice and compare the bytes.")
+    ] = False,
+    save: Annotated[
+        bool, typer.Option(help="Save every run, with its schedule, not only what fails.")
     ] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
     voters: options.Voters = None,
@@ -89,10 +85,8 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
         mutant=mutant,
     )
     wanted = _seeds(seed, seeds)
-    example = draw(wanted[0], pinned)
-    check_mutant(example)
-    _simulation().SimPlan.of(example)  # tells of bad options at once
-    batch = _Batch(pinned, wanted, twice=twice, store=store)
+    options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
+    batch = _Batch(pinned, wanted, twice=twice, keep=save, store=store)
     began_s = time.monotonic()
     batch.run(jobs or os.cpu_count() or 1, stop=stop, loud=not json)
     if seeds is None:
@@ -127,36 +121,37 @@ class _Work:
     seed: int
     pinned: Mapping[str, Any]
     twice: bool
+    keep: bool
     store: Path
 
     def do(self) -> dict[str, Any]:
-        """Simulate and judge; what is not valid goes into the store."""
-        simulation = _simulation()
-        asked_for = "nemeses" in self.pinned  # else a fault that does not fit is nobody's loss
-        plan = simulation.SimPlan.of(draw(self.seed, self.pinned), asked_for=asked_for)
+        """Simulate and judge; what is not valid, or wanted, goes into the store."""
+        simulation = options.simulation()
+        plan = options.plan_of_seed(self.seed, self.pinned)
         run = simulation.simulate(plan)
         result: dict[str, Any] = {**run.summary(), "store": None, "same_bytes": None}
         result["reached"] = reached(run.data)
         if self.twice:
             again = simulation.simulate(plan)
             result["same_bytes"] = again.trace_sha256 == run.trace_sha256
-        if run.verdict is not Valid.VALID or result["same_bytes"] is False:
+        if self.keep or run.verdict is not Valid.VALID or result["same_bytes"] is False:
             result["store"] = str(simulation.save(run, Store(self.store)).path)
         return result
-
-
-def _simulation() -> Any:
-    """The simulation, which brings the whole node with it: not for ``--help``."""
-    return importlib.import_module("harness.simulate")
 
 
 class _Batch:
     """Many seeds."""
 
     def __init__(
-        self, pinned: Mapping[str, Any], seeds: Sequence[int], *, twice: bool, store: Path
+        self,
+        pinned: Mapping[str, Any],
+        seeds: Sequence[int],
+        *,
+        twice: bool,
+        keep: bool,
+        store: Path,
     ) -> None:
-        self._work = [_Work(seed, pinned, twice, store) for seed in seeds]
+        self._work = [_Work(seed, pinned, twice, keep, store) for seed in seeds]
         self.results: list[dict[str, Any]] = []
 
     def run(self, jobs: int, *, stop: bool, loud: bool) -> None:

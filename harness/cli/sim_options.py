@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -10,12 +12,15 @@ from harness.cli.run import (
     CONCURRENCY_MAX,
     OBSERVERS_MAX,
     RATE_MAX_HZ,
+    SEED_MAX,
     TIME_LIMIT_MAX_S,
     VOTERS_MAX,
+    check_mutant,
     parse_nemeses,
     parse_settings,
 )
 from harness.registry import systems
+from harness.swarm import draw
 
 Voters = Annotated[int | None, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")]
 Observers = Annotated[int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")]
@@ -37,6 +42,15 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
 ]
+ScheduleSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        min=0,
+        max=SEED_MAX,
+        help="Of a schedule without spec.json: decides ops and what is not given; 1 if not given.",
+    ),
+]
 
 
 def pinned(settings: list[str] | None, nemesis: str | None, **options: object) -> dict[str, Any]:
@@ -47,3 +61,20 @@ def pinned(settings: list[str] | None, nemesis: str | None, **options: object) -
     if settings:
         given["settings"] = parse_settings(settings)
     return given
+
+
+def asked_for(pinned: Mapping[str, Any]) -> bool:
+    """Whether faults were asked for: one that was only drawn may as well not fit."""
+    return "nemeses" in pinned
+
+
+def simulation() -> Any:
+    """The simulation, which brings the whole node with it: not for ``--help``."""
+    return importlib.import_module("harness.simulate")
+
+
+def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> Any:
+    """The SimPlan of a seed, with what was given and the rest drawn; raises UsageError."""
+    spec = draw(seed, pinned)
+    check_mutant(spec)
+    return simulation().SimPlan.of(spec, asked_for=asked_for(pinned))
