@@ -32,11 +32,11 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 from harness.protocols import Outcome, TopicView
 from harness.systems import kafka_errors
 from harness.systems.kafka_route import (
-    OP_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
     Cluster,
     NotController,
     Route,
+    deadline_s,
     request,
     the_row,
 )
@@ -70,7 +70,7 @@ class KafkaClient:
         """Linearizable read at the active controller, behind its barrier."""
         async with _bounded():
             return await self._route.at_controller(
-                lambda connection: _read_register(connection, key), _deadline_s()
+                lambda connection: _read_register(connection, key), deadline_s()
             )
 
     async def read_local(self, key: str) -> int | None:
@@ -80,24 +80,24 @@ class KafkaClient:
 
     async def write(self, key: str, value: int) -> None:
         """SET the register's config; makes its topic, once, when there is none."""
-        deadline_s = _deadline_s()
+        by_s = deadline_s()
         change = _set_config(register_topic(key), REGISTER_CONFIG, str(value))
 
         async def attempt(connection: Caller) -> None:
             the_row((await request(connection, change)).responses)
 
         try:
-            await self._route.at_controller(attempt, deadline_s)
+            await self._route.at_controller(attempt, by_s)
         except Outcome as outcome:
             if outcome.error != UNKNOWN_TOPIC:
                 raise
-            await self._make_register(key, deadline_s)
-            await self._route.at_controller(attempt, deadline_s)
+            await self._make_register(key, by_s)
+            await self._route.at_controller(attempt, by_s)
 
-    async def _make_register(self, key: str, deadline_s: float) -> None:
+    async def _make_register(self, key: str, by_s: float) -> None:
         """Create the topic behind a register; somebody else having done so is as good."""
         try:
-            await self._create(register_topic(key), 1, {}, deadline_s)
+            await self._create(register_topic(key), 1, {}, by_s)
         except Outcome as outcome:
             if outcome.error != EXISTS:
                 # the write itself was refused, and is not tried again
@@ -107,10 +107,10 @@ class KafkaClient:
 
     async def create(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> str:
         """CreateTopics of one topic; returns its id."""
-        return await self._create(name, partitions, configs, _deadline_s())
+        return await self._create(name, partitions, configs, deadline_s())
 
     async def _create(
-        self, name: str, partitions: int, configs: Mapping[str, str], deadline_s: float
+        self, name: str, partitions: int, configs: Mapping[str, str], by_s: float
     ) -> str:
         wanted = CreateTopicsRequest(
             topics=(
@@ -134,7 +134,7 @@ class KafkaClient:
                 raise Outcome("bad-answer: a created topic without an id", definite=False)
             return str(row.topic_id.hex)
 
-        return await self._route.at_controller(attempt, deadline_s)
+        return await self._route.at_controller(attempt, by_s)
 
     async def delete(self, name: str) -> None:
         """DeleteTopics of one name."""
@@ -146,7 +146,7 @@ class KafkaClient:
         async def attempt(connection: Caller) -> None:
             the_row((await request(connection, unwanted)).responses)
 
-        await self._route.at_controller(attempt, _deadline_s())
+        await self._route.at_controller(attempt, deadline_s())
 
     async def describe(self, name: str) -> TopicView | None:
         """Id, partitions and settings of a topic as they were together at one moment.
@@ -156,7 +156,7 @@ class KafkaClient:
         """
         async with _bounded():
             return await self._route.at_controller(
-                lambda connection: _describe(connection, name), _deadline_s()
+                lambda connection: _describe(connection, name), deadline_s()
             )
 
 
@@ -237,10 +237,6 @@ def _set_config(topic: str, name: str, value: str) -> IncrementalAlterConfigsReq
         resource_type=i8(TOPIC_RESOURCE), resource_name=topic, configs=(change,)
     )
     return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-
-
-def _deadline_s() -> float:
-    return asyncio.get_running_loop().time() + OP_TIMEOUT_S
 
 
 def register_topic(key: str) -> str:

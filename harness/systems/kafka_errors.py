@@ -42,10 +42,18 @@ ERRORS: dict[int, ErrorInfo] = {
     41: ErrorInfo("not-controller", definite=False),
     42: ErrorInfo("invalid-request", definite=True),
     44: ErrorInfo("policy-violation", definite=True),
+    74: ErrorInfo("fenced-leader-epoch", definite=True),
+    77: ErrorInfo("stale-broker-epoch", definite=True),
     87: ErrorInfo("invalid-record", definite=True),
     89: ErrorInfo("throttling-quota-exceeded", definite=True),
+    95: ErrorInfo("invalid-update-version", definite=True),
     100: ErrorInfo("unknown-topic-id", definite=True),
+    101: ErrorInfo("duplicate-broker-registration", definite=True),
+    102: ErrorInfo("broker-id-not-registered", definite=True),
     104: ErrorInfo("inconsistent-cluster-id", definite=True),
+    107: ErrorInfo("ineligible-replica", definite=True),
+    # although it is an error, what was asked for is done: a reassignment came to its end with it
+    108: ErrorInfo("new-leader-elected", definite=False),
 }
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
-from harness.protocols import Address, Outcome
+from harness.errors import EnvError
+from harness.protocols import Address, Outcome, System
 from harness.systems import kafka_errors
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from node.core.types import Endpoint
@@ -49,6 +50,25 @@ class Cluster:
     addresses: Mapping[str, Address]
     names: Mapping[int, str]
     network: Network
+    id: str = ""  # the cluster's own name for itself
+
+
+@runtime_checkable
+class SpeaksKafka(Protocol):
+    """A system whose nodes take Kafka's requests: a workload may send any of its own."""
+
+    def cluster(self) -> Cluster:
+        """Where its nodes are."""
+        ...
+
+
+def cluster_of(system: System) -> Cluster:
+    """The nodes of a system that speaks Kafka's protocol; raises EnvError of any other."""
+    if not isinstance(system, SpeaksKafka):
+        raise EnvError(
+            f"system {system.name!r} does not speak Kafka's protocol: choose another workload"
+        )
+    return system.cluster()
 
 
 class NotController(Outcome):
@@ -190,12 +210,21 @@ def the_row(rows: Any) -> Any:
     """The one result row of an answer, once it is known to be no error; raises Outcome."""
     if len(rows) != 1:
         raise Outcome(f"bad-answer: {len(rows)} results to one question", definite=False)
-    row = rows[0]
-    code = int(row.error_code)
+    return no_error(rows[0])
+
+
+def no_error(answer: Any) -> Any:
+    """An answer, or a row of one, once it is known to be no error; raises Outcome."""
+    code = int(answer.error_code)
     if code == 0:
-        return row
-    message = getattr(row, "error_message", None)
+        return answer
+    message = getattr(answer, "error_message", None)
     if code == kafka_errors.NOT_CONTROLLER and message == NOTHING_WRITTEN:
         raise NotController
     info = kafka_errors.describe(code)
     raise Outcome(info.name, definite=info.definite)
+
+
+def deadline_s() -> float:
+    """Until when an op that begins now may make its attempts, by the event loop's clock."""
+    return asyncio.get_running_loop().time() + OP_TIMEOUT_S

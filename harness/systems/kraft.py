@@ -311,14 +311,17 @@ class Kraft:
         """Topics are topics."""
         return self._client()
 
-    def _client(self) -> KafkaClient:
-        return KafkaClient(
-            Cluster(
-                addresses={name: self._env.address(name) for name in self.nodes},
-                names={node.id: name for name, node in self._node.items()},
-                network=self._site.network(),
-            )
+    def cluster(self) -> Cluster:
+        """Where all nodes are, for clients with requests of their own."""
+        return Cluster(
+            addresses={name: self._env.address(name) for name in self.nodes},
+            names={node.id: name for name, node in self._node.items()},
+            network=self._site.network(),
+            id=CLUSTER_ID,
         )
+
+    def _client(self) -> KafkaClient:
+        return KafkaClient(self.cluster())
 
     # ------------------------------------------------------------------ recovery
 

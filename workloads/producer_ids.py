@@ -1,0 +1,78 @@
+"""``producer-ids``: blocks of producer ids for brokers, which never overlap."""
+
+from __future__ import annotations
+
+from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+from kio.schema.types import BrokerId
+from kio.static.primitive import i64
+
+from harness import seeds
+from harness.generator import Draft, each_thread, mix, repeat
+from harness.history import Op
+from harness.protocols import Client, Outcome, System, Workload
+from harness.registry import workloads
+from harness.spec import RunSpec
+from harness.systems.kafka_broker import Cast, register
+from harness.systems.kafka_route import Cluster, Route, cluster_of, deadline_s, no_error, request
+from node.wire.network import Caller
+
+ALLOCATE = "allocate"
+STALE = "allocate-stale"  # by an epoch that the broker never had: to be refused
+
+
+@workloads.register("producer-ids")
+def producer_ids(spec: RunSpec) -> Workload:
+    """Brokers take blocks of producer ids: no id is ever given twice, later ones are larger."""
+
+    def client(system: System) -> Client:
+        return ProducerIdOps(cluster_of(system), Cast(seeds.rng(spec.seed, "brokers")))
+
+    return Workload(
+        client=client,
+        generator=mix(repeat(Draft(ALLOCATE)), repeat(Draft(STALE)), weights=(9, 1)),
+        final_generator=each_thread(Draft(ALLOCATE)),
+        checkers=("producer-ids", "consensus", "observers"),
+    )
+
+
+class ProducerIdOps:
+    """Plays one broker, which registers before its first op and then takes blocks."""
+
+    def __init__(self, cluster: Cluster, cast: Cast, home: str = "") -> None:
+        self._cast = cast
+        self._route = Route(cluster, home)
+        self._broker = cast.another() if home else None
+
+    async def open(self, node: str) -> ProducerIdOps:
+        """A broker of its own, which finds the controller by way of ``node``."""
+        return ProducerIdOps(self._route.cluster, self._cast, node)
+
+    async def invoke(self, op: Op) -> Op:
+        """Take a block; ok with ``[first id, how many]``."""
+        assert op.f in (ALLOCATE, STALE), f"producer-ids has no op {op.f!r}"  # noqa: S101
+        try:
+            return op.with_(type="ok", value=await self._allocate(behind=op.f == STALE))
+        except Outcome as outcome:
+            return op.with_(type="fail" if outcome.definite else "info", error=outcome.error)
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        self._route.close()
+
+    async def _allocate(self, *, behind: bool) -> list[int]:
+        broker, by_s = self._broker, deadline_s()
+        assert broker is not None, "the prototype plays nobody"  # noqa: S101
+        if broker.epoch is None:
+            try:
+                await register(self._route, broker, by_s)
+            except Outcome as outcome:  # whatever became of it: no block was asked for
+                raise Outcome(f"register: {outcome.error}", definite=True) from outcome
+        wanted = AllocateProducerIdsRequest(
+            broker_id=BrokerId(broker.id), broker_epoch=i64((broker.epoch or 0) - behind)
+        )
+
+        async def attempt(connection: Caller) -> list[int]:
+            block = no_error(await request(connection, wanted))
+            return [int(block.producer_id_start), int(block.producer_id_len)]
+
+        return await self._route.at_controller(attempt, by_s)
