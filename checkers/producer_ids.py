@@ -62,7 +62,7 @@ def _unrefused(stale: Sequence[Interval]) -> Iterator[Anomaly]:
     """Blocks that were given to a broker by an epoch that is not its own."""
     for interval in stale:
         end = interval.completion
-        if end is not None and end.type == "ok":
+        if end is not None and end.type == "ok" and end.value is not None:
             yield Anomaly(
                 EPOCHS,
                 f"op {end.index} got producer ids by a broker epoch that no registration gave",
