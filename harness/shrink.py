@@ -78,6 +78,7 @@ class Shrunk:
     tries: int
     spared: int  # candidates that had been tried before
     exhausted: bool  # the budget ended it
+    halted: bool  # whoever watched it ended it
 
 
 def shrink(
@@ -88,6 +89,7 @@ def shrink(
     now_s: Callable[[], float],
     invariant: str | None = None,
     tell: Callable[[Step], None] = lambda _: None,
+    halt: Callable[[], bool] = lambda: False,
 ) -> Shrunk | Failure | None:
     """The smallest candidate found that breaks the same invariant as ``start``.
 
@@ -98,6 +100,7 @@ def shrink(
         now_s: The time, in seconds.
         invariant: The invariant that must stay broken; the first that ``start`` breaks when None.
         tell: Told of every try.
+        halt: Asked before every try whether the best so far is good enough.
 
     Returns:
         None when ``start`` does not fail; its Failure when that is of other invariants.
@@ -109,13 +112,13 @@ def shrink(
     invariant = invariant or original.found[0][0]
     if invariant not in original.invariants:
         return original
-    search = _Search(run, invariant, budget, now_s, began_s, tell)
+    search = _Search(run, invariant, budget, now_s, began_s, tell, halt)
     at_s = original.at_s(invariant)
     brief = at_s is not None and at_s < start.spec.time_limit_s
     first = replace(start, brief=brief)
-    exhausted = search.spends(first, original)
+    cut = search.spends(first, original)
     if brief and (search.best == first or not search.holds()):
-        exhausted = search.spends(start, original)
+        cut = search.spends(start, original)
     return Shrunk(
         replace(search.best, brief=False),
         search.failure,
@@ -123,12 +126,13 @@ def shrink(
         invariant,
         search.tries,
         search.spared,
-        exhausted,
+        exhausted=cut and not search.halted,
+        halted=search.halted,
     )
 
 
 class _SpentError(Exception):
-    """The budget is spent."""
+    """The budget is spent, or the search was halted."""
 
 
 class _Search:
@@ -145,20 +149,23 @@ class _Search:
         now_s: Callable[[], float],
         began_s: float,
         tell: Callable[[Step], None],
+        halt: Callable[[], bool],
     ) -> None:
         self.tries = 1
         self.spared = 0
+        self.halted = False
         self._run = run
         self._invariant = invariant
         self._budget = budget
         self._now_s = now_s
         self._end_s = began_s + budget.seconds
         self._tell = tell
+        self._halt = halt
         self._doing = ""
         self._seen: dict[bytes, Failure | None] = {}
 
     def spends(self, start: Candidate, failure: Failure) -> bool:
-        """Search from a candidate that fails; whether that took all of the budget."""
+        """Search from a candidate that fails; whether it was cut short."""
         self.best, self.failure = start, failure
         self._seen[start.fingerprint()] = failure
         try:
@@ -293,8 +300,7 @@ class _Search:
             if key in self._seen:
                 self.spared += 1
             else:
-                if self.tries >= self._budget.tries or self._now_s() >= self._end_s:
-                    raise _SpentError
+                self._may_go_on()
                 self._seen[key] = next(results)
                 self.tries += 1
             failure = self._seen[key]
@@ -305,6 +311,13 @@ class _Search:
             if better:
                 return place
         return None
+
+    def _may_go_on(self) -> None:
+        """Raise _SpentError when there must not be another try."""
+        self.halted = self.halted or self._halt()
+        spent = self.tries >= self._budget.tries or self._now_s() >= self._end_s
+        if self.halted or spent:
+            raise _SpentError
 
 
 def _parts(items: tuple[T, ...], count: int) -> tuple[list[tuple[T, ...]], list[tuple[T, ...]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -230,6 +231,16 @@ def test_it_stops_when_its_time_is_used_up() -> None:
     found = run(needing({3, 7}), budget=Budget(seconds=4), now_s=lambda: float(next(clock)))
     assert found.exhausted
     assert found.tries == 4
+
+
+def test_when_it_is_halted_the_best_so_far_is_kept() -> None:
+    made = count()
+    fails = needing({3, 7}, {1, 2, 3})
+    found = run(fails, halt=lambda: next(made) == 5)
+    assert (found.halted, found.exhausted) == (True, False)
+    assert found.tries == 7, "six, and one to see that it holds"
+    assert fails(found.candidate) is not None
+    assert 2 < len(found.candidate.faults) < 10
 
 
 def test_nothing_is_tried_twice() -> None:
@@ -511,6 +522,35 @@ def test_a_forgotten_vote_is_shrunk_to_one_kill(failing: Path, tmp_path: Path) -
     in_parallel = krucible("shrink", str(failing), "--jobs", "2", *options).json
     assert in_parallel["trace_sha256"] == told["trace_sha256"]
     assert in_parallel["tries"] == told["tries"]
+
+
+def test_ctrl_c_keeps_the_best_so_far(
+    failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = count(1)
+
+    def attempt(tried: Candidate) -> shrink_runs.Try:
+        if next(made) == 4:
+            signal.raise_signal(signal.SIGINT)
+        return whole(tried)
+
+    whole = shrink_runs.attempt
+    monkeypatch.setattr(shrink_runs, "attempt", attempt)
+    ended = krucible("shrink", failing, "--jobs", "1", "--store", str(tmp_path))
+    assert ended.code == 1
+    assert "stopping with the best so far; Ctrl-C again leaves without it" in ended.err
+    assert "; Ctrl-C ended it: more may be left out" in ended.out
+    (run,) = Store(tmp_path).runs()
+    assert (run.path / "story.txt").is_file()
+
+    def twice(_: Candidate) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(shrink_runs, "attempt", twice)
+    again = krucible("shrink", failing, "--jobs", "1", "--store", str(tmp_path))
+    assert again.code == 130
+    assert len(Store(tmp_path).runs()) == 1
 
 
 def test_a_seed_is_simulated_with_its_options(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,11 +36,12 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="shrink",
-        help="Find the least that still fails as a simulated run of the store, or a seed, did: "
-        "fewest faults, then ops, then nodes, then time. The outcome is saved as a run and told "
-        "in words. A seed that is no run of the store is simulated first, with the options that "
-        "`krucible sim` has. Exits 1 when the failure was reproduced and shrunk, 2 when it was "
-        "not reproduced.",
+        help="Find the least that still fails as a simulated run of the store, a seed or a "
+        "schedule did: fewest faults, then ops, then nodes, then time. The outcome is saved as a "
+        "run and told in words. A seed that is no run of the store, or a schedule (a .jsonl file, "
+        "one fault a line) without a spec.json beside it, is simulated with the options that "
+        "`krucible sim` has. Ctrl-C keeps the best so far. Exits 1 when the failure was "
+        "reproduced and shrunk, 2 when it was not reproduced.",
         short_help="Find the smallest schedule, and the fewest ops, that still fail.",
         epilog="Example: krucible shrink latest --jobs 2",
     )(shrink_command)
@@ -148,7 +150,7 @@ def _search(
     start: Candidate, invariant: str | None, budget: Budget, jobs: int, *, loud: bool
 ) -> _Search:
     began_s = time.monotonic()
-    with _runs().Pool(jobs) as pool, _watched(loud=loud) as tell:
+    with _runs().Pool(jobs) as pool, _interruptible() as halt, _watched(loud=loud) as tell:
         found = shrink(
             start,
             pool,
@@ -156,8 +158,27 @@ def _search(
             now_s=time.monotonic,
             invariant=invariant,
             tell=tell,
+            halt=halt,
         )
         return _Search(found, time.monotonic() - began_s, pool.broken)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves."""
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, before)
+        err().print("stopping with the best so far; Ctrl-C again leaves without it")
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -230,6 +251,7 @@ def _report(text: str, start: Candidate, found: Shrunk, store: Store) -> dict[st
         "tries": found.tries,
         "spared": found.spared,
         "exhausted": found.exhausted,
+        "interrupted": found.halted,
         "store": str(saved.path),
     }
 
@@ -244,7 +266,8 @@ def _show(told: Mapping[str, Any]) -> None:
     console.print(f"  {', '.join(counts)}, {now_s:g} s of {was_s:g} s")
     for line in told["story"]:
         console.print(f"  {line}", markup=False)
-    more = "; the budget ended it: more may be left out" if told["exhausted"] else ""
+    ended = "the budget" if told["exhausted"] else "Ctrl-C" if told["interrupted"] else None
+    more = "" if ended is None else f"; {ended} ended it: more may be left out"
     console.print(f"  {told['tries']} tries in {told['elapsed_s']:.1f} s{more}")
     if told["broken"]:
         console.print(f"  {len(told['broken'])} tries broke: {told['broken'][0]}", markup=False)

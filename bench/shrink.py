@@ -1,0 +1,265 @@
+"""How little the shrinker leaves of failures that the fault soup found, and how long that takes.
+
+    python bench/shrink.py [--bugs 20] [--only NAME ...] [--out FILE.jsonl]
+
+For one seeded bug after the other, seeds of the swarm with all nemeses are simulated for 60 s each
+until one with at least 20 faults breaks an invariant that the bug is said to break. That failure
+is shrunk by one process with the default budget; what comes out is replayed 100 times by four
+processes with hash seeds of their own, and must break the same invariant in the same bytes every
+time. "hit" are the faults of the original that took hold before the invariant was broken. Prints a
+table and one JSON line; ``--out`` gets a line a bug as soon as it is done, and bugs that are there
+already are not done again. Bugs that no seed brings out in time are left out, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench_common import say, table
+
+from harness import schedule
+from harness.errors import HarnessError
+from harness.shrink import Budget, Shrunk, shrink
+from harness.shrink_moves import Candidate
+from harness.shrink_runs import Pool, failure_of
+from harness.simulate import SimPlan, SimRun, simulate
+from harness.spec import RunSpec
+from harness.swarm import draw
+from harness.zoo import Bug, bugs
+
+SIMULATED_S = 60.0
+FAULTS_MIN = 20
+SEARCH_S = 150.0  # of CPU for one bug, until a seed brings it out
+REPLAYS = 100
+HASH_SEEDS = ("0", "1", "4711", "random")
+KEPT_GOAL = 0.1
+TIME_GOAL_S = 120.0
+HEAD = (
+    *("mutant", "invariant", "seed", "faults", "hit", "kept", "ops", "nodes", "seconds"),
+    *("tries", "wall s", "cpu s", "replays"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A failure of the soup."""
+
+    bug: str
+    invariant: str
+    spec: RunSpec
+    faults: tuple[Any, ...]
+    hit: int  # faults that took hold until it was broken
+    seeds: int  # that were tried
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One bug: what was found, what was left of it. Pairs are (left, original)."""
+
+    mutant: str
+    invariant: str
+    seed: int
+    faults: tuple[int, int]
+    hit: int
+    ops: tuple[int, int]
+    nodes: tuple[int, int]
+    seconds: tuple[float, float]
+    tries: int
+    wall_s: float
+    cpu_s: float
+    exhausted: bool
+    replays: int  # that failed in the same way
+
+    @property
+    def kept(self) -> float:
+        """The share of faults that is left."""
+        return self.faults[0] / self.faults[1]
+
+
+def find(bug: Bug) -> Found | None:
+    """The first seed of the soup that brings the bug out; None when the time is up."""
+    began_s = time.process_time()
+    pinned = {"mutant": bug.name, "nemeses": ("all",), "time_limit_s": SIMULATED_S}
+    seed = 0
+    while time.process_time() - began_s < SEARCH_S:
+        seed += 1
+        plan = SimPlan.of(draw(seed, pinned))
+        if len(plan.faults) < FAULTS_MIN:
+            continue
+        try:
+            run = simulate(plan)
+        except HarnessError:  # the bug keeps the cluster from coming up
+            continue
+        failure = failure_of(run)
+        names = [] if failure is None else [name for name, _ in failure.found]
+        for name in names:
+            if name in bug.breaks and failure is not None:
+                hit = hits(run, failure.at_s(name))
+                return Found(bug.name, name, plan.spec, tuple(plan.faults), hit, seed)
+    return None
+
+
+def hits(run: SimRun, at_s: float | None) -> int:
+    """How many faults took hold in time."""
+    end_ns = run.simulated_ns
+    if at_s is not None:
+        end_ns = run.result.phases_ns["main"] + int(at_s * 1e9)
+    return sum(
+        report.injection.outcome == "installed" and report.injected_ns <= end_ns
+        for report in run.result.faults
+    )
+
+
+def measure(found: Found) -> Row:
+    """Shrink a failure in this process, and replay the outcome in others."""
+    start = Candidate(found.spec, found.faults)
+    wall_s, cpu_s = time.monotonic(), time.process_time()
+    with Pool(1) as pool:
+        shrunk = shrink(
+            start, pool, budget=Budget(), now_s=time.monotonic, invariant=found.invariant
+        )
+    wall_s, cpu_s = time.monotonic() - wall_s, time.process_time() - cpu_s
+    if not isinstance(shrunk, Shrunk):
+        raise HarnessError(f"{found.bug}: seed {found.spec.seed} did not fail again")
+    end, was, now = shrunk.candidate, start.spec, shrunk.candidate.spec
+    return Row(
+        found.bug,
+        found.invariant,
+        was.seed,
+        (len(end.faults), len(start.faults)),
+        found.hit,
+        (shrunk.failure.ops, shrunk.original.ops),
+        (now.voters + now.observers, was.voters + was.observers),
+        (now.time_limit_s, was.time_limit_s),
+        shrunk.tries,
+        round(wall_s, 1),
+        round(cpu_s, 1),
+        shrunk.exhausted,
+        replays(end, found.invariant),
+    )
+
+
+def replays(candidate: Candidate, invariant: str) -> int:
+    """How many replays broke the invariant, in the bytes of the first; by several processes."""
+    faults = [fault.to_json() for fault in candidate.faults]
+    asked = json.dumps({"spec": candidate.spec.to_json(), "faults": faults})
+    found: list[list[Any]] = []
+    for hash_seed in HASH_SEEDS:
+        done = subprocess.run(
+            [sys.executable, __file__, "--replay", str(REPLAYS // len(HASH_SEEDS))],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            input=asked,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found += json.loads(done.stdout)
+    return sum(invariant in broken and sha256 == found[0][0] for sha256, broken in found)
+
+
+def replay(times: int) -> list[list[Any]]:
+    """Simulate what standard input asks for: bytes and broken invariants, time after time."""
+    asked = json.load(sys.stdin)
+    spec = RunSpec.from_json(asked["spec"])
+    plan = SimPlan.of(spec, [schedule.fault_from_json(fault) for fault in asked["faults"]])
+    runs = (simulate(plan) for _ in range(times))
+    return [[run.trace_sha256, [a.invariant for a in run.judgement.anomalies]] for run in runs]
+
+
+def rows(wanted: int, only: Sequence[str], out: Path | None) -> Iterator[Row | str]:
+    """A row a bug, until there are so many; the name of a bug that was not found."""
+    done: dict[str, Any] = {}
+    if out is not None and out.exists():
+        done = {line["mutant"]: line for line in map(json.loads, out.read_text().splitlines())}
+    count = 0
+    for bug in bugs(only):
+        if count >= wanted:
+            return
+        if bug.name not in done:
+            found = find(bug)
+            row = {"mutant": bug.name} if found is None else asdict(measure(found))
+            done[bug.name] = row
+            if out is not None:
+                with out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+        one = done[bug.name]
+        count += len(one) > 1
+        yield Row(**one) if len(one) > 1 else bug.name
+
+
+def cells(row: Row) -> tuple[object, ...]:
+    """A line of the table."""
+    return (
+        *(row.mutant, row.invariant, row.seed, row.faults[1], row.hit),
+        f"{row.faults[0]} ({row.kept:.0%})",
+        f"{row.ops[0]}/{row.ops[1]}",
+        f"{row.nodes[0]}/{row.nodes[1]}",
+        f"{row.seconds[0]:g}/{row.seconds[1]:g}",
+        f"{row.tries}{'+' if row.exhausted else ''}",
+        *(row.wall_s, row.cpu_s, f"{row.replays}/{REPLAYS}"),
+    )
+
+
+def figures(found: Sequence[Row], missed: Sequence[str]) -> dict[str, Any]:
+    """All of it as one JSON object."""
+    kept = statistics.median(row.kept for row in found)
+    slowest_s = max(row.wall_s for row in found)
+    return {
+        "failures": len(found),
+        "kept_median": round(kept, 4),
+        "kept_of_hit_median": round(
+            statistics.median(row.faults[0] / max(1, row.hit) for row in found), 4
+        ),
+        "wall_s_median": statistics.median(row.wall_s for row in found),
+        "wall_s_max": slowest_s,
+        "cpu_s_max": max(row.cpu_s for row in found),
+        "exhausted": [row.mutant for row in found if row.exhausted],
+        "replays_least": min(row.replays for row in found),
+        "goals_met": kept <= KEPT_GOAL
+        and slowest_s < TIME_GOAL_S
+        and all(row.replays == REPLAYS for row in found),
+        "not_found": list(missed),
+        "rows": [asdict(row) for row in found],
+    }
+
+
+def main() -> int:
+    """Shrink the failures of so many bugs; exits 1 when a goal is not met."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--bugs", type=int, default=20)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--replay", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.replay:
+        print(json.dumps(replay(arguments.replay)))
+        return 0
+    found: list[Row] = []
+    missed: list[str] = []
+    for one in rows(arguments.bugs, arguments.only, arguments.out):
+        if isinstance(one, str):
+            say(f"{one}: not found")
+            missed.append(one)
+        else:
+            say("  ".join(map(str, cells(one))))
+            found.append(one)
+    if not found:
+        return 1
+    print(table(HEAD, [cells(row) for row in found]))
+    told = figures(found, missed)
+    print(json.dumps(told))
+    return 0 if told["goals_met"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
