@@ -18,7 +18,7 @@ from harness.protocols import Cluster, Fault, Injection, Kill, Simulated
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
+from nemesis.hosts import DISK, PROCESS, needs_disks, needs_sim
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
@@ -71,7 +71,7 @@ class DiskDamage:
         choice = await choose_or_one(target, rng, cluster)
         node = choice.nodes[0]
         before = cluster.environment.process(node)
-        mine = [(KILLED, node), (DISK, node)]
+        mine = [(PROCESS, node), (DISK, node)]
         if before.pid is None or len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"{node} is down, or its disk broken already")
@@ -110,7 +110,7 @@ class DiskDamage:
 
     async def _start_again(self, fault: Fault, undo: _Undo, cluster: Cluster) -> dict[str, Any]:
         seen = await restart({undo.node: undo.pid}, cluster)
-        claims.release(cluster, fault.id, [(KILLED, undo.node), (DISK, undo.node)])
+        claims.release(cluster, fault.id, [(PROCESS, undo.node), (DISK, undo.node)])
         return seen
 
 

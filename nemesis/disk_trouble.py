@@ -18,7 +18,7 @@ from harness.protocols import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
+from nemesis.hosts import DISK, PROCESS, needs_disks, needs_sim
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
@@ -115,13 +115,13 @@ class DiskTrouble:
         down = [n for n in undo.pids if cluster.environment.process(n).pid is None]
         ours = [n for n in down if await self._may_start(fault, n, cluster)]
         seen = await restart({node: undo.pids[node] for node in ours}, cluster)
-        claims.release(cluster, fault.id, [(KILLED, node) for node in ours])
+        claims.release(cluster, fault.id, [(PROCESS, node) for node in ours])
         claims.release(cluster, fault.id, [(DISK, node) for node in undo.pids])
         return {**seen, "met": met, "disks": tried}
 
     async def _may_start(self, fault: Fault, node: str, cluster: Cluster) -> bool:
         """Claim a node that is down, once no fault that ended it is still about to start it."""
-        thing = (KILLED, node)
+        thing = (PROCESS, node)
         if not await claims.claim_when_free(cluster, fault.id, thing, timeout_s=_OTHERS_S):
             return False
         if cluster.environment.process(node).pid is None:

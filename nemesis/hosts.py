@@ -8,7 +8,9 @@ from harness.hosts import Disks
 from harness.protocols import Cluster, Kill
 from harness.spec import SIM, RunSpec
 
-KILLED: Final = "killed"  # a process that a fault has ended, and will start again
+# A process that a fault has ended or frozen, and will start or thaw. All such faults claim this one
+# thing: what is frozen cannot be killed meanwhile, or there would be nothing left to thaw.
+PROCESS: Final = "process"
 DISK: Final = "disk"  # a disk that a fault has broken, and will mend
 
 
@@ -17,10 +19,15 @@ def needs_sim(spec: RunSpec) -> str | None:
     return None if spec.env == SIM else f"environment {spec.env!r} cannot do it, only {SIM!r} can"
 
 
+def needs_kill(cluster: Cluster) -> str | None:
+    """Why nodes cannot be ended and started here; None when they can."""
+    if isinstance(cluster.system, Kill):
+        return None
+    return f"system {cluster.system.name!r} cannot restart its nodes"
+
+
 def needs_disks(cluster: Cluster) -> str | None:
     """Why the disks of nodes cannot be broken here; None when they can."""
     if not isinstance(cluster.environment, Disks):
         return f"environment {cluster.environment.name!r} cannot break the disks of its nodes"
-    if not isinstance(cluster.system, Kill):
-        return f"system {cluster.system.name!r} cannot restart its nodes"
-    return None
+    return needs_kill(cluster)

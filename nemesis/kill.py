@@ -12,7 +12,7 @@ from harness.errors import HarnessError
 from harness.protocols import Cluster, Fault, Injection, Kill, ProcessState
 from harness.registry import nemeses
 from nemesis import claims
-from nemesis.hosts import KILLED
+from nemesis.hosts import PROCESS
 from nemesis.restarts import restart
 from nemesis.targets import choose, draw_target, fault_rng
 
@@ -51,7 +51,7 @@ class KillNodes:
         target = str(fault.params.get("target", "one"))
         choice = await choose(target, fault_rng(fault), cluster)
         before = {node: cluster.environment.process(node) for node in choice.nodes}
-        running = [(KILLED, node) for node, seen in before.items() if seen.state != "gone"]
+        running = [(PROCESS, node) for node, seen in before.items() if seen.state != "gone"]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
         if not nodes:
             return Injection("skipped", reason=_nothing(target, choice.nodes))
@@ -71,14 +71,14 @@ class KillNodes:
         if not isinstance(system, Kill) or not isinstance(undo, _Undo):
             raise HarnessError(f"fault {fault.id} has nothing that kill could heal")
         seen = await restart(undo.pids, cluster)
-        claims.release(cluster, fault.id, [(KILLED, node) for node in undo.pids])
+        claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return seen
 
 
 def _nothing(target: str, nodes: tuple[str, ...]) -> str:
     if not nodes:
         return f"the cluster has no node for target {target!r}"
-    return f"already down: {', '.join(nodes)}"
+    return f"down or frozen already: {', '.join(nodes)}"
 
 
 def _gone(node: str, before: ProcessState, cluster: Cluster) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from harness.protocols import Cluster, Fault, Injection, Kill, Members
 from harness.registry import nemeses, systems
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import DISK, KILLED, needs_disks, needs_sim
+from nemesis.hosts import DISK, PROCESS, needs_disks, needs_sim
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
@@ -117,7 +117,7 @@ class RemoveVoter:
         ):
             raise HarnessError(f"fault {fault.id} has nothing that membership could heal")
         node = undo.node
-        killed = (KILLED, node)
+        killed = (PROCESS, node)
         if not await claims.claim_when_free(cluster, fault.id, killed, timeout_s=_OTHERS_S):
             raise HarnessError(f"another fault holds {node} down")
         if cluster.environment.process(node).pid is not None:

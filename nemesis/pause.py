@@ -13,9 +13,9 @@ from harness.protocols import Cluster, Fault, Injection, Pause
 from harness.registry import nemeses
 from nemesis import claims
 from nemesis.evidence import answers
+from nemesis.hosts import PROCESS
 from nemesis.targets import choose, draw_target, fault_rng
 
-_KIND = "frozen"
 _FROZEN = "T"
 _NOT_RUNNING = ("gone", "Z", _FROZEN)
 
@@ -54,7 +54,7 @@ class PauseNodes:
         target = str(fault.params.get("target", "one"))
         choice = await choose(target, fault_rng(fault), cluster)
         before = {node: cluster.environment.process(node) for node in choice.nodes}
-        running = [(_KIND, n) for n, seen in before.items() if seen.state not in _NOT_RUNNING]
+        running = [(PROCESS, n) for n, seen in before.items() if seen.state not in _NOT_RUNNING]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
         if not nodes:
             return Injection("skipped", reason=_nothing(target, choice.nodes))
@@ -80,7 +80,7 @@ class PauseNodes:
         stuck += [f"{e['node']} is in state T" for e in seen if e["state"] == _FROZEN]
         if stuck:
             raise HarnessError(f"cannot thaw: {'; '.join(stuck)}")
-        claims.release(cluster, fault.id, [(_KIND, node) for node in undo.pids])
+        claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return {"thawed": frozen, "nodes": seen}
 
 

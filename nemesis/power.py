@@ -14,7 +14,7 @@ from harness.protocols import Cluster, Fault, Injection, Kill
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import KILLED, needs_sim
+from nemesis.hosts import PROCESS, needs_sim
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
@@ -62,7 +62,7 @@ class LosePower:
         target = str(fault.params.get("target", "one"))
         choice = await choose_or_one(target, fault_rng(fault), cluster)
         before = {node: cluster.environment.process(node) for node in choice.nodes}
-        running = [(KILLED, node) for node, seen in before.items() if seen.state != "gone"]
+        running = [(PROCESS, node) for node, seen in before.items() if seen.state != "gone"]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
         if not nodes:
             return Injection("skipped", reason=f"already down: {', '.join(choice.nodes)}")
@@ -95,5 +95,5 @@ class LosePower:
         if not isinstance(undo, _Undo):
             raise HarnessError(f"fault {fault.id} has nothing that power could heal")
         seen = await restart(undo.pids, cluster)
-        claims.release(cluster, fault.id, [(KILLED, node) for node in undo.pids])
+        claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return seen

@@ -103,7 +103,7 @@ def test_overlapping_kills_own_their_nodes(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster, system: EchoSystem) -> None:
         first = await KILL.inject(fault("leader", 1), cluster)
         second = await KILL.inject(fault("leader", 2), cluster)
-        assert (second.outcome, second.reason) == ("skipped", "already down: n1")
+        assert (second.outcome, second.reason) == ("skipped", "down or frozen already: n1")
         third = await KILL.inject(fault("all", 3), cluster)
         assert third.targets == ("n2", "n3")
         await KILL.heal(fault("all", 3), third, cluster)
@@ -124,12 +124,15 @@ def test_two_kills_at_once_share_nothing(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_frozen_node_that_was_killed_meanwhile_needs_no_thaw(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster, _: EchoSystem) -> None:
+def test_a_frozen_node_is_no_fault_s_to_kill_and_one_that_died_needs_no_thaw(
+    tmp_path: Path,
+) -> None:
+    async def scenario(cluster: Cluster, system: EchoSystem) -> None:
         frozen = await PAUSE.inject(fault("leader", 1), cluster)
         killed = await KILL.inject(fault("leader", 2), cluster)
-        assert killed.outcome == "installed"
-        await KILL.heal(fault("leader", 2), killed, cluster)
+        assert (killed.outcome, killed.reason) == ("skipped", "down or frozen already: n1")
+        await system.kill("n1")
+        await system.start("n1")
         assert (await PAUSE.heal(fault("leader", 1), frozen, cluster))["thawed"] == []
         again = await PAUSE.inject(fault("leader", 3), cluster)
         assert again.outcome == "installed"

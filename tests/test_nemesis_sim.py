@@ -48,6 +48,7 @@ class Scene:
 
     def __init__(self, spec: RunSpec) -> None:
         self.events: list[dict[str, Any]] = []
+        self.faults = 0
         self.env = sim.Sim(seeds.rng(spec.seed, "sim"), self._take)
         self.system = Kraft(spec, self.env, NOWHERE)
         self.cluster = Cluster(self.system, self.env)
@@ -75,7 +76,8 @@ class Scene:
 
     async def inject(self, name: str, **params: Any) -> Healer:
         """Install a fault."""
-        fault = Fault(len(self.events), name, 0, 1000, params, 0.5)
+        self.faults += 1
+        fault = Fault(self.faults, name, 0, 1000, params, 0.5)
         nemesis = GuardedNemesis(name, nemeses.get(name)())
         assert nemesis.available(self.cluster) is None
         return Healer(self, nemesis, fault, await nemesis.inject(fault, self.cluster))
@@ -98,10 +100,14 @@ class Healer:
 
     async def heal(self) -> dict[str, Any]:
         """Undo it and wait until all is well."""
-        assert self.injection.outcome == "installed", self.injection
-        healed = dict(await self.nemesis.heal(self.fault, self.injection, self.scene.cluster))
+        healed = await self.heal_alone()
         assert await self.scene.system.await_recovery(20.0)
         return healed
+
+    async def heal_alone(self) -> dict[str, Any]:
+        """Undo it."""
+        assert self.injection.outcome == "installed", self.injection
+        return dict(await self.nemesis.heal(self.fault, self.injection, self.scene.cluster))
 
 
 def sim_json(line: bytes) -> dict[str, Any]:
@@ -228,6 +234,96 @@ def test_without_power_there_is_a_new_leader() -> None:
         assert new != old
         await fault.heal()
         assert scene.env.process(old).pid == 2
+
+    play(main)
+
+
+# --------------------------------------------------------------------------- ends and restarts
+
+
+@pytest.mark.parametrize("target", ["leader", "observer"])
+def test_a_node_that_is_stopped_leaves_in_good_order_and_comes_back(target: str) -> None:
+    async def main(scene: Scene) -> None:
+        old = await scene.leader()
+        fault = await scene.inject("stop", target=target)
+        (node,) = fault.injection.targets
+        (seen,) = fault.saw("process")
+        assert (seen["gone"], seen["error"]) == (True, None)
+        assert "exit code 0" in seen["detail"]
+        assert scene.kinds("stop", node)[-1]["why"] == "signal"
+        new = await scene.leader()
+        assert (node == old) is (target == "leader") is (new != old)
+        healed = await fault.heal()
+        assert (healed["restarted"], healed["killed"]) == ([node], [])
+        assert scene.env.process(node).pid == 2
+
+    play(main)
+
+
+def test_a_node_that_does_not_leave_is_killed_when_it_is_to_be_started_again() -> None:
+    async def main(scene: Scene) -> None:
+        leader = await scene.leader()
+        voters = scene.system.voters
+        away = [v for v in voters if v != leader]
+        for voter in away:
+            await scene.system.kill(voter)
+        fault = await scene.inject("stop", target="observer")
+        (seen,) = fault.saw("process")
+        assert (seen["gone"], seen["error"]) == (False, None)
+        healed = await fault.heal_alone()
+        assert healed["killed"] == list(fault.injection.targets)
+        for voter in away:
+            await scene.system.start(voter)
+
+    play(main)
+
+
+def test_a_rolling_restart_ends_every_node_once_and_a_quorum_is_always_there() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("rolling-restart", pause_ms=500, down_ms=100)
+        await asyncio.sleep(8)
+        healed = await fault.heal()
+        assert (healed["cycles"], healed["unstarted"]) == (4, [])
+        assert [scene.env.process(n).pid for n in scene.system.nodes] == [2] * 4
+        assert {e["why"] for e in scene.kinds("stop")} == {"signal"}
+        downs = sorted(e["ts"] for e in scene.kinds("stop"))
+        ups = sorted(e["ts"] for e in scene.kinds("start"))[4:]
+        assert all(up < down for up, down in zip(ups, downs[1:], strict=False))
+
+    play(main)
+
+
+def test_a_rolling_restart_that_is_healed_early_ends_where_it_is() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("rolling-restart", pause_ms=500, down_ms=700)
+        healed = await fault.heal()
+        assert healed["cycles"] == 1
+        assert sum(scene.env.process(n).pid == 2 for n in scene.system.nodes) == 1
+
+    play(main)
+
+
+def test_a_restart_storm_kills_again_and_again_until_it_is_healed() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("restart-storm", target="majority", up_ms=100, down_ms=50)
+        await asyncio.sleep(2)
+        healed = await fault.heal()
+        assert healed["cycles"] >= 2 * 10
+        assert all(scene.env.process(n).pid > 10 for n in fault.injection.targets)
+        last = scene.env.process(fault.injection.targets[0]).pid
+        await asyncio.sleep(2)
+        assert scene.env.process(fault.injection.targets[0]).pid == last
+
+    play(main)
+
+
+def test_what_a_fault_has_frozen_or_ended_is_no_other_fault_s_to_end() -> None:
+    async def main(scene: Scene) -> None:
+        frozen = await scene.inject("pause", target="all")
+        for name in ("kill", "power", "stop", "restart-storm", "rolling-restart"):
+            other = await scene.inject(name, target="all", mid_write=False)
+            assert other.injection.outcome == "skipped", name
+        await frozen.heal()
 
     play(main)
 
@@ -490,7 +586,6 @@ def test_jammed_links_let_messages_through_in_bursts() -> None:
 def test_what_two_faults_do_to_a_link_adds_up_and_each_heals_its_own() -> None:
     async def main(scene: Scene) -> None:
         one = await scene.inject("slow-links", target="all", way="out", delay_ms=20)
-        scene.events.append({"t": "next", "name": "n1"})  # another id
         two = await scene.inject("lossy-links", target="all", way="out", loss=0.2)
         net = cast("sim.SimNet", scene.env.net)
         assert (net.shaped(("n1", "n2"))["latency_ms"], net.shaped(("n1", "n2"))["loss"]) == (

@@ -1,0 +1,129 @@
+"""SIGTERM: the process leaves in good order, as an operator's restart has it.
+
+A leader resigns, a broker hands over what it leads; what it is slow to do is not waited for for
+ever. Without a word of it the process is ended the hard way, as service managers do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import EnvError, HarnessError
+from harness.protocols import Cluster, Fault, Injection, Kill
+from harness.registry import nemeses
+from nemesis import claims
+from nemesis.hosts import PROCESS, needs_kill
+from nemesis.restarts import restart
+from nemesis.targets import choose, draw_target, fault_rng
+
+GONE_S = 3.0  # for a process to leave, before the fault is said to be there
+LATE_S = 10.0  # more, once it is to be started again
+_POLL_S = 0.02
+_ENDED = ("gone", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The nodes that we told to leave, with the pid each had."""
+
+    pids: Mapping[str, int | None]
+
+
+@nemeses.register("stop")
+class StopNodes:
+    """Stop nodes in good order with SIGTERM (leader, follower, observer, all); heal starts them.
+
+    Params: ``target``, a name of ``nemesis.targets``.
+    """
+
+    family = "lifecycle"
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The system must be able to start its nodes."""
+        return needs_kill(cluster)
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target."""
+        return {"target": draw_target(rng)}
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Stop the targets that run; evidence: how each process ended, and after how long."""
+        if self.available(cluster) is not None:
+            return Injection("skipped", reason=self.available(cluster))
+        target = str(fault.params.get("target", "one"))
+        choice = await choose(target, fault_rng(fault), cluster)
+        pids = {node: cluster.environment.process(node).pid for node in choice.nodes}
+        running = [(PROCESS, node) for node, pid in pids.items() if pid is not None]
+        nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
+        if not nodes:
+            return Injection("skipped", reason=f"no {target} runs that could be stopped")
+        undo = _Undo({node: pids[node] for node in nodes})
+        seen = await asyncio.gather(*(leave(node, cluster, GONE_S) for node in nodes))
+        evidence = (choice.evidence(target), *seen)
+        deaf = [f"{e['node']}: {e['error']}" for e in seen if e["error"] is not None]
+        if deaf:
+            return Injection("failed", tuple(nodes), "; ".join(deaf), evidence, undo)
+        return Injection("installed", tuple(nodes), None, evidence, undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Start what has left, and end what has not; evidence: a new process that answers."""
+        undo = injection.undo
+        if not isinstance(undo, _Undo):
+            raise HarnessError(f"fault {fault.id} has nothing that stop could heal")
+        late = await end_late(undo.pids, cluster)
+        seen = await restart(undo.pids, cluster)
+        claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
+        return {**seen, "killed": late}
+
+
+async def leave(node: str, cluster: Cluster, timeout_s: float) -> dict[str, Any]:
+    """Tell a node to leave, and wait a while until it has; what was seen of it."""
+    environment, loop = cluster.environment, asyncio.get_running_loop()
+    was, began_s = environment.process(node), loop.time()
+    error = None
+    try:
+        await environment.signal(node, signal.SIGTERM)
+    except EnvError as refused:
+        error = str(refused)
+    await _gone([node], cluster, timeout_s)
+    now = environment.process(node)
+    return {
+        "saw": "process",
+        "node": node,
+        "was": was.detail or f"pid {was.pid}",
+        "gone": now.state in _ENDED,
+        "detail": now.detail,
+        "after_ms": round((loop.time() - began_s) * 1e3),
+        "error": error,
+    }
+
+
+async def end_late(pids: Mapping[str, int | None], cluster: Cluster) -> list[str]:
+    """Give those that are leaving some more time, then kill them; returns whom."""
+    system, environment = cluster.system, cluster.environment
+    if not isinstance(system, Kill):
+        raise HarnessError(needs_kill(cluster) or "nodes cannot be killed")
+    await _gone(
+        [n for n, pid in pids.items() if environment.process(n).pid == pid], cluster, LATE_S
+    )
+    late = [n for n, pid in pids.items() if pid is not None and environment.process(n).pid == pid]
+    await asyncio.gather(*map(system.kill, late))
+    return late
+
+
+async def _gone(nodes: Iterable[str], cluster: Cluster, timeout_s: float) -> None:
+    """Wait until processes have ended, or the time is up."""
+    left = list(nodes)
+    try:
+        async with asyncio.timeout(timeout_s):
+            while any(  # noqa: ASYNC110 - processes tell nobody that they end
+                cluster.environment.process(n).state not in _ENDED for n in left
+            ):
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        return
