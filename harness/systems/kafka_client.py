@@ -124,7 +124,7 @@ class KafkaClient:
                     ),
                 ),
             ),
-            timeout=_REQUEST_TIMEOUT,
+            timeout=REQUEST_TIMEOUT,
             validate_only=False,
         )
 
@@ -140,7 +140,7 @@ class KafkaClient:
         """DeleteTopics of one name."""
         unwanted = DeleteTopicsRequest(
             topics=(DeleteTopicState(name=TopicName(name), topic_id=None),),
-            timeout=_REQUEST_TIMEOUT,
+            timeout=REQUEST_TIMEOUT,
         )
 
         async def attempt(connection: Caller) -> None:
@@ -246,4 +246,4 @@ def register_topic(key: str) -> str:
 
 UNKNOWN_TOPIC = kafka_errors.describe(kafka_errors.UNKNOWN_TOPIC_OR_PARTITION).name
 EXISTS = kafka_errors.describe(kafka_errors.TOPIC_ALREADY_EXISTS).name
-_REQUEST_TIMEOUT = i32Timedelta.parse(timedelta(seconds=REQUEST_TIMEOUT_S))
+REQUEST_TIMEOUT = i32Timedelta.parse(timedelta(seconds=REQUEST_TIMEOUT_S))

@@ -1,0 +1,54 @@
+"""A controller that takes ISRs from leaders that have not seen the last one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from node.controller.controller import QuorumController
+from node.controller.operations import ControllerResult
+from node.controller.partition_operations import (
+    AlterPartitionData,
+    AlterPartitionReply,
+    AlterPartitionRequest,
+)
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario
+
+
+class ForgivingController(QuorumController):
+    """Looks at the leader epoch only."""
+
+    def alter_partition(
+        self, request: AlterPartitionRequest
+    ) -> ControllerResult[AlterPartitionReply]:
+        """Take each partition as it is now for what the leader had seen."""
+        topics = {
+            topic_id: [self._as_seen_now(topic_id, row) for row in rows]
+            for topic_id, rows in request.topics.items()
+        }
+        return super().alter_partition(replace(request, topics=topics))
+
+    def _as_seen_now(self, topic_id: UUID, row: AlterPartitionData) -> AlterPartitionData:
+        now = self._overlay.partition(topic_id, row.partition_index)
+        if now is None or row.partition_epoch > now.partition_epoch:
+            return row
+        return replace(row, partition_epoch=now.partition_epoch)
+
+
+@mutant(
+    "overwritten-isr",
+    breaks=("C5",),
+    source="KIP-497 (an ISR from before the last change must not overwrite it)",
+    scenario=Scenario(
+        workload="isr",
+        rate_hz=40,
+        concurrency=5,
+        time_limit_s=3,
+        settings={"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"},
+    ),
+)
+def overwritten_isr(parts: NodeParts) -> NodeParts:
+    """AlterPartition is no compare-and-set: the partition epoch is not compared."""
+    return replace(parts, controller=ForgivingController)

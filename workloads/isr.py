@@ -1,0 +1,315 @@
+"""``isr``: leaders of partitions change their ISRs, a compare-and-set on the partition epoch.
+
+The brokers are played: some of them for the whole run, which now and then stop in good order and
+come back as another incarnation. All clients speak for all of them, so that one leader has several
+changes under way at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from kio.schema.alter_partition.v3.request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from kio.schema.create_topics.v7.request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i16, i32, i64
+
+from harness import seeds
+from harness.generator import Draft, mix
+from harness.history import Op
+from harness.protocols import Client, Outcome, System, Workload
+from harness.registry import workloads
+from harness.spec import RunSpec
+from harness.systems.kafka_broker import Cast
+from harness.systems.kafka_client import EXISTS, REQUEST_TIMEOUT
+from harness.systems.kafka_fleet import Fleet
+from harness.systems.kafka_route import (
+    Cluster,
+    NotController,
+    Route,
+    cluster_of,
+    deadline_s,
+    no_error,
+    request,
+    the_row,
+)
+from node.wire.network import Caller
+from workloads.keys import Keys
+
+BROKERS = 3
+PARTITIONS = 2  # in use at a time
+OPS_PER_PARTITION = 150  # of a kind; then come the next ones
+TOPIC_PREFIX = "register-isr-"  # topics of this name are the clients' own affair, see ``effects``
+HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
+
+
+@workloads.register("isr")
+def isr(spec: RunSpec) -> Workload:
+    """Changes of ISRs by their partition epochs, while members restart: one of each epoch wins."""
+    keys = Keys("p")
+    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
+
+    def name(n: int) -> str:
+        turn, place = divmod(n, PARTITIONS)
+        return keys.name(turn // OPS_PER_PARTITION * PARTITIONS + place)
+
+    def alter(rng: Random, n: int) -> Draft:
+        members = [place for place in range(BROKERS) if rng.random() < 0.6]  # noqa: PLR2004
+        how = rng.choice(("now", "now", "now", "old-members", "old-epoch"))
+        return Draft("alter", {"members": members, "how": how}, name(n))
+
+    def describe(_: Random, n: int) -> Draft:
+        return Draft("describe", None, name(n))
+
+    def restart(rng: Random, _: int) -> Draft:
+        return Draft("restart", {"member": rng.randrange(BROKERS)})
+
+    def client(system: System) -> Client:
+        cluster = cluster_of(system)
+        cast = Cast(seeds.rng(spec.seed, "brokers"))
+        return IsrOps(_Shared(cluster, Fleet(cluster, cast, BROKERS, heartbeat_s)))
+
+    return Workload(
+        client=client,
+        generator=mix(alter, describe, restart, weights=(24, 6, 1)),
+        final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
+        checkers=("isr", "consensus", "observers"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the leader of a partition was told of it last; ``old``: that is known to be past."""
+
+    topic_id: UUID
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    old: bool = False
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What all clients of a run have in common."""
+
+    cluster: Cluster
+    fleet: Fleet
+    known: dict[str, Known] = field(default_factory=dict)
+    making: dict[str, asyncio.Lock] = field(default_factory=dict)
+
+
+class IsrOps:
+    """Alters and describes partitions, and restarts their brokers."""
+
+    def __init__(self, shared: _Shared, home: str = "") -> None:
+        self._shared = shared
+        self._fleet = shared.fleet
+        self._route = Route(shared.cluster, home)
+
+    async def open(self, node: str) -> IsrOps:
+        """A client that finds the controller by way of ``node``."""
+        self._fleet.enter()
+        return IsrOps(self._shared, node)
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        self._route.close()
+        await self._fleet.leave()
+
+    async def invoke(self, op: Op) -> Op:
+        """Do one op; of an alter the completion tells what was asked for, whatever came of it."""
+        by_s, asked = deadline_s(), dict(op.value or {})
+        try:
+            match op.f:
+                case "alter":
+                    await self._alter(op.key or "", asked, by_s)
+                    return op.with_(type="ok", value=asked)
+                case "describe":
+                    known = await self._look(op.key or "", by_s)
+                    return op.with_(type="ok", value=_told(known))
+                case "restart":
+                    epoch = await self._fleet.restart(asked["member"], self._route, by_s)
+                    return op.with_(type="ok", value={**asked, "epoch": epoch})
+                case _:
+                    raise AssertionError(f"isr has no op {op.f!r}")
+        except Outcome as outcome:
+            failed = outcome.definite or op.f == "describe"
+            return op.with_(type="fail" if failed else "info", value=asked, error=outcome.error)
+
+    # ------------------------------------------------------------------ alter
+
+    async def _alter(self, key: str, asked: dict[str, Any], by_s: float) -> None:
+        """Send what the leader wants; ``asked`` gets the request and the answer."""
+        known = self._shared.known.get(key)
+        if known is None or known.old:
+            try:
+                known = await self._look(key, by_s)
+            except Outcome as outcome:  # nothing was asked for yet
+                raise Outcome(f"look: {outcome.error}", definite=True) from outcome
+        leader = self._fleet.member(known.leader)
+        if leader is None or leader.broker.epoch is None:
+            self._learn(key, known, old=True)
+            raise Outcome("no-leader", definite=True)
+        wanted = self._wanted(known, asked)
+        asked["asked"] = {
+            "leader": [known.leader, leader.broker.epoch],
+            "lep": known.leader_epoch,
+            "pep": known.partition_epoch - (asked["how"] == "old-epoch"),
+            "isr": wanted,
+            "epochs": [
+                [m.broker.id, m.broker.epoch]
+                for m in self._fleet.members
+                if m.broker.epoch is not None
+            ],
+        }
+        message = _message(known.topic_id, asked["asked"])
+
+        async def attempt(connection: Caller) -> Any:
+            answer = no_error(await request(connection, message))
+            return the_row(the_topic(answer.topics).partitions)
+
+        try:
+            row = await self._route.at_controller(attempt, by_s)
+        except Outcome as outcome:
+            self._refused(key, known, asked, outcome.error)
+            raise
+        got = Known(
+            known.topic_id,
+            int(row.leader_id),
+            int(row.leader_epoch),
+            int(row.partition_epoch),
+            tuple(map(int, row.isr)),
+        )
+        asked["got"] = _told(got) | {"pep": got.partition_epoch}
+        self._learn(key, got)
+
+    def _wanted(self, known: Known, asked: dict[str, Any]) -> list[list[int]]:
+        """The new ISR with the epochs of its members, or those that they had before."""
+        found = []
+        for place, member in enumerate(self._fleet.members):
+            id_, epoch = member.broker.id, member.broker.epoch
+            if asked["how"] == "old-members" and member.before >= 0:
+                epoch = member.before
+            if (place in asked["members"] or id_ == known.leader) and epoch is not None:
+                found.append([id_, epoch])
+        return found
+
+    def _refused(self, key: str, known: Known, asked: dict[str, Any], error: str) -> None:
+        """Learn from a refusal: each says that something has gone on."""
+        if error == "invalid-update-version":
+            after = asked["asked"]["pep"] + 1
+            self._learn(key, replace(known, partition_epoch=max(known.partition_epoch, after)))
+        elif error != "ineligible-replica":
+            self._learn(key, known, old=True)
+
+    def _learn(self, key: str, told: Known, *, old: bool = False) -> None:
+        """Remember what is the newest."""
+        last = self._shared.known.get(key)
+        place = (told.leader_epoch, told.partition_epoch)
+        if last is None or place >= (last.leader_epoch, last.partition_epoch):
+            self._shared.known[key] = replace(told, old=old)
+
+    # ------------------------------------------------------------------ describe
+
+    async def _look(self, key: str, by_s: float) -> Known:
+        """The partition as it is now; its topic is made when there is none yet."""
+        lock = self._shared.making.setdefault(key, asyncio.Lock())
+        async with lock:
+            if key not in self._shared.known:
+                await self._make(key, by_s)
+        topic = await self._route.at_controller(lambda c: _describe(c, key), by_s)
+        row = the_row(topic.partitions)
+        last = self._shared.known.get(key)
+        led = int(row.leader_epoch)
+        # only brokers are told the partition epoch: it grew at least as often as the leader's
+        epoch = 0 if last is None else last.partition_epoch + max(0, led - last.leader_epoch)
+        isr = tuple(map(int, row.isr_nodes))
+        known = Known(topic.topic_id, int(row.leader_id), led, epoch, isr)
+        self._learn(key, known)
+        return known
+
+    async def _make(self, key: str, by_s: float) -> None:
+        ids = self._fleet.ids
+        first = int(key.removeprefix("p")) % len(ids)
+        wanted = CreateTopicsRequest(
+            topics=(
+                CreatableTopic(
+                    name=TopicName(TOPIC_PREFIX + key),
+                    num_partitions=i32(-1),
+                    replication_factor=i16(-1),
+                    assignments=(
+                        CreatableReplicaAssignment(
+                            partition_index=i32(0),
+                            broker_ids=tuple(map(BrokerId, ids[first:] + ids[:first])),
+                        ),
+                    ),
+                    configs=(),
+                ),
+            ),
+            timeout=REQUEST_TIMEOUT,
+            validate_only=False,
+        )
+
+        async def attempt(connection: Caller) -> None:
+            the_row((await request(connection, wanted)).topics)
+
+        try:
+            await self._route.at_controller(attempt, by_s)
+        except Outcome as outcome:
+            if outcome.error != EXISTS:
+                raise Outcome(f"create-topic: {outcome.error}", definite=True) from outcome
+
+
+def the_topic(topics: Any) -> Any:
+    """The one topic of an answer; raises Outcome."""
+    if len(topics) != 1:
+        raise Outcome(f"bad-answer: {len(topics)} topics for one", definite=False)
+    return topics[0]
+
+
+async def _describe(connection: Caller, key: str) -> Any:
+    question = MetadataRequest(
+        topics=(MetadataRequestTopic(topic_id=None, name=TopicName(TOPIC_PREFIX + key)),),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    rows = (await request(connection, question)).topics
+    if not rows:  # this version has no error of the whole answer: so a read is refused
+        raise NotController
+    return the_row(rows)
+
+
+def _message(topic_id: UUID, asked: dict[str, Any]) -> AlterPartitionRequest:
+    broker, epoch = asked["leader"]
+    partition = PartitionData(
+        partition_index=i32(0),
+        leader_epoch=i32(asked["lep"]),
+        new_isr_with_epochs=tuple(
+            BrokerState(broker_id=BrokerId(id_), broker_epoch=i64(at)) for id_, at in asked["isr"]
+        ),
+        partition_epoch=i32(asked["pep"]),
+    )
+    return AlterPartitionRequest(
+        broker_id=BrokerId(broker),
+        broker_epoch=i64(epoch),
+        topics=(TopicData(topic_id=topic_id, partitions=(partition,)),),
+    )
+
+
+def _told(known: Known) -> dict[str, Any]:
+    return {"leader": known.leader, "lep": known.leader_epoch, "isr": list(known.isr)}
