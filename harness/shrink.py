@@ -185,6 +185,7 @@ class _Search:
         """Pass after pass until a whole round changes nothing; raises _SpentError."""
         passes = (
             self._faults,
+            self._gaps,  # early too: of a long run little else is left
             self._no_ops,
             self._nodes,  # early, for every later try is the quicker for it
             self._clients,
@@ -218,6 +219,10 @@ class _Search:
             return replace(base, faults=kept)
 
         self._minimise(base.faults, build)
+
+    def _gaps(self) -> None:
+        self._doing = "times"
+        self._any(moves.closer(self.best))
 
     def _no_ops(self) -> None:
         self._doing = "ops"

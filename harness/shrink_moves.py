@@ -18,6 +18,7 @@ from harness.spec import RunSpec
 AFTER_S = (0.1, 1.0, 3.0)  # how long after the violation a run may end
 SHARES = (1 / 4, 1 / 2, 3 / 4, 7 / 8)  # of what is left, when it needs more than that
 GAPS_MS = (0, 100, 500, 1_000)  # between a fault and the one before
+IDLE_MS = (0, 500, 2_000)
 DURATIONS_MS = (0, 100, 500, 1_000)
 ROUND_MS = (1_000, 500, 100, 10)
 CLIENTS = (1, 2, 3)
@@ -86,6 +87,23 @@ def fewer_clients(candidate: Candidate) -> list[Candidate]:
     now = candidate.spec.concurrency
     counts = sorted({n for n in (*CLIENTS, now // 2) if 0 < n < now})
     return [candidate.with_spec(concurrency=n) for n in counts]
+
+
+def closer(candidate: Candidate) -> list[Candidate]:
+    """All faults sooner at once: the time in which there is none cut to so much each."""
+    tried = (replace(candidate, faults=_closer(candidate.faults, most)) for most in IDLE_MS)
+    return [each for each in tried if each.faults != candidate.faults]
+
+
+def _closer(faults: tuple[Fault, ...], idle_ms: int) -> tuple[Fault, ...]:
+    moved: list[Fault] = []
+    sooner = end = 0
+    for fault in faults:
+        at = min(fault.at_ms - sooner, end + idle_ms)
+        sooner = fault.at_ms - at
+        end = max(end, at + fault.duration_ms)
+        moved.append(replace(fault, at_ms=at))
+    return tuple(moved)
 
 
 def earlier(candidate: Candidate, at: int) -> list[Candidate]:

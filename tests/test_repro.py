@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command import krucible
 
+from harness import schedule
 from harness.cli import repro as repro_module
 from harness.cli.meant import Meant
 from harness.cli.repro import Replay, report
@@ -35,7 +36,7 @@ KILL = {"id": 0, "nemesis": "kill", "at_ms": 1000, "duration_ms": 500, "params":
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored simulation that broke S3."""
-    run = simulate(SimPlan.of(SPEC))
+    run = simulate(SimPlan.of(SPEC, [schedule.fault_from_json(KILL)]))
     assert "S3" in {anomaly.invariant for anomaly in run.judgement.anomalies}
     return save(run, Store(tmp_path_factory.mktemp("store"))).path
 
@@ -161,7 +162,7 @@ def test_a_bare_schedule_is_played_with_the_options(failing: Path, tmp_path: Pat
     run = Path(ended.json["stores"][0])
     assert (run / "schedule.jsonl").read_bytes() == file.read_bytes()
     spec = json.loads((run / "spec.json").read_bytes())
-    assert (spec["seed"], spec["voters"], spec["nemeses"]) == (8, 3, ["kill"])
+    assert (spec["seed"], spec["voters"], spec["mutant"]) == (8, 3, SPEC.mutant)
 
 
 def test_a_schedule_can_be_shrunk(failing: Path, tmp_path: Path) -> None:
