@@ -22,20 +22,28 @@ class Shape:
     jitter_ms: int = 0  # at most so much more, evenly
     loss: float = 0.0  # share of packets lost; the sender's kernel sends them again, later
     jam_ms: int = 0  # let through only every so often, then all that has queued up
+    repeat: float = 0.0  # share of replicas' requests that come a second time
+    keep_back: float = 0.0  # share of messages that later ones of other connections overtake
+    late_ms: int = 0  # by how much what is repeated or kept back is late, at most
+    bytes_per_s: int = 0  # 0: as many as there are
 
     def __add__(self, other: Shape) -> Shape:
-        """Both at once; of two losses and of two jams the worse."""
+        """Both at once; of two losses, jams, repetitions, ... the worse."""
         return Shape(
             self.delay_ms + other.delay_ms,
             self.jitter_ms + other.jitter_ms,
             max(self.loss, other.loss),
             max(self.jam_ms, other.jam_ms),
+            max(self.repeat, other.repeat),
+            max(self.keep_back, other.keep_back),
+            max(self.late_ms, other.late_ms),
+            min(filter(None, (self.bytes_per_s, other.bytes_per_s)), default=0),
         )
 
 
 @runtime_checkable
 class Packets(Protocol):
-    """Links (a ``Net``) whose traffic can be slowed, lost and jammed."""
+    """Links (a ``Net``) whose messages can be slowed, lost, jammed, repeated and reordered."""
 
     async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
         """Treat what is sent over these directed links so from now on; None: no longer.
@@ -45,7 +53,7 @@ class Packets(Protocol):
         ...
 
     def shaped(self, link: Link) -> Mapping[str, Any]:
-        """How the link is now, with the messages that passed and those that were lost."""
+        """How the link is now, with what passed, was lost, came twice or was kept back."""
         ...
 
 

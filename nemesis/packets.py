@@ -1,4 +1,4 @@
-"""Bad links: slow, lossy, or jammed so that messages queue up and then come all at once.
+"""Bad links: slow, lossy, narrow, jammed, or with messages that come twice or out of order.
 
 Order within a connection is kept, as TCP keeps it; between connections it is not, so requests of
 one node overtake each other. The links of the harness's clients stay as they are.
@@ -23,6 +23,8 @@ from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
 _WAYS = ("out", "in", "both")
+MESSAGE_BYTES = 150  # the least that a message counts
+_COUNTED = ("passed", "lost", "repeated", "kept_back")
 _PROBED = 3
 _PROBE_TIMEOUT_S = 2.0
 _TRIES_MAX = 40  # of a probe, until it tells: a share of packets is lost by chance
@@ -107,8 +109,7 @@ class BadLinks:
         await net.shape(fault.id, undo.links, None)
         return {
             "healed_links": len(undo.links),
-            "passed": sum(link["passed"] for link in before),
-            "lost": sum(link["lost"] for link in before),
+            **{kind: sum(link[kind] for link in before) for kind in _COUNTED},
             "now": net.shaped(undo.links[0]),
         }
 
@@ -178,6 +179,70 @@ class JamLinks(BadLinks):
         """Connecting and asking are two messages: the second waits for a whole turn."""
         del before
         return bool(elapsed_ms >= min(after["jam_ms"] / 2, _PROBE_TIMEOUT_S * 1e3 - 1))
+
+
+@nemeses.register("repeating-links")
+class RepeatingLinks(BadLinks):
+    """Let requests of replicas come a second time, up to seconds later, as from a stray proxy."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw the share, and how late."""
+        return {
+            "repeat": rng.choice((0.05, 0.2, 0.5)),
+            "late_ms": rng.choice((10, 200, 1_500, 5_000)),
+        }
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """Repeating."""
+        return Shape(
+            repeat=float(params.get("repeat", 0.2)), late_ms=int(params.get("late_ms", 1_500))
+        )
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+        """A request was repeated on the link meanwhile."""
+        del elapsed_ms
+        return bool(after["repeated"] > before["repeated"])
+
+
+@nemeses.register("reordering-links")
+class ReorderingLinks(BadLinks):
+    """Keep some messages back while later ones, of other connections, overtake them."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw the share, and for how long."""
+        return {
+            "keep_back": rng.choice((0.02, 0.1, 0.3)),
+            "late_ms": rng.choice((50, 400, 1_500, 4_000)),
+        }
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """Reordering."""
+        return Shape(
+            keep_back=float(params.get("keep_back", 0.1)), late_ms=int(params.get("late_ms", 400))
+        )
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+        """A message was kept back on the link meanwhile."""
+        del elapsed_ms
+        return bool(after["kept_back"] > before["kept_back"])
+
+
+@nemeses.register("narrow-links")
+class NarrowLinks(BadLinks):
+    """Let links carry only some kilobytes a second, so that messages queue up behind each other."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw how many."""
+        return {"bytes_per_s": rng.choice((1_000, 4_000, 20_000, 100_000))}
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """Narrow."""
+        return Shape(bytes_per_s=int(params.get("bytes_per_s", 4_000)))
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+        """Connecting and asking take as long as their bytes need."""
+        del before
+        return bool(elapsed_ms >= 1e3 * MESSAGE_BYTES / after["bytes_per_s"])
 
 
 def _links(targets: Sequence[str], nodes: Sequence[str], way: str) -> list[Link]:

@@ -23,6 +23,7 @@ from harness.simulate import NOWHERE, SimPlan, simulate
 from harness.spec import SIM, RunSpec
 from harness.systems.kraft import Kraft
 from harness.verdict import Valid
+from node.sim.stray import StrayLink
 
 SPEC = RunSpec(1, env=SIM, voters=3, observers=1)
 DYNAMIC = replace(SPEC, settings={"krucible.quorum": "dynamic"})
@@ -38,7 +39,10 @@ SIM_ONLY = {
     "jam-links",
     "lossy-links",
     "membership",
+    "narrow-links",
     "power",
+    "reordering-links",
+    "repeating-links",
     "slow-links",
 }
 
@@ -579,6 +583,67 @@ def test_jammed_links_let_messages_through_in_bursts() -> None:
         await asyncio.sleep(3)
         heard = [(e["ts"] // 10**6) % 1_500 for e in scene.kinds("fetch_rx") if e["ts"] > began_ns]
         assert max(heard) > 500
+
+    play(main)
+
+
+def test_links_repeat_what_replicas_ask_and_nobody_is_fooled() -> None:
+    async def main(scene: Scene) -> None:
+        elected = len(scene.kinds("elected"))
+        fault = await scene.inject(
+            "repeating-links", target="all", way="both", repeat=0.5, late_ms=1_500
+        )
+        assert any(e["told"] for e in fault.saw("probe"))
+        await asyncio.sleep(4)
+        (node,) = (await scene.inject("kill", target="leader")).injection.targets
+        await asyncio.sleep(3)
+        await scene.system.start(node)
+        healed = await fault.heal()
+        assert healed["repeated"] > 20
+        assert len(scene.kinds("elected")) == elected + 1
+        await asyncio.sleep(5)  # answers to what came twice have gone nowhere
+        hosts = [scene.env.host(n).address for n in scene.system.nodes]
+        listeners = [x for at, x in scene.env.fabric.listeners.items() if at.host in hosts]
+        assert not [k for x in listeners for k in x.links.values() if isinstance(k, StrayLink)]
+
+    play(main)
+
+
+def test_a_client_s_request_never_comes_twice() -> None:
+    async def main(scene: Scene) -> None:
+        again = scene.env.fabric.again
+        listener = next(iter(scene.env.fabric.listeners.values()))
+        link = StrayLink(listener, "10.0.1.1", 1)
+        assert again is not None
+        assert again(link.take_ask) is not None
+        assert again(link.versions) is not None
+        assert again(link.take) is None
+        assert again(print) is None
+
+    play(main)
+
+
+def test_links_that_reorder_keep_messages_back_and_later_ones_of_others_overtake_them() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject(
+            "reordering-links", target="all", way="both", keep_back=0.3, late_ms=400
+        )
+        assert any(e["told"] for e in fault.saw("probe"))
+        await asyncio.sleep(3)
+        assert (await fault.heal())["kept_back"] > 20
+        before = scene.env.fabric.link("10.0.0.1", "10.0.0.2").kept_back
+        await asyncio.sleep(2)
+        assert scene.env.fabric.link("10.0.0.1", "10.0.0.2").kept_back == before
+
+    play(main)
+
+
+def test_over_narrow_links_messages_queue_up_behind_each_other() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("narrow-links", target="all", way="both", bytes_per_s=1_000)
+        assert min(e["elapsed_ms"] for e in fault.saw("probe")) >= 2 * 150
+        await fault.heal()
+        assert (await scene.env.net.probe("n1", "n2")).elapsed_ms < 5
 
     play(main)
 

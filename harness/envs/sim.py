@@ -23,6 +23,7 @@ from node.sim.host import EXIT_KILLED, VirtualHost
 from node.sim.loop import StalledError, VirtualLoop
 from node.sim.network import VirtualNetwork
 from node.sim.output import VirtualOutput
+from node.sim.stray import repeater
 from node.sim.trouble import FAILING, PROBE_FILE
 from node.wire.errors import WireError
 
@@ -107,6 +108,11 @@ class SimNet:
             found.jitter_ns = plain.jitter_ns + wanted.jitter_ms * MS
             found.loss = wanted.loss
             found.jam_ns = wanted.jam_ms * MS
+            found.repeat = wanted.repeat
+            found.keep_back = wanted.keep_back
+            found.late_ns = max(1, wanted.late_ms) * MS
+            found.bytes_per_s = wanted.bytes_per_s
+            found.settle()
 
     def shaped(self, link: Link) -> Mapping[str, Any]:
         """See ``Packets``."""
@@ -117,8 +123,13 @@ class SimNet:
             "jitter_ms": found.jitter_ns / MS,
             "loss": found.loss,
             "jam_ms": found.jam_ns / MS,
+            "repeat": found.repeat,
+            "keep_back": found.keep_back,
+            "bytes_per_s": found.bytes_per_s,
             "passed": found.passed,
             "lost": found.lost,
+            "repeated": found.repeated,
+            "kept_back": found.kept_back,
         }
 
     def _hosts(self, link: Link) -> tuple[str, str]:
@@ -137,6 +148,7 @@ class Sim:
             raise EnvError("the sim environment needs a virtual loop: use `krucible sim`")
         self.loop = loop
         self.fabric = Fabric(loop, Random(rng.getrandbits(64)))
+        self.fabric.again = repeater(self.fabric)
         self.net: Net = SimNet(self, self.fabric)
         self.client_network = VirtualNetwork(self.fabric, CLIENT_HOST)
         self.output = VirtualOutput(loop)

@@ -3,6 +3,8 @@
 What travels are calls. Like TCP under our fault models a link keeps the order of one flow; a lost
 packet is sent again and so only comes late; a cut link holds everything back until it is healed,
 also what its sender has given up meanwhile, so that requests of long ago arrive out of the blue.
+A link may also repeat what allows it, as a proxy does that tries again, and keep some messages
+back while later ones of other flows overtake them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from node.sim.loop import VirtualLoop
 US: Final = 1_000
 MS: Final = 1_000_000
 RETRANSMIT_NS: Final = 200 * MS  # Linux's smallest timeout; it doubles with each loss
+OBJECT_BYTES: Final = 150  # what a message counts for a link's bandwidth, beside its record bytes
 
 
 @dataclass(slots=True)
@@ -43,9 +46,21 @@ class Link:
     loss: float = 0.0  # of a packet
     jam_ns: int = 0  # what is sent goes on its way at the next multiple of this time
     cut: bool = False
+    repeat: float = 0.0  # share of repeatable messages that come twice
+    keep_back: float = 0.0  # share of messages that are kept back on the way
+    late_ns: int = MS  # by how much what is repeated or kept back is late, at most
+    bytes_per_s: int = 0  # 0: as many as there are
+    odd: bool = False  # cut, or any of these four is in force, see ``settle``
     held: list[Held] = field(default_factory=list)
+    busy_until_ns: int = 0  # with what was sent before
     passed: int = 0  # messages
     lost: int = 0  # packets, each sent again
+    repeated: int = 0  # messages
+    kept_back: int = 0  # messages
+
+    def settle(self) -> None:
+        """Note whether the link treats messages in an uncommon way; after each change of that."""
+        self.odd = bool(self.cut or self.repeat or self.keep_back or self.bytes_per_s)
 
     def draw_ns(self, rng: Random, now_ns: int = 0) -> int:
         """How long a message that is sent now takes."""
@@ -59,6 +74,18 @@ class Link:
                 delay_ns += wait_ns
                 wait_ns *= 2
         return delay_ns
+
+    def queue_ns(self, rng: Random, now_ns: int, size: int) -> int:
+        """How long a message of so many bytes waits on the way, or is kept back there."""
+        wait_ns = 0
+        if self.bytes_per_s:
+            begin_ns = max(now_ns, self.busy_until_ns)
+            self.busy_until_ns = begin_ns + size * 1_000 * MS // self.bytes_per_s
+            wait_ns = self.busy_until_ns - now_ns
+        if self.keep_back and rng.random() < self.keep_back:
+            self.kept_back += 1
+            wait_ns += rng.randrange(self.late_ns)
+        return wait_ns
 
 
 class Fabric:
@@ -75,6 +102,8 @@ class Fabric:
         self.listeners: dict[Endpoint, Any] = {}
         self._rng = rng
         self._default = default
+        # What delivers a message a second time, out of order; None: it must not come twice.
+        self.again: Callable[[Callable[..., object]], Callable[..., object] | None] | None = None
         self._links: dict[tuple[str, str], Link] = {}
         self._connections = 0
 
@@ -99,22 +128,60 @@ class Fabric:
         link = flow.link
         if link is None:
             link = flow.link = self.link(flow.source, flow.destination)
-        if link.cut:
-            link.held.append((flow, context, call, args))
+        if link.odd:
+            self._carry_oddly(link, flow, context, call, args)
             return
         link.passed += 1
         now_ns = self.loop.now_ns
         flow.last_ns = max(flow.last_ns, now_ns + link.draw_ns(self._rng, now_ns))
         self.loop.call_in_ns(flow.last_ns - now_ns, call, *args, context=context)
 
+    def _carry_oddly(
+        self,
+        link: Link,
+        flow: Flow,
+        context: Context,
+        call: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> None:
+        """``carry`` over a link that is cut, narrow, or not to be relied on."""
+        if link.cut:
+            link.held.append((flow, context, call, args))
+            return
+        link.passed += 1
+        now_ns, rng = self.loop.now_ns, self._rng
+        delay_ns = link.draw_ns(rng, now_ns) + link.queue_ns(rng, now_ns, _size(args))
+        flow.last_ns = max(flow.last_ns, now_ns + delay_ns)
+        self.loop.call_in_ns(flow.last_ns - now_ns, call, *args, context=context)
+        if link.repeat and rng.random() < link.repeat and self.again is not None:
+            again = self.again(call)
+            if again is not None:
+                link.repeated += 1
+                late_ns = link.draw_ns(rng, now_ns) + rng.randrange(link.late_ns)
+                self.loop.call_in_ns(delay_ns + late_ns, again, *args, context=Context())
+
     def cut(self, source: str, destination: str) -> None:
         """Let nothing through any more; what is under way arrives."""
-        self.link(source, destination).cut = True
+        link = self.link(source, destination)
+        link.cut = True
+        link.settle()
 
     def heal(self, source: str, destination: str) -> None:
         """Let everything through again, first what was held back."""
         link = self.link(source, destination)
         link.cut = False
+        link.settle()
         held, link.held = link.held, []
         for flow, context, call, args in held:
             self.carry(flow, context, call, *args)
+
+
+def _size(args: tuple[Any, ...]) -> int:
+    """About how many bytes a message has."""
+    size = OBJECT_BYTES
+    for arg in args:
+        if isinstance(arg, bytes):
+            size += len(arg)
+        elif isinstance(arg, tuple):
+            size += sum(len(part) for part in arg if isinstance(part, bytes))
+    return size
