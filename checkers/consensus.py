@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from checkers.invariants.acknowledged import Survival, survival
-from checkers.invariants.clocks import kept_time
+from checkers.invariants.catalogue import place
 from checkers.invariants.committed import committed_records
 from checkers.invariants.inventions import Inventions, inventions
-from checkers.invariants.monitor import INVARIANTS, KEPT_PER_INVARIANT_MAX, Monitor
-from checkers.invariants.quorum import StepDown
+from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
 from checkers.invariants.snapshots import judge_stored
-from checkers.invariants.trace import whole_trace
+from checkers.watch import watched
 from harness.errors import HistoryFormatError
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -26,48 +26,61 @@ def consensus(run: RunData) -> CheckResult:
 
     Judges S1 to S33 and L4 of the catalogue, snapshots and voter changes with them. O(n log n) in
     the events. UNKNOWN without events, and when the trace lacks some of what was to be judged.
+    Of a simulation that was stopped only the events are judged: its disks are as they were in the
+    middle of a fault.
     """
     if not any(run.events.values()):
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event: nothing was judged")
-    timed = kept_time(run.history)
-    monitor = Monitor(each for each in INVARIANTS if timed or each is not StepDown)
-    anomalies = [*monitor.feed_whole(whole_trace(run)), *monitor.finish(run.logs)]
-    stored, snapshots = judge_stored(run)
-    anomalies += stored[:KEPT_PER_INVARIANT_MAX]
-    monitor.found.update(a.invariant for a in stored)
-    kept, invented = _clients(run, monitor)
-    checked = Counter(monitor.checked)
-    checked["S23"] += snapshots
-    for name, found in (("S17", kept), ("S18", invented)):
-        anomalies += found.anomalies[:KEPT_PER_INVARIANT_MAX]
-        monitor.found.update(a.invariant for a in found.anomalies)
-        checked[name] += found.checked
-    reason = _doubts(monitor, kept)
+    monitor = watched(run)
+    end = _End(undecided="stopped: what the disks held was not judged")
+    if run.history.stopped is None:
+        monitor.finish(run.logs)
+        end = _judge_end(run, monitor)
+    anomalies = [*monitor.of(NAME), *end.anomalies]
+    checked = Counter(monitor.checked_by(NAME))
+    checked.update(end.checked)
+    reason = _doubts(monitor, end.undecided)
     return CheckResult(
         NAME,
         _verdict(anomalies, reason),
         tuple(anomalies),
-        checked={name: checked[name] for name in sorted(checked, key=_place)},
+        checked={name: checked[name] for name in sorted(checked, key=place)},
         stats={
             "events": monitor.events,
             "nodes": len(monitor.world.replicas),
             "commits": len(monitor.world.commits),
-            "found": dict(sorted(monitor.found.items())),
+            "found": dict(sorted((monitor.found_by(NAME) + end.found).items())),
             "gaps": monitor.gaps,
         },
         reason=reason,
     )
 
 
-def _place(name: str) -> tuple[bool, int]:
-    """Where an invariant stands in the catalogue: safety first."""
-    return name.startswith("L"), int(name[1:])
-
-
 def _verdict(anomalies: list[Anomaly], reason: str | None) -> Valid:
     if anomalies:
         return Valid.INVALID
     return Valid.VALID if reason is None else Valid.UNKNOWN
+
+
+@dataclass(slots=True)
+class _End:
+    """What the disks and the history say once the run is over."""
+
+    anomalies: list[Anomaly] = field(default_factory=list)
+    found: Counter[str] = field(default_factory=Counter)
+    checked: Counter[str] = field(default_factory=Counter)
+    undecided: str | None = None
+
+
+def _judge_end(run: RunData, monitor: Monitor) -> _End:
+    stored, snapshots = judge_stored(run)
+    kept, invented = _clients(run, monitor)
+    checked = Counter({"S17": kept.checked, "S18": invented.checked, "S23": snapshots})
+    end = _End(checked=checked, undecided=kept.undecided)
+    for anomalies in (stored, kept.anomalies, invented.anomalies):
+        end.anomalies += anomalies[:KEPT_PER_INVARIANT_MAX]
+        end.found.update(anomaly.invariant for anomaly in anomalies)
+    return end
 
 
 def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
@@ -83,13 +96,13 @@ def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
         return Survival(undecided=undecided), Inventions()
 
 
-def _doubts(monitor: Monitor, kept: Survival) -> str | None:
+def _doubts(monitor: Monitor, undecided: str | None) -> str | None:
     """Why the verdict is not sure, in one line."""
     doubts = [*monitor.gaps[:3]]
     if monitor.gaps_total > len(doubts):
         doubts.append(f"and {monitor.gaps_total - len(doubts)} more gaps in the trace")
     if not len(monitor.world.commits):
         doubts.append("no high watermark was ever seen: nothing was committed")
-    if kept.undecided is not None:
-        doubts.append(kept.undecided)
+    if undecided is not None:
+        doubts.append(undecided)
     return "; ".join(doubts) or None

@@ -24,12 +24,13 @@ def coverage(run: RunData) -> CheckResult:
     """
     windows = fault_windows(run.history)
     intervals = run.history.intervals()
-    doubts = [
-        *_not_ended(run.history),
-        *_not_installed(run, windows),
-        *_not_healed(windows),
-        *_too_few(intervals),
-    ]
+    doubts = [*_not_ended(run.history)]
+    if run.history.stopped is None:
+        doubts += [
+            *_not_installed(run, windows),
+            *_not_healed(windows),
+            *_too_few(intervals),
+        ]
     installed = Counter(w.nemesis for w in windows if w.installed)
     outcomes = Counter(str(w.outcome) for w in windows)
     return CheckResult(
@@ -51,6 +52,9 @@ def coverage(run: RunData) -> CheckResult:
 
 def _not_ended(history: History) -> Iterator[str]:
     """A run that was cut short, or a system that did not come back once all was healed."""
+    if history.stopped is not None:
+        yield f"the simulation stopped when {history.stopped.get('invariant')} was broken"
+        return
     ends = [op.value for op in history.nemesis() if op.f == "recovery" and "recovered" in op.value]
     if not ends:
         yield "the run was cut short: it never came to the recovery at its end"

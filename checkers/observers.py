@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from checkers.invariants.brokers import broker_invariants
 from checkers.invariants.clocks import kept_time
 from checkers.invariants.convergence import Convergence, converged
 from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of, fold
@@ -18,9 +17,9 @@ from checkers.invariants.local_reads import (
     judge_local_reads,
 )
 from checkers.invariants.metadata_log import MetadataLog
-from checkers.invariants.monitor import Monitor
-from checkers.invariants.reference import reference
+from checkers.invariants.reference import Reference, reference
 from checkers.invariants.trace import Event, Intake, whole_trace
+from checkers.watch import watched
 from harness.protocols import RunData
 from harness.registry import checkers
 from harness.spec import SIM
@@ -29,6 +28,7 @@ from node.metadata.image import ImageError
 from node.metadata.records import RecordError
 
 NAME = "observers"
+STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
 LIVE_SLACK_NS = 100_000_000  # events of a process arrive, and are dated, late by no more than this
 
 
@@ -37,7 +37,8 @@ def observers(run: RunData) -> CheckResult:
     """Images are folds of the committed log (C8), local reads never go back, all converge (L8).
 
     Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C12).
-    O(n log n). UNKNOWN without events, and when nothing could be compared.
+    O(n log n). UNKNOWN without events, and when nothing could be compared. Of a simulation that
+    was stopped only the events are judged.
     """
     return judge(run, MetadataFold)
 
@@ -48,25 +49,25 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     whole = trace.events
     if not whole:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event to judge")
-    known = reference(run)
+    stopped = run.history.stopped is not None
+    known = Reference() if stopped else reference(run)
     folded = fold(known, _committed_end(whole), make_fold)
     images = ImageChecks(folded)
     anomalies = [Anomaly("C8", folded.misfit)] if folded.misfit else []
     for event in whole:
         anomalies += images.feed(event)
-    anomalies += _snapshots(run, images, make_fold)
-    timed = kept_time(run.history)
-    brokers = Monitor(broker_invariants(run.spec.settings, timed=timed))
-    anomalies += brokers.feed_whole(trace)
+    anomalies += () if stopped else _snapshots(run, images, make_fold)
+    brokers = watched(run)
+    anomalies += brokers.of(NAME)
     log = MetadataLog(known, folded.end, whole)
     anomalies += log.anomalies
     intervals = run.history.intervals()
     written = Written(known, intervals)
     anomalies += judge_local_reads(intervals, written, Starts(run.events))
-    if timed:
+    if kept_time(run):
         slack_ns = 0 if run.spec.env == SIM else LIVE_SLACK_NS
         anomalies += judge_dirty_reads(intervals, written, CommitTimes(run.events), slack_ns)
-    end = converged(run, _by_node(whole))
+    end = Convergence(undecided=STOPPED) if stopped else converged(run, _by_node(whole))
     anomalies += end.anomalies
     reads = sum(i.invocation.f == "local-read" and i.outcome == "ok" for i in intervals)
     reason = _doubts(trace.intake, folded, images, end)
@@ -76,7 +77,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         Valid.INVALID if anomalies else unsure,
         tuple(anomalies),
         checked={
-            **_sums(brokers.checked, log.checked, {"C8": images.checked}),
+            **_sums(brokers.checked_by(NAME), log.checked, {"C8": images.checked}),
             "L8": end.checked,
             "local-reads": reads,
         },

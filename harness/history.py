@@ -12,7 +12,7 @@ On disk a history is JSON lines, one op each, in the order of ``index``:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -23,6 +23,7 @@ from harness.errors import HistoryFormatError
 
 OpType = Literal["invoke", "ok", "fail", "info"]
 NEMESIS = "nemesis"
+VIOLATION = "violation"  # the op of the nemesis with which a simulation stops: what was broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,14 @@ class History(Sequence[Op]):
     def nemesis(self) -> History:
         """Only the ops of the nemesis."""
         return History(op for op in self._ops if op.process == NEMESIS)
+
+    @property
+    def stopped(self) -> Mapping[str, Any] | None:
+        """What a simulation was stopped at, when one was: see ``harness.simulate.Stop``."""
+        last = self._ops[-1] if self._ops else None
+        if last is None or last.process != NEMESIS or last.f != VIOLATION:
+            return None
+        return last.value if isinstance(last.value, Mapping) else None
 
     def intervals(self) -> list[Interval]:
         """Client ops paired with their completions, in order of invocation. O(n).

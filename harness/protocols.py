@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.history import History, Op
 from harness.spec import RunSpec
-from harness.verdict import CheckResult
+from harness.verdict import Anomaly, CheckResult
 
 Role = Literal[
     "leader", "follower", "candidate", "prospective", "unattached", "resigned", "observer"
@@ -524,6 +524,15 @@ class RunData:
     faults: tuple[Fault, ...] = ()
     voters: tuple[str, ...] = ()
     observers: tuple[str, ...] = ()
+    watches: Mapping[str, Watch] = field(default_factory=dict, compare=False, repr=False)
+
+
+class Watch(Protocol):
+    """Judges the events of a simulation as they happen; checkers go by what it has found."""
+
+    def feed(self, event: Mapping[str, Any]) -> Sequence[Anomaly]:
+        """What an event breaks; called once for each, in the order in which they happen."""
+        ...
 
 
 Checker = Callable[[RunData], CheckResult]

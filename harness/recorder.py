@@ -61,20 +61,23 @@ class OpSink(Protocol):
 
 
 class OpList:
-    """Keeps the ops of a simulation in memory."""
+    """Keeps the ops of a simulation in memory, until it is closed."""
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
+        self._closed = False
 
     def hold(self, op: Op) -> None:
         """Keep it."""
-        self.ops.append(op)
+        if not self._closed:
+            self.ops.append(op)
 
     def flush(self) -> None:
         """Nothing can get lost that would not be lost anyway."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Keep nothing more."""
+        self._closed = True
 
 
 class Recorder:

@@ -101,13 +101,13 @@ async def run(
     """
     recorder = Recorder(history, clock or LoopClock(), progress or Silence())
     try:
-        return await _Run(plan, recorder, options or RunOptions()).execute()
+        return await Run(plan, recorder, options or RunOptions()).execute()
     finally:
         recorder.close()
 
 
-class _Run:
-    """One run on its way through the phases."""
+class Run:
+    """One run on its way through the phases; ``summary`` may be asked for at any time."""
 
     def __init__(self, plan: RunPlan, recorder: Recorder, options: RunOptions) -> None:
         self._plan = plan
@@ -118,6 +118,7 @@ class _Run:
         self._interpreter: Interpreter | None = None
 
     async def execute(self) -> RunResult:
+        """All phases; see ``run``."""
         if await self._guarded(self._main()):
             ready = await self._guarded(self._heal()) and await self._guarded(self._recover())
             if ready and self._result.recovered:  # nobody would answer the last reads
@@ -125,7 +126,7 @@ class _Run:
         else:
             await self._guarded(self._heal())
         await self._guarded(self._close())
-        return self._summary()
+        return self.summary()
 
     async def _guarded(self, phase: Any) -> bool:
         """Run one phase; False when it was interrupted or crashed, which the result then says."""
@@ -224,7 +225,8 @@ class _Run:
         self._result.phases_ns[phase] = self._recorder.clock.now_ns()
         self._recorder.progress.on_phase(phase)
 
-    def _summary(self) -> RunResult:
+    def summary(self) -> RunResult:
+        """How it went so far."""
         result = self._result
         self._recorder.flush()
         if self._recorder.failure is not None and result.crash is None:

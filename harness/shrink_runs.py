@@ -49,7 +49,7 @@ def failure_of(run: SimRun) -> Failure | None:
     """What a simulated run broke, in the order of time; None when it is not invalid."""
     if run.judgement.system is not Valid.INVALID:
         return None
-    began_ns = run.result.phases_ns["main"]
+    began_ns = run.result.phases_ns.get("main", 0)
     healed_ns = run.result.phases_ns.get("heal", run.simulated_ns)
     times: dict[str, float | None] = {}
     for anomaly in run.judgement.anomalies:

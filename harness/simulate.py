@@ -6,11 +6,13 @@ schedule give the same bytes: ``SimRun.trace_sha256`` covers all events of all n
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from contextvars import Context
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,14 +23,13 @@ from harness import schedule, seeds
 from harness.clock import LoopClock
 from harness.envs import sim
 from harness.errors import UsageError
-from harness.history import History, HistoryWriter
+from harness.history import NEMESIS, VIOLATION, History, HistoryWriter, Op
 from harness.judge import COVERAGE, STANDARD, Judgement, conclude, judge_here
 from harness.nemeses import ALL, misfit, select, swarm
-from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Workload
-from harness.recorder import OpList
-from harness.registry import checkers, systems, workloads
-from harness.runner import RunOptions, RunPlan, RunResult
-from harness.runner import run as run_plan
+from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Watch, Workload
+from harness.recorder import OpList, Recorder, Silence
+from harness.registry import checkers, systems, watches, workloads
+from harness.runner import Run, RunOptions, RunPlan, RunResult
 from harness.session import verdict, write_report
 from harness.spec import SIM, RunSpec
 from harness.store import RunDir, Store
@@ -87,6 +88,7 @@ class SimRun:
     events: int
     simulated_ns: int
     calls: int  # callbacks that the loop made
+    stop: Stop | None = None  # the violation that ended it
 
     @property
     def verdict(self) -> Valid:
@@ -101,6 +103,7 @@ class SimRun:
             "seed": self.data.spec.seed,
             "verdict": str(self.verdict),
             "trace_sha256": self.trace_sha256,
+            "stopped": None if self.stop is None else self.stop.to_json(),
             **judged,
             "events": self.events,
             "simulated_s": self.simulated_ns / 1e9,
@@ -109,27 +112,72 @@ class SimRun:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The event at which an invariant was first broken."""
+
+    invariant: str
+    message: str
+    node: str
+    inc: int
+    seq: int
+    time_ns: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object; the value of the history's last op."""
+        return asdict(self)
+
+
 @dataclass(slots=True)
 class _Tape:
-    """Takes the events as they happen."""
+    """Takes the events as they happen, and has them watched; of those after a stop none."""
 
+    watches: Mapping[str, Watch]
+    stop_at: tuple[str, ...] | None  # None: anything
+    freeze: Callable[[], None]  # called at the event that breaks something
     digest: Any = field(default_factory=hashlib.sha256)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     count: int = 0
+    stop: Stop | None = None
 
     def take(self, node: str, line: bytes) -> None:
+        if self.stop is not None:
+            return
         self.digest.update(line)
         event = _decode(line)
         event["rx_ns"] = event["ts"]  # one clock: it arrives as it happens
         self.events.setdefault(node, []).append(event)
         self.count += 1
+        for watch in self.watches.values():
+            found = watch.feed(event)
+            if found:
+                self._broken(node, event, found)
+
+    def _broken(self, node: str, event: Mapping[str, Any], found: Iterable[Anomaly]) -> None:
+        wanted = self.stop_at
+        first = next((a for a in found if wanted is None or a.invariant in wanted), None)
+        if first is not None and self.stop is None:
+            place = node, event["inc"], event["seq"], event["ts"]
+            self.stop = Stop(first.invariant, first.message, *place)
+            self.freeze()
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What there is when the simulation is over."""
+
+    result: RunResult
+    data: RunData
+    trace_sha256: str
 
 
 def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
     """Run a plan from its first op to its last heal in virtual time, and judge what it left.
 
-    A simulation that cannot go on, because nothing is left to do or because a node is never
-    done at one moment, is a finding too (L12).
+    The invariants that go by events are watched meanwhile. At the first violation of one that
+    ``plan.spec.stop_at`` names, or of any, the simulation ends at once: nobody does anything more,
+    and what is judged is how it was at that moment. A simulation that cannot go on, because nothing
+    is left to do or because a node is never done at one moment, is a finding too (L12).
 
     Raises:
         HarnessError: The system did not come up.
@@ -140,6 +188,9 @@ def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
             sim.run(lambda: stage.play(options))
         except sim.StalledError as error:
             stage.stalled = str(error)
+        except asyncio.InvalidStateError:  # the loop was stopped before ``play`` was done
+            if not stage.stopped:
+                raise
     return stage.judged()
 
 
@@ -150,9 +201,17 @@ class _Stage:
         self.stalled: str | None = None
         self._plan = plan
         self._stack = stack
-        self._tape = _Tape()
+        faults = plan.faults
+        self._watches = {name: watch(plan.spec, faults) for name, watch in watches}
+        self._tape = _Tape(self._watches, plan.spec.stop_at, self._freeze)
         self._ops = OpList()
-        self._result = RunResult()
+        self._run: Run | None = None
+        self._left: _Left | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether an invariant was broken that ends the simulation."""
+        return self._tape.stop is not None
 
     async def play(self, options: RunOptions) -> None:
         """Everything that happens in virtual time."""
@@ -163,30 +222,41 @@ class _Stage:
         self._stack.enter_context(self._environment.output)
         await self._environment.setup(system.nodes)
         await system.setup()
-        self._result = await run_plan(
-            RunPlan(
-                spec,
-                plan.workload,
-                Cluster(system, self._environment),
-                plan.faults,
-                plan.nemeses,
-            ),
-            self._ops,
-            clock=clock,
-            options=options,
+        cluster = Cluster(system, self._environment)
+        self._run = Run(
+            RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses),
+            Recorder(self._ops, clock, Silence()),
+            options,
         )
+        await self._run.execute()
         await system.teardown()
         await self._environment.teardown()
 
-    def judged(self) -> SimRun:
-        """What it left, judged by all checkers that can."""
+    def _freeze(self) -> None:
+        """Nothing that is done from now on counts; the loop ends as soon as it can be ended.
+
+        The event comes in the middle of what its node does: the disks are looked at after that.
+        """
+        self._ops.close()
+        self._environment.loop.call_soon(self._halt, context=Context())
+
+    def _halt(self) -> None:
+        self._left = self._take_stock()
+        self._environment.loop.stop()
+
+    def _take_stock(self) -> _Left:
         plan, tape, system = self._plan, self._tape, self._system
+        result = RunResult() if self._run is None else self._run.summary()
         lines = self._environment.output.lines
-        for op in self._ops.ops:
+        ops = list(self._ops.ops)
+        if tape.stop is not None:
+            stop = tape.stop
+            ops.append(Op(len(ops), stop.time_ns, NEMESIS, "info", VIOLATION, stop.to_json()))
+        for op in ops:
             tape.digest.update(msgspec.json.encode(op.to_json()))
         data = RunData(
             spec=plan.spec,
-            history=History(self._ops.ops),
+            history=History(ops),
             events={node: tuple(tape.events.get(node, ())) for node in system.nodes},
             logs={node: tuple(system.stored_log(node)) for node in system.nodes},
             snapshots={node: tuple(system.stored_snapshots(node)) for node in system.nodes},
@@ -194,28 +264,35 @@ class _Stage:
             observers=system.observers,
             faults=tuple(plan.faults),
             output={node: tuple(lines.get(node, ())) for node in system.nodes},
+            watches=self._watches,
         )
+        return _Left(result, data, tape.digest.hexdigest())
+
+    def judged(self) -> SimRun:
+        """What it left, judged by all checkers that can."""
+        left = self._left or self._take_stock()
         return SimRun(
-            data,
-            self._result,
-            self._judge(data),
-            tape.digest.hexdigest(),
-            tape.count,
+            left.data,
+            left.result,
+            self._judge(left),
+            left.trace_sha256,
+            self._tape.count,
             self._environment.loop.now_ns,
             self._environment.loop.calls,
+            self._tape.stop,
         )
 
-    def _judge(self, data: RunData) -> Judgement:
+    def _judge(self, left: _Left) -> Judgement:
         wanted = (*self._plan.workload.checkers, LIVENESS, *STANDARD)
         names = [name for name in wanted if checkers.needs(name) <= LEFT]
         if not self._plan.asked_for:
             names.remove(COVERAGE)
-        judgement = judge_here(data, names, harness_reason=self._result.crash)
+        judgement = judge_here(left.data, names, harness_reason=left.result.crash)
         if self.stalled is None:
             return judgement
         spinning = Anomaly("L12", f"the simulation could not go on: {self.stalled}")
         result = CheckResult("stalled", Valid.INVALID, (spinning,))
-        return conclude([*judgement.results, result], self._result.crash)
+        return conclude([*judgement.results, result], left.result.crash)
 
 
 def save(run: SimRun, store: Store) -> RunDir:
@@ -239,6 +316,7 @@ def save(run: SimRun, store: Store) -> RunDir:
         {
             **run.judgement.to_json(),
             "trace_sha256": run.trace_sha256,
+            "stopped": None if run.stop is None else run.stop.to_json(),
             "warnings": [],
             "versions": versions,
         }

@@ -27,15 +27,17 @@ class RunSpec:
     mutant: str | None = None
     settings: dict[str, str] = field(default_factory=dict)  # extra node settings, Kafka's names
     only_ops: tuple[int, ...] | None = None  # numbers of the main phase's ops that are done; all
+    stop_at: tuple[str, ...] | None = None  # what ends a simulation when it is broken; anything
 
     def to_json(self) -> dict[str, Any]:
         """The spec as a JSON object."""
         fields = asdict(self)
         fields["nemeses"] = list(self.nemeses)
-        if self.only_ops is None:
-            del fields["only_ops"]
-        else:
-            fields["only_ops"] = list(self.only_ops)
+        for name in ("only_ops", "stop_at"):
+            if fields[name] is None:
+                del fields[name]
+            else:
+                fields[name] = list(fields[name])
         return {**fields, "version": 1}
 
     @classmethod

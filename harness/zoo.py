@@ -79,7 +79,8 @@ def directed(bug: Bug) -> Hunt:
     scenario = bug.scenario
     if scenario is None:
         return Hunt(bug.name, "directed")
-    plans = (plan_of(scenario, seed, bug.name) for seed in scenario["seeds"])
+    stop_at = tuple(sorted(bug.breaks))
+    plans = (plan_of(scenario, seed, bug.name, stop_at) for seed in scenario["seeds"])
     return _hunt(bug, "directed", plans, None)
 
 
@@ -87,9 +88,9 @@ def exploratory(bug: Bug, budget_s: float) -> Hunt:
     """The bug in the swarm, until it is caught or the time is up."""
 
     def plans() -> Iterable[SimPlan]:
-        seed = EXPLORED_FROM
+        seed, stop_at = EXPLORED_FROM, tuple(sorted(bug.breaks))
         while True:
-            yield SimPlan.of(draw(seed, {"mutant": bug.name}), asked_for=False)
+            yield SimPlan.of(draw(seed, {"mutant": bug.name, "stop_at": stop_at}), asked_for=False)
             seed += 1
 
     return _hunt(bug, "exploratory", plans(), budget_s)
@@ -100,11 +101,16 @@ def control(seed: int) -> SimRun:
     return simulate(SimPlan.of(draw(seed), asked_for=False))
 
 
-def plan_of(scenario: Mapping[str, Any], seed: int, mutant: str | None) -> SimPlan:
-    """The run that a scenario is."""
+def plan_of(
+    scenario: Mapping[str, Any],
+    seed: int,
+    mutant: str | None,
+    stop_at: tuple[str, ...] | None = None,
+) -> SimPlan:
+    """The run that a scenario is; see ``RunSpec.stop_at``."""
     fields = {k: v for k, v in scenario.items() if k not in ("seeds", "faults")}
     fields["nemeses"] = tuple(fields["nemeses"])
-    spec = RunSpec(seed=seed, env=SIM, mutant=mutant, **fields)
+    spec = RunSpec(seed=seed, env=SIM, mutant=mutant, stop_at=stop_at, **fields)
     faults = [Fault(id=number, **each) for number, each in enumerate(scenario["faults"])]
     return SimPlan.of(spec, faults or None)
 

@@ -27,7 +27,8 @@ from broker_traces import (
 )
 from traces import Trace
 
-from checkers.invariants.brokers import SESSION_SETTING, broker_invariants
+from checkers.invariants.catalogue import invariants_for
+from checkers.invariants.decisions import SESSION_SETTING
 from checkers.invariants.metadata_log import MetadataLog
 from checkers.invariants.monitor import Monitor
 from checkers.invariants.reference import Reference
@@ -41,7 +42,7 @@ from node.metadata.schemas import MetadataRecord
 
 
 def judged(trace: Trace) -> tuple[Monitor, list[Anomaly]]:
-    monitor = Monitor(broker_invariants({SESSION_SETTING: "1000"}))
+    monitor = Monitor(invariants_for({SESSION_SETTING: "1000"}, checker="observers"))
     return monitor, monitor.feed_all(trace.run().events)
 
 

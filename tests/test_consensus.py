@@ -13,11 +13,14 @@ from broken_traces import MORE_BREAKS, lead_alone
 from traces import Event, Trace, changing, healthy, register_record, topic_record
 
 from checkers.consensus import consensus
-from checkers.invariants.monitor import INVARIANTS, KEPT_PER_INVARIANT_MAX, NAMES, Monitor
+from checkers.invariants.catalogue import INVARIANTS, invariants_for, names_of
+from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
 from checkers.invariants.world import stored
 from harness.history import History
 from harness.protocols import LogBatch, RunData
 from harness.verdict import CheckResult, Valid
+
+NAMES = names_of("consensus")
 
 
 def names(result: CheckResult) -> set[str]:
@@ -858,7 +861,7 @@ def test_a_monitor_tells_at_the_event_that_breaks_the_promise() -> None:
     trace = one_leader()
     two_leaders(trace)
     events = sorted((e for of in trace.events.values() for e in of), key=lambda e: e["ts"])
-    monitor = Monitor()
+    monitor = Monitor(invariants_for({}))
     assert not any(monitor.feed(event) for event in events[:-1])
     assert [a.invariant for a in monitor.feed(events[-1])] == ["S1"]
 

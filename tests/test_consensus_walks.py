@@ -8,7 +8,8 @@ import pytest
 import raft_walk
 from raft_trace import TracedCluster, walk
 
-from checkers.invariants.monitor import NAMES, Monitor
+from checkers.invariants.catalogue import invariants_for, names_of
+from checkers.invariants.monitor import Monitor
 from node.core.messages import Error, FetchRequest
 from node.core.progress import ReplicaProgress
 from node.core.replica import Replica
@@ -37,7 +38,7 @@ UNEXAMINED = {
 @pytest.mark.parametrize("kind", sorted(UNEXAMINED))
 @pytest.mark.parametrize("seeds", [range(8), range(100, 108)])
 def test_healthy_walks_raise_no_alarm(seeds: Sequence[int], kind: str) -> None:
-    examined = dict.fromkeys(NAMES, 0)
+    examined = dict.fromkeys(names_of("consensus"), 0)
     for seed in seeds:
         cluster = walk(seed, STEPS, kind=kind)
         assert cluster.anomalies == [], (seed, cluster.anomalies[0].message)
@@ -49,7 +50,7 @@ def test_healthy_walks_raise_no_alarm(seeds: Sequence[int], kind: str) -> None:
 
 def test_a_finished_trace_is_judged_as_it_was_while_it_happened() -> None:
     cluster = walk(3, STEPS)
-    later = Monitor()
+    later = Monitor(invariants_for({}, checker="consensus"))
     assert later.feed_all(cluster.events) == []
     assert later.checked == cluster.monitor.checked
     assert list(later.world.commits) == list(cluster.monitor.world.commits)

@@ -12,7 +12,8 @@ from controllers import Cluster
 from driver_nodes import in_loop, lone_voter, until
 from traces import MS, Event, Trace
 
-from checkers.invariants.brokers import HEARTBEAT_SETTING, SESSION_SETTING, broker_invariants
+from checkers.invariants.catalogue import invariants_for
+from checkers.invariants.decisions import HEARTBEAT_SETTING, SESSION_SETTING
 from checkers.invariants.monitor import Monitor
 from harness.verdict import Anomaly
 from node.controller.operations import ControllerResult
@@ -104,7 +105,7 @@ SESSION_MS = 1000
 
 def judged(trace: Trace) -> tuple[Monitor, list[Anomaly]]:
     settings = {SESSION_SETTING: str(SESSION_MS), HEARTBEAT_SETTING: "300"}
-    monitor = Monitor(broker_invariants(settings))
+    monitor = Monitor(invariants_for(settings, checker="observers"))
     return monitor, monitor.feed_all(trace.run().events)
 
 

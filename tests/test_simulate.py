@@ -13,20 +13,28 @@ import pytest
 from command import krucible
 from source import ROOT
 
+from harness import zoo
 from harness.errors import UsageError
+from harness.judge import judge_here
 from harness.simulate import SimPlan, SimRun, save, simulate
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.stored import load_run
-from harness.verdict import Valid
+from harness.verdict import CheckResult, Valid
 from node.sim import loop as loop_module
+
+BY_EVENTS = ("consensus", "observers")
 
 
 def run_of(
-    seed: int, *nemeses: str, mutant: str | None = None, workload: str = "register"
+    seed: int,
+    *nemeses: str,
+    mutant: str | None = None,
+    workload: str = "register",
+    stop_at: tuple[str, ...] | None = None,
 ) -> SimRun:
     """A short simulated run."""
-    spec = RunSpec(seed, nemeses=nemeses, mutant=mutant, workload=workload)
+    spec = RunSpec(seed, nemeses=nemeses, mutant=mutant, workload=workload, stop_at=stop_at)
     return simulate(SimPlan.of(replace(spec, time_limit_s=16.0, rate_hz=20.0, concurrency=4)))
 
 
@@ -48,6 +56,79 @@ def test_a_seeded_bug_is_caught_for_the_right_reason(mutant: str, invariant: str
     run = run_of(1, "all", mutant=mutant)
     assert run.verdict is Valid.INVALID
     assert invariant in {anomaly.invariant for anomaly in run.judgement.anomalies}
+
+
+def judged_afterwards(run: SimRun) -> dict[str, CheckResult]:
+    """What the checkers say of the events when they get them all at once, as from files."""
+    judgement = judge_here(replace(run.data, watches={}), BY_EVENTS)
+    return {result.checker: result for result in judgement.results}
+
+
+def found_meanwhile(run: SimRun) -> dict[str, CheckResult]:
+    return {r.checker: r for r in run.judgement.results if r.checker in BY_EVENTS}
+
+
+@pytest.mark.parametrize("seed", [9, 10])
+def test_what_is_found_while_it_happens_is_what_is_found_afterwards(seed: int) -> None:
+    run = run_of(seed, "kill", "partition", "disk-bit-flip", workload="observers")
+    assert found_meanwhile(run) == judged_afterwards(run)
+    assert run.stop is None
+
+
+@pytest.mark.parametrize("stop_at", [None, ()], ids=["stopped", "to-the-end"])
+@pytest.mark.parametrize(
+    ("mutant", "invariant"),
+    [
+        ("forgotten-vote", "S3"),
+        ("fetch-before-flush", "S16"),
+        ("publish-before-caught-up", "C10"),
+        ("queued-heartbeats", "C12"),
+    ],
+)
+def test_bugs_are_found_while_it_happens_as_they_are_afterwards(
+    mutant: str, invariant: str, stop_at: tuple[str, ...] | None
+) -> None:
+    (bug,) = zoo.bugs([mutant])
+    assert bug.scenario is not None
+    run = simulate(zoo.plan_of(bug.scenario, bug.scenario["seeds"][0], mutant, stop_at))
+    assert found_meanwhile(run) == judged_afterwards(run)
+    assert invariant in zoo.found(run)
+    assert (run.stop is not None) == (stop_at is None)
+
+
+def test_a_simulation_stops_at_the_first_violation() -> None:
+    run = run_of(1, "all", mutant="commit-without-majority")
+    stop, whole = run.stop, run_of(1, "all", mutant="commit-without-majority", stop_at=())
+    assert stop is not None
+    assert stop.invariant == "S13"
+    assert run.simulated_ns == stop.time_ns < whole.simulated_ns
+    assert run.data.events[stop.node][-1]["seq"] == stop.seq
+    assert all(e["ts"] <= stop.time_ns for events in run.data.events.values() for e in events)
+    for node, events in run.data.events.items():
+        assert events == whole.data.events[node][: len(events)], "before it all is the same"
+    first = run.judgement.anomalies[0]
+    assert (first.invariant, first.message) == (stop.invariant, stop.message)
+    assert first.message in {anomaly.message for anomaly in whole.judgement.anomalies}
+
+    assert whole.stop is None
+    assert whole.result.recovered is not None
+    assert whole.data.history.stopped is None
+
+
+def test_nothing_is_said_of_what_a_stopped_simulation_did_not_come_to() -> None:
+    run = run_of(1, "all", mutant="commit-without-majority")
+    assert run.stop is not None
+    assert run.data.history.stopped == run.stop.to_json() == run.summary()["stopped"]
+    assert {anomaly.invariant for anomaly in run.judgement.anomalies} == {"S13"}
+    assert run.judgement.reasons["coverage"] == ["the simulation stopped when S13 was broken"]
+    assert (run.result.recovered, run.result.crash) == (None, None)
+
+
+def test_only_the_invariants_that_are_named_stop_a_simulation() -> None:
+    run = run_of(1, "all", mutant="commit-without-majority", stop_at=("S9", "S17"))
+    found = {anomaly.invariant for anomaly in run.judgement.anomalies}
+    assert "S13" in found
+    assert run.stop is None or run.stop.invariant in {"S9", "S17"}
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:

@@ -32,7 +32,8 @@ SHAPES = {shape(m.scenario): (m.name, m.scenario) for m in DIRECTED if m.scenari
 
 def play(scenario: Scenario, seed: int, mutant: str | None) -> SimRun:
     """Simulate a scenario."""
-    return simulate(plan_of(scenario.to_json(), seed, mutant))
+    stop_at = tuple(mutants.get(mutant).breaks) if mutant else None
+    return simulate(plan_of(scenario.to_json(), seed, mutant, stop_at))
 
 
 @pytest.mark.parametrize("mutant", DIRECTED, ids=lambda m: m.name)

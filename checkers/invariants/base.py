@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from checkers.invariants.trace import Event
 from checkers.invariants.world import World
@@ -18,11 +18,19 @@ class Invariant(ABC):
     """One statement of the catalogue; ``checked`` counts what it really examined.
 
     The statement is the first line of the subclass's docstring. ``feed`` sees the world as it was
-    just before the event.
+    just before the event. Every subclass in a module of this package is found by ``monitor``.
     """
 
     name: ClassVar[str]
     listens: ClassVar[tuple[str, ...]]
+    checker: ClassVar[str] = "consensus"  # that tells of it
+    timed: ClassVar[bool] = False  # by the nodes' clocks, of which none may run fast or slow
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Self:
+        """One for nodes with these settings; by default they do not matter."""
+        del settings
+        return cls()
 
     def __init__(self) -> None:
         self.checked = 0

@@ -5,47 +5,17 @@ Source: KIP-631, KIP-500; KAFKA-16952, KAFKA-14857, KAFKA-17793.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 from checkers.invariants.base import Invariant
-from checkers.invariants.decisions import ShutdownGuard, SilentFenced
+from checkers.invariants.decisions import MS, SESSION_MS, session_ms_of
 from checkers.invariants.metadata_log import shape_fault
 from checkers.invariants.trace import Event, ReplicaId, label
 from checkers.invariants.world import World
 from harness.verdict import Anomaly
 
-SESSION_SETTING, SESSION_MS = "broker.session.timeout.ms", 9000
-HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
-MS = 1_000_000
 Process = tuple[int, int]
-
-
-def broker_invariants(
-    settings: Mapping[str, str], *, timed: bool = True
-) -> list[Callable[[], Invariant]]:
-    """All of them, for nodes with these settings; not ``timed``: but for those of sessions."""
-    session_ms = _number(settings, SESSION_SETTING, SESSION_MS)
-    heartbeat_ms = _number(settings, HEARTBEAT_SETTING, HEARTBEAT_MS)
-    sessions: list[Callable[[], Invariant]] = [
-        partial(SessionTruth, session_ms),
-        partial(SilentFenced, session_ms, heartbeat_ms),
-    ]
-    return [
-        BrokerEpochs,
-        PartitionShape,
-        PartitionEpochs,
-        UnfenceGuard,
-        ShutdownGuard,
-        PublishGate,
-        *(sessions if timed else ()),
-    ]
-
-
-def _number(settings: Mapping[str, str], name: str, default: int) -> int:
-    text = settings.get(name, "")
-    return int(text) if text.isdecimal() else default
 
 
 class BrokerEpochs(Invariant):
@@ -53,6 +23,7 @@ class BrokerEpochs(Invariant):
 
     name: ClassVar[str] = "C1"
     listens: ClassVar[tuple[str, ...]] = ("reg", "hb")
+    checker: ClassVar[str] = "observers"
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,6 +58,7 @@ class PartitionShape(Invariant):
 
     name: ClassVar[str] = "C3"
     listens: ClassVar[tuple[str, ...]] = ("isr",)
+    checker: ClassVar[str] = "observers"
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look at the state that a broker learned of."""
@@ -105,6 +77,7 @@ class PartitionEpochs(Invariant):
 
     name: ClassVar[str] = "C4"
     listens: ClassVar[tuple[str, ...]] = ("isr",)
+    checker: ClassVar[str] = "observers"
     _STATE: ClassVar[tuple[str, ...]] = ("replicas", "leader", "lep", "isr", "elr")
 
     def __init__(self) -> None:
@@ -156,6 +129,7 @@ class UnfenceGuard(Invariant):
 
     name: ClassVar[str] = "C6"
     listens: ClassVar[tuple[str, ...]] = ("hb",)
+    checker: ClassVar[str] = "observers"
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Compare the offset that the broker told with that of its registration."""
@@ -183,6 +157,7 @@ class PublishGate(Invariant):
 
     name: ClassVar[str] = "C10"
     listens: ClassVar[tuple[str, ...]] = ("start", "hwm", "image")
+    checker: ClassVar[str] = "observers"
 
     def __init__(self) -> None:
         super().__init__()
@@ -224,11 +199,18 @@ class SessionTruth(Invariant):
 
     name: ClassVar[str] = "C12"
     listens: ClassVar[tuple[str, ...]] = ("start", "reg", "hb")
+    checker: ClassVar[str] = "observers"
+    timed: ClassVar[bool] = True
 
     def __init__(self, session_ms: int = SESSION_MS) -> None:
         super().__init__()
         self._session_ns = session_ms * MS
         self._answers: dict[ReplicaId, list[Event]] = {}  # the last two, if nothing was between
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Self:
+        """With the session that brokers get."""
+        return cls(session_ms_of(settings))
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look how long a fenced broker had been silent at the very most."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from checkers.invariants.trace import Event
-from harness.history import History
+from harness.protocols import RunData
 
 Process = tuple[Any, Any]  # (node, incarnation)
 
@@ -19,13 +19,14 @@ Process = tuple[Any, Any]  # (node, incarnation)
 CLOCK_RATE = "clock-rate"
 
 
-def kept_time(history: History) -> bool:
-    """Whether no fault let the clock of a node run fast or slow.
+def kept_time(run: RunData) -> bool:
+    """Whether no fault, planned or played, lets the clock of a node run fast or slow.
 
-    If one did, then a node's timeouts say nothing of what passed on the clock of the trace.
+    If one does, then a node's timeouts say nothing of what passed on the clock of the trace.
     """
-    values = (op.value for op in history.nemesis())
-    return not any(isinstance(v, Mapping) and v.get("nemesis") == CLOCK_RATE for v in values)
+    values = [op.value for op in run.history.nemesis()]
+    played = any(isinstance(v, Mapping) and v.get("nemesis") == CLOCK_RATE for v in values)
+    return not played and all(fault.nemesis != CLOCK_RATE for fault in run.faults)
 
 
 class HarnessTime:

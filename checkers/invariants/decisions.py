@@ -5,9 +5,9 @@ It tells of a decision when that is committed. Source: KIP-631; KAFKA-14292, KAF
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from checkers.invariants.base import Invariant
 from checkers.invariants.trace import Event, ReplicaId, is_pair, label
@@ -15,9 +15,21 @@ from checkers.invariants.world import World
 from harness.verdict import Anomaly
 
 MS = 1_000_000
+SESSION_SETTING, SESSION_MS = "broker.session.timeout.ms", 9000
+HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
 SHUTTING_DOWN = "controlled shutdown"
 GAP_MS = 1500  # a controller that tells nothing for so long did not run; NoOps come each 500 ms
 GRACE_MS = 3000  # a busy host, a slow link, a commit
+
+
+def session_ms_of(settings: Mapping[str, str]) -> int:
+    """How long the session of a broker is."""
+    return _number(settings, SESSION_SETTING, SESSION_MS)
+
+
+def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+    text = settings.get(name, "")
+    return int(text) if text.isdecimal() else default
 
 
 class ShutdownGuard(Invariant):
@@ -28,6 +40,7 @@ class ShutdownGuard(Invariant):
 
     name: ClassVar[str] = "C7"
     listens: ClassVar[tuple[str, ...]] = ("let_go", "image")
+    checker: ClassVar[str] = "observers"
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,6 +104,8 @@ class SilentFenced(Invariant):
         *("start", "hb", "ack"),
         *("claim", "renounce", "hwm", "expire"),
     )
+    checker: ClassVar[str] = "observers"
+    timed: ClassVar[bool] = True
 
     def __init__(self, session_ms: int, heartbeat_ms: int) -> None:
         super().__init__()
@@ -99,6 +114,11 @@ class SilentFenced(Invariant):
         self._heartbeat_ns = heartbeat_ms * MS
         self._reigns: dict[ReplicaId, Reign] = {}
         self._heard: dict[int, list[Event]] = {}  # the last two heartbeats of brokers in service
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Self:
+        """With the sessions and the heartbeats that brokers have."""
+        return cls(session_ms_of(settings), _number(settings, HEARTBEAT_SETTING, HEARTBEAT_MS))
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Follow controllers and brokers, and judge what was fenced and what was not."""

@@ -3,100 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from checkers.invariants.acknowledged import AcknowledgedAfterCommit
-from checkers.invariants.applying import ApplyOrder, AtomicBatches, Fencing
 from checkers.invariants.base import FinalLogs, Invariant
-from checkers.invariants.candidates import (
-    NoResumedReign,
-    ObserversPassive,
-    PreVoteHarmless,
-    UpToDateGrants,
-)
-from checkers.invariants.commits import (
-    CommitStability,
-    CurrentEpochCommit,
-    DurableBeforeFetch,
-    MonotonicHighWatermark,
-    QuorumBacked,
-)
-from checkers.invariants.elections import ElectionSafety, MonotonicEpoch, OneVote, VoteDurability
-from checkers.invariants.leading import (
-    ClaimAfterCatchUp,
-    LeaderAppendOnly,
-    LeaderCompleteness,
-)
-from checkers.invariants.logs import LogMatching, NoCommittedTruncation, RecordIdentity
-from checkers.invariants.membership import (
-    Identity,
-    LatestSetInForce,
-    MajorityElection,
-    OneChangeAtATime,
-    RemovedLeader,
-)
-from checkers.invariants.quorum import QuorumCredit, StepDown
-from checkers.invariants.recovery import Recovery
-from checkers.invariants.snapshots import SnapshotAtLogStart, SnapshotInstall, SnapshotValidity
 from checkers.invariants.trace import Event, Intake, Whole
 from checkers.invariants.world import World
 from harness.verdict import Anomaly
 
 KEPT_PER_INVARIANT_MAX = 25
 
-INVARIANTS: tuple[type[Invariant], ...] = (
-    ElectionSafety,
-    OneVote,
-    VoteDurability,
-    MonotonicEpoch,
-    UpToDateGrants,
-    MajorityElection,
-    RecordIdentity,
-    LogMatching,
-    CommitStability,
-    NoCommittedTruncation,
-    LeaderCompleteness,
-    LeaderAppendOnly,
-    QuorumBacked,
-    CurrentEpochCommit,
-    MonotonicHighWatermark,
-    DurableBeforeFetch,
-    AcknowledgedAfterCommit,
-    AtomicBatches,
-    ApplyOrder,
-    ClaimAfterCatchUp,
-    SnapshotValidity,
-    SnapshotAtLogStart,
-    SnapshotInstall,
-    Recovery,
-    NoResumedReign,
-    OneChangeAtATime,
-    LatestSetInForce,
-    Identity,
-    QuorumCredit,
-    RemovedLeader,
-    Fencing,
-    PreVoteHarmless,
-    ObserversPassive,
-    StepDown,
-)
-NAMES = frozenset(invariant.name for invariant in INVARIANTS)
-
 
 class Monitor:
     """Judges events in the order in which they happened; memory is linear in their number.
 
-    Anomalies are returned as they are found. Of one invariant only the first
-    ``KEPT_PER_INVARIANT_MAX`` are; ``found`` counts them all.
+    Anomalies are returned as they are found, and kept in ``anomalies``. Of one invariant only the
+    first ``KEPT_PER_INVARIANT_MAX`` are; ``found`` counts them all.
     """
 
-    def __init__(self, invariants: Iterable[Callable[[], Invariant]] = INVARIANTS) -> None:
+    def __init__(self, invariants: Iterable[Invariant]) -> None:
         self.world = World()
+        self.anomalies: list[Anomaly] = []
         self.found: Counter[str] = Counter()
         self.events = 0
+        self._last: list[Anomaly] | None = None  # of the end
         self._intake = Intake()
-        self._invariants = [invariant() for invariant in invariants]
+        self._invariants = list(invariants)
         self._listeners: dict[str, list[Invariant]] = defaultdict(list)
         for invariant in self._invariants:
             for kind in invariant.listens:
@@ -115,8 +47,13 @@ class Monitor:
     @property
     def checked(self) -> dict[str, int]:
         """How much each invariant really examined."""
-        total = dict.fromkeys((invariant.name for invariant in self._invariants), 0)
-        for invariant in self._invariants:
+        return self.checked_by(None)
+
+    def checked_by(self, checker: str | None) -> dict[str, int]:
+        """The same of those that a checker tells of."""
+        chosen = [each for each in self._invariants if checker in (None, each.checker)]
+        total = dict.fromkeys((invariant.name for invariant in chosen), 0)
+        for invariant in chosen:
             total[invariant.name] += invariant.checked
         return total
 
@@ -127,6 +64,19 @@ class Monitor:
     def feed_all(self, events: Mapping[str, Iterable[dict[str, Any]]]) -> list[Anomaly]:
         """Judge the events of all nodes in their order; see ``feed_whole``."""
         return self.feed_whole(Whole.of(events))
+
+    def of(self, checker: str) -> list[Anomaly]:
+        """What was found, as far as that checker tells of it."""
+        names = self._names(checker)
+        return [anomaly for anomaly in self.anomalies if anomaly.invariant in names]
+
+    def found_by(self, checker: str) -> Counter[str]:
+        """How much was found of that, by name, with what was not kept."""
+        names = self._names(checker)
+        return Counter({name: count for name, count in self.found.items() if name in names})
+
+    def _names(self, checker: str) -> set[str]:
+        return {each.name for each in self._invariants if each.checker == checker}
 
     def feed_whole(self, trace: Whole) -> list[Anomaly]:
         """Judge the events of a finished trace.
@@ -149,12 +99,14 @@ class Monitor:
         return self._keep(anomalies) if anomalies else anomalies
 
     def finish(self, logs: FinalLogs) -> list[Anomaly]:
-        """Judge the logs that the run left on the disks."""
-        return self._keep(
-            anomaly
-            for invariant in self._invariants
-            for anomaly in invariant.finish(logs, self.world)
-        )
+        """Judge the logs that the run left on the disks; once, whoever asks."""
+        if self._last is None:
+            self._last = self._keep(
+                anomaly
+                for invariant in self._invariants
+                for anomaly in invariant.finish(logs, self.world)
+            )
+        return self._last
 
     def _keep(self, anomalies: Iterable[Anomaly]) -> list[Anomaly]:
         kept = []
@@ -162,4 +114,5 @@ class Monitor:
             self.found[anomaly.invariant] += 1
             if self.found[anomaly.invariant] <= KEPT_PER_INVARIANT_MAX:
                 kept.append(anomaly)
+        self.anomalies += kept
         return kept

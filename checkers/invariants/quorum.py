@@ -113,6 +113,7 @@ class StepDown(Invariant):
         *("start", "role", "elected", "voters", "quorum"),
         *("fetch_rx", "rpc_ok", "append", "hwm"),
     )
+    timed: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

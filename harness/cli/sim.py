@@ -60,6 +60,13 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
         bool, typer.Option(help="Save every run, with its schedule, not only what fails.")
     ] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
+    go_on: Annotated[
+        bool,
+        typer.Option(
+            help="Simulate each seed to its end whatever is broken; else it ends at the first "
+            "violation of an invariant that goes by events."
+        ),
+    ] = False,
     voters: options.Voters = None,
     observers: options.Observers = None,
     workload: options.Workload = None,
@@ -83,6 +90,7 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
         rate_hz=rate,
         concurrency=concurrency,
         mutant=mutant,
+        stop_at=() if go_on else None,
     )
     wanted = _seeds(seed, seeds)
     options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
@@ -245,6 +253,12 @@ def show_simulation(result: Mapping[str, Any]) -> None:
     for name, count in times.items():
         more = f" (and {count - 1} more like it)" if count > 1 else ""
         console.print(f"  {name}: {first[name]}{more}", markup=False)
+    stopped = result["stopped"]
+    if stopped is not None:
+        console.print(
+            f"  stopped at {stopped['time_ns'] / 1e9:.6f} s: {stopped['node']} seq "
+            f"{stopped['seq']} broke {stopped['invariant']} (to the end: --go-on)"
+        )
     for axis in ("system", "coverage", "harness"):
         for reason in result[f"{axis}_reasons"]:
             console.print(f"  {axis}: {reason}", markup=False)

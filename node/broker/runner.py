@@ -184,6 +184,7 @@ class BrokerRunner:
             effects = self._lifecycle.step(event, self._clock.now_ms())
             for effect in effects:
                 self._run(effect)
+            self._trace.flush()  # nothing else may happen here for a while
         except Exception as error:
             log.critical("fatal: the broker's lifecycle: %s", error, exc_info=error)
             self._die(error)

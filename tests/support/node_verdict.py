@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from node_cluster import NodeCluster
 
-from checkers.invariants.brokers import broker_invariants
-from checkers.invariants.monitor import INVARIANTS, Monitor
+from checkers.invariants.catalogue import invariants_for
+from checkers.invariants.monitor import Monitor
 
 
 def assert_sound(cluster: NodeCluster, *wanted: str) -> None:
@@ -15,7 +15,7 @@ def assert_sound(cluster: NodeCluster, *wanted: str) -> None:
     """
     cluster.stop()
     settings = next(iter(cluster.nodes.values())).settings
-    monitor = Monitor([*INVARIANTS, *broker_invariants(settings)])
+    monitor = Monitor(invariants_for(settings))
     events = {f"n{node.id}": node.events for node in cluster.nodes.values()}
     anomalies = [*monitor.feed_all(events), *monitor.finish({})]
     assert not anomalies, "\n".join(f"{a.invariant}: {a.message}" for a in anomalies)

@@ -8,6 +8,7 @@ import raft_walk
 from raft_disk import Snapshot
 from raft_env import Cluster
 
+from checkers.invariants.catalogue import invariants_for
 from checkers.invariants.monitor import Monitor
 from harness.verdict import Anomaly
 from node.core import effects as fx
@@ -27,7 +28,7 @@ class TracedCluster(Cluster):
     """A cluster whose replicas leave the trace that the driver would write."""
 
     def __init__(self, voters: int = 3, observers: int = 0, **options: Any) -> None:
-        self.monitor = Monitor()
+        self.monitor = Monitor(invariants_for({}, checker="consensus"))
         self.anomalies: list[Anomaly] = []
         self.events: dict[str, list[dict[str, Any]]] = {}
         self._now_ns = 0
