@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.invariants.trace import Event
-from harness.history import History
+from checkers.liveness_elections import futile_elections
+from checkers.liveness_fetches import unanswered_fetches
+from harness.history import NEMESIS, History, Op
 from harness.protocols import RunData
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
@@ -26,6 +28,7 @@ NS_PER_S = 1_000_000_000
 # In peace, from a leader's high watermark to its followers': a round trip, not a fetch's timeout,
 # which is half a second (KIP-1166).
 TOLD_WITHIN_NS = 300_000_000
+ANSWERED_WITHIN_NS = 2_000_000_000  # an op of a client; some ms are usual
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
 BATCH_BYTES_MIN = 61  # the header of a batch
 
@@ -40,6 +43,7 @@ class Node:
     hwm: int = -1
     applied: int = -1
     digest: str | None = None
+    voters_at: int | None = None  # the record of the voter set in force, if it told of one
     fenced: bool | None = None  # of a broker, by the last answered heartbeat
     stopped: bool = False
     role_changes: list[Event] = field(default_factory=list)  # in the window that is looked at
@@ -51,10 +55,13 @@ class Node:
         match event["t"]:
             case "start":
                 self.role, self.fenced, self.stopped = "starting", None, False
+                self.voters_at = None
             case "role":
                 self.role, self.epoch, self.leader = event["to"], event["ep"], event["leader"]
             case "hwm":
                 self.hwm = event["v"]
+            case "voters":
+                self.voters_at = event.get("off")
             case "apply":
                 self.applied, self.digest = event["off"], event["st"]
             case "hb" if event["err"] == 0:  # null: nobody answered
@@ -69,13 +76,16 @@ class Node:
 def liveness(run: RunData) -> CheckResult:
     """A leader, progress, stable leadership, convergence and unfenced brokers after all heals.
 
-    L1, L2, L3, L7, L8 and L10 to L12 of the catalogue. UNKNOWN when the run ended before.
+    L1 to L13 of the catalogue; L4 is judged by ``consensus`` too, for all of the run, and L9 and
+    L13 wherever it was calm. UNKNOWN when the run ended before its recovery.
     """
     recovery = _window(run.history, "recovery")
     if recovery is None:
         return CheckResult(NAME, Valid.UNKNOWN, reason="the run never came to its recovery")
     end = recovery.result
-    checked = {"L1": 1, "L2": 1}
+    elections, futile = futile_elections(run.history, run.events)
+    fetches, unanswered = unanswered_fetches(run.history, run.events)
+    checked = {"L1": 1, "L2": 1, "L9": elections, "L13": fetches}
     if not end.get("recovered"):
         nodes = _follow(run, recovery.end_ns)
         anomalies = list(_not_recovered(nodes, run, end.get("elapsed_ms")))
@@ -86,6 +96,8 @@ def liveness(run: RunData) -> CheckResult:
             checked |= {
                 "L3": 1,
                 "L2": 2,
+                "L4": len(run.voters),
+                "L6": len(_names(run)),
                 "L7": len(run.voters),
                 "L8": len(_names(run)),
                 "L12": len(_names(run)),
@@ -96,6 +108,10 @@ def liveness(run: RunData) -> CheckResult:
         if SNAPSHOT_SETTING in run.spec.settings:
             checked["L11"] = len(_names(run))
             anomalies += _overdue(run, int(run.spec.settings[SNAPSHOT_SETTING]))
+        asked, late = _late_ops(run.history, recovery.end_ns)
+        checked["L5"] = asked
+        anomalies += late
+    anomalies += futile + unanswered
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else Valid.VALID,
@@ -177,6 +193,7 @@ def _unsettled(nodes: Mapping[str, Node], run: RunData, window: _Window) -> Iter
                 "nothing was wrong any more",
                 time_ns=first["rx_ns"],
             )
+        yield from _left_over(name, node, nodes, seconds)
         if node.role == "prospective":
             yield Anomaly("L7", f"{name} is still prospective after {seconds:g} s of peace")
         if node.events > EVENTS_PER_S_MAX * seconds:
@@ -186,6 +203,57 @@ def _unsettled(nodes: Mapping[str, Node], run: RunData, window: _Window) -> Iter
     yield from _stands_still(nodes, run, seconds)
     yield from _diverging(nodes, _names(run), seconds)
     yield from _told_late(run, window)
+
+
+def _left_over(
+    name: str, node: Node, nodes: Mapping[str, Node], seconds: float
+) -> Iterator[Anomaly]:
+    """An old leader, and a voter set of which nobody can say whether it stays."""
+    newest = max((other.epoch for other in nodes.values() if other.role == "leader"), default=0)
+    if node.role == "leader" and node.epoch < newest:
+        yield Anomaly(
+            "L4",
+            f"{name} still leads epoch {node.epoch} after {seconds:g} s of peace, in which"
+            f" another leads epoch {newest}",
+        )
+    if node.voters_at is not None and node.voters_at >= node.hwm:
+        yield Anomaly(
+            "L6",
+            f"{name} goes by a voter set at offset {node.voters_at} that is not committed after"
+            f" {seconds:g} s of peace: its high watermark is {node.hwm}",
+        )
+
+
+def _late_ops(history: History, since_ns: int) -> tuple[int, list[Anomaly]]:
+    """Ops that were invoked after the recovery and have no answer, or only a late one."""
+    invoked: dict[int | str, Op] = {}
+    asked, late = 0, list[Anomaly]()
+    for op in history:
+        if op.process == NEMESIS or op.time_ns < since_ns:
+            continue
+        if op.type == "invoke":
+            asked += 1
+            invoked[op.process] = op
+            continue
+        began = invoked.pop(op.process, None)
+        if began is None:
+            continue  # it was invoked before
+        waited_ns = op.time_ns - began.time_ns
+        if op.type == "info" or waited_ns > ANSWERED_WITHIN_NS:
+            late.append(
+                _unanswered(began, f"{op.type} after {waited_ns / NS_PER_S:g} s: {op.error}")
+            )
+    late += [_unanswered(op, "no answer at all") for op in invoked.values()]
+    return asked, late
+
+
+def _unanswered(op: Op, what: str) -> Anomaly:
+    return Anomaly(
+        "L5",
+        f"process {op.process} asked for {op.f} when all nodes had recovered, and had {what}",
+        ops=(op.index,),
+        time_ns=op.time_ns,
+    )
 
 
 def _stands_still(nodes: Mapping[str, Node], run: RunData, seconds: float) -> Iterator[Anomaly]:

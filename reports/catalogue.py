@@ -63,6 +63,7 @@ TITLES: Final[dict[str, str]] = {
     "L10": "broker lifecycle",
     "L11": "bounded log",
     "L12": "no spinning",
+    "L13": "fetches are answered",
 }
 
 

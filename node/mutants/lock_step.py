@@ -1,0 +1,33 @@
+"""A candidate that backs off for the same time as all others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class LockStep(Replica):
+    """Stands again after the longest backoff: the cap has cut off all that was random."""
+
+    def _random_election_deadline(self) -> int:
+        return self._now_ms + self.config.election_backoff_max_ms
+
+
+@mutant(
+    "lock-step",
+    breaks=("L9", "L1"),
+    source="KAFKA-18345: capped backoff made candidates stand at the same moments for ever",
+    scenario=Scenario(
+        seeds=(2, 3),
+        faults=(fault("kill", 1, 1, target="all"),),
+        time_limit_s=6.0,
+        settings={"controller.quorum.election.backoff.max.ms": "200"},
+    ),
+)
+def lock_step(parts: NodeParts) -> NodeParts:
+    """Elections are tried again after a fixed time instead of a random one."""
+    return replace(parts, replica=LockStep)
