@@ -97,6 +97,26 @@ class Disks(Protocol):
         """Flip one bit of the log that a CRC covers; says which. None: there is no record yet."""
         ...
 
+    def cut_tail(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Cut fsynced bytes off the end of the log; says how many. None: there are none."""
+        ...
+
+    def lose_vote(self, node: str) -> Mapping[str, Any] | None:
+        """Delete quorum-state; says what was in it. None: there is none."""
+        ...
+
+    def lose_snapshots(self, node: str) -> Mapping[str, Any]:
+        """Delete the node's snapshots; ``files`` are the names of those that were there."""
+        ...
+
+    def return_snapshots(self, node: str) -> None:
+        """Put the snapshots back that were deleted last."""
+        ...
+
+    def election(self, node: str) -> Mapping[str, int | None] | None:
+        """``epoch``, ``leader`` and ``voted`` of quorum-state; None: there is none."""
+        ...
+
     def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
         """Put an empty disk in the place of the node's; says what was on the old one.
 

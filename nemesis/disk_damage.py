@@ -1,4 +1,4 @@
-"""Damage to the disk of a node that is down: a torn tail, a flipped bit.
+"""Damage to the disk of a node that is down: a torn or lost tail, a flipped bit.
 
 The node must notice at its start, and cut its log or refuse it. What is committed survives as long
 as enough other disks hold it, so a disk is damaged only where they do.
@@ -29,7 +29,7 @@ VOTERS_MIN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Undo:
+class Undo:
     """The node whose disk we damaged, with the pid it had, and where its log ended."""
 
     node: str
@@ -43,6 +43,10 @@ class DiskDamage:
     family = "disk"
     targets: Mapping[str, int] = {"leader": 2, "follower": 2, "one": 1}
     needs_copies = True
+    forgets_votes = False  # of its own: so no voter may be left that could ask for them again
+
+    async def prepare(self, fault: Fault, node: str, cluster: Cluster) -> None:
+        """What comes before the node is killed."""
 
     def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Damage the disk; what was done, or None when there is nothing to damage."""
@@ -75,14 +79,15 @@ class DiskDamage:
         if before.pid is None or len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"{node} is down, or its disk broken already")
-        if self.needs_copies and not await _await_copies(node, cluster):
+        await self.prepare(fault, node, cluster)
+        if not await until(lambda: self._is_spare(node, cluster), _COPIED_S):
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"no majority of others has all that {node} has")
         await system.kill(node)
-        undo = _Undo(node, before.pid, log_end(node, cluster))
+        undo = Undo(node, before.pid, log_end(node, cluster))
         done = self.damage(cluster, node, rng)
         if done is None:
-            await self._start_again(fault, undo, cluster)
+            await self.start_again(fault, undo, cluster)
             return Injection("skipped", reason=f"there is nothing to damage on the disk of {node}")
         seen = {
             "saw": "damage",
@@ -97,10 +102,10 @@ class DiskDamage:
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Start the node; evidence: it answers, and its log is as long again as it was."""
         undo = injection.undo
-        if not isinstance(undo, _Undo):
+        if not isinstance(undo, Undo):
             raise HarnessError(f"fault {fault.id} has nothing that disk damage could heal")
         found = log_end(undo.node, cluster)
-        seen = await self._start_again(fault, undo, cluster)
+        seen = await self.start_again(fault, undo, cluster)
         return {
             **seen,
             "was_log_end": undo.log_end,
@@ -108,7 +113,15 @@ class DiskDamage:
             "log_end": await _await_log(undo, cluster),
         }
 
-    async def _start_again(self, fault: Fault, undo: _Undo, cluster: Cluster) -> dict[str, Any]:
+    def _is_spare(self, node: str, cluster: Cluster) -> bool:
+        """Whether nothing is lost to the cluster with what this disk will lose."""
+        enough = len(cluster.system.voters) // 2
+        if self.needs_copies and _copies(node, cluster) <= enough:
+            return False
+        return not self.forgets_votes or _votes_are_settled(node, cluster)
+
+    async def start_again(self, fault: Fault, undo: Undo, cluster: Cluster) -> dict[str, Any]:
+        """Start the node and let go of it; evidence as ``restart``."""
         seen = await restart({undo.node: undo.pid}, cluster)
         claims.release(cluster, fault.id, [(PROCESS, undo.node), (DISK, undo.node)])
         return seen
@@ -126,15 +139,11 @@ class TornTail(DiskDamage):
 
     def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Torn."""
-        return _disks(cluster).tear_tail(node, rng)
+        return disks_of(cluster).tear_tail(node, rng)
 
 
-@nemeses.register("disk-bit-flip")
-class BitFlip(DiskDamage):
-    """Kill a node and flip a bit of its log that a CRC covers; heal starts it.
-
-    Only where a majority of the voters holds the same log without it.
-    """
+class NeedsOthers(DiskDamage):
+    """Damage that takes what is committed, and so only what others hold as well."""
 
     def misfit(self, spec: RunSpec) -> str | None:
         """Three voters at least: two of them can have a majority without the third."""
@@ -142,12 +151,33 @@ class BitFlip(DiskDamage):
             return f"needs {VOTERS_MIN} voters, there is no majority without one of {spec.voters}"
         return needs_sim(spec)
 
+
+@nemeses.register("disk-bit-flip")
+class BitFlip(NeedsOthers):
+    """Kill a node and flip a bit of its log that a CRC covers; heal starts it.
+
+    Only where a majority of the voters holds the same log without it.
+    """
+
     def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Flipped."""
-        return _disks(cluster).flip_bit(node, rng)
+        return disks_of(cluster).flip_bit(node, rng)
 
 
-def _disks(cluster: Cluster) -> Disks:
+@nemeses.register("disk-lost-tail")
+class LostTail(NeedsOthers):
+    """Kill a node and cut off an end of its log that it had fsynced; heal starts it.
+
+    Only where a majority of the voters holds the same log without it.
+    """
+
+    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Cut."""
+        return disks_of(cluster).cut_tail(node, rng)
+
+
+def disks_of(cluster: Cluster) -> Disks:
+    """The disks of a cluster's hosts; raises HarnessError."""
     disks = cluster.environment
     if not isinstance(disks, Disks):
         raise HarnessError(f"environment {disks.name!r} cannot break the disks of its nodes")
@@ -172,18 +202,30 @@ def _copies(node: str, cluster: Cluster) -> int:
     return sum(any(b.last == last.last and b.epoch == last.epoch for b in o) for o in others)
 
 
-async def _await_copies(node: str, cluster: Cluster) -> bool:
-    """Wait for a moment in which a majority of the voters has a node's log without it."""
-    return await _until(lambda: _copies(node, cluster) > len(cluster.system.voters) // 2, _COPIED_S)
+def _votes_are_settled(node: str, cluster: Cluster) -> bool:
+    """Whether no other voter can be a candidate any more in an epoch that a node has voted in.
+
+    So it is where they all are in a later epoch, or know the leader of this one.
+    """
+    disks = disks_of(cluster)
+    own = disks.election(node)
+    if own is None or node not in cluster.system.voters:
+        return True
+    seen = [disks.election(other) for other in cluster.system.voters if other != node]
+    mine = own["epoch"] or 0
+    return all(
+        e is not None and ((e["epoch"] or 0, e["leader"] is not None) > (mine, False)) for e in seen
+    )
 
 
-async def _await_log(undo: _Undo, cluster: Cluster) -> int:
+async def _await_log(undo: Undo, cluster: Cluster) -> int:
     """Wait until the node has again as much as it had; one that has not is no failure of ours."""
-    await _until(lambda: log_end(undo.node, cluster) >= undo.log_end, _CAUGHT_UP_S)
+    await until(lambda: log_end(undo.node, cluster) >= undo.log_end, _CAUGHT_UP_S)
     return log_end(undo.node, cluster)
 
 
-async def _until(holds: Callable[[], bool], timeout_s: float) -> bool:
+async def until(holds: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait until something holds; False when it did not in time."""
     try:
         async with asyncio.timeout(timeout_s):
             while not holds():  # noqa: ASYNC110 - files tell nobody that they grow

@@ -27,12 +27,26 @@ from node.sim.stray import StrayLink
 
 SPEC = RunSpec(1, env=SIM, voters=3, observers=1)
 DYNAMIC = replace(SPEC, settings={"krucible.quorum": "dynamic"})
+SNAPSHOTS = replace(
+    SPEC,
+    settings={
+        "metadata.log.max.record.bytes.between.snapshots": "600",
+        "metadata.max.retention.bytes": "1",
+        "metadata.log.segment.bytes": "4096",
+        "metadata.max.idle.interval.ms": "20",
+        "krucible.log.clean.interval.ms": "200",
+    },
+)
 SIM_ONLY = {
     "clock-jump",
     "clock-rate",
     "disk-bit-flip",
     "disk-full",
     "disk-io-error",
+    "disk-lost-snapshot",
+    "disk-lost-tail",
+    "disk-lost-vote",
+    "disk-old-copy",
     "disk-slow-fsync",
     "disk-torn-tail",
     "disk-wipe",
@@ -141,8 +155,10 @@ def test_all_leaves_out_what_a_run_could_never_install() -> None:
     live = {name for name, _ in select(["all"], replace(SPEC, env="local"))}
     assert live == set(nemeses.names()) - SIM_ONLY
     every = set(nemeses.names())
-    assert {name for name, _ in select(["all"], SPEC)} == every - {"disk-wipe", "membership"}
-    assert {name for name, _ in select(["all"], DYNAMIC)} == every
+    members, snapshots = {"disk-wipe", "membership"}, {"disk-lost-snapshot"}
+    assert {name for name, _ in select(["all"], SPEC)} == every - members - snapshots
+    assert {name for name, _ in select(["all"], DYNAMIC)} == every - snapshots
+    assert {name for name, _ in select(["all"], SNAPSHOTS)} == every - members
 
 
 def test_what_is_named_itself_stays_and_so_does_a_family_of_which_nothing_would_be_left() -> None:
@@ -450,6 +466,90 @@ def test_a_bit_is_not_flipped_where_it_could_be_the_last_copy() -> None:
 
     play(main)
     assert [n for n, _ in select(["disk"], replace(SPEC, voters=2)) if n == "disk-bit-flip"] == []
+
+
+def test_a_lost_tail_is_fetched_again() -> None:
+    async def main(scene: Scene) -> None:
+        await asyncio.sleep(2)
+        fault = await scene.inject("disk-lost-tail", target="leader")
+        (node,) = fault.injection.targets
+        (seen,) = fault.saw("damage")
+        assert seen["cut_bytes"] > 0
+        assert seen["readable_end"] < seen["log_end"]
+        assert (await fault.heal())["log_end"] >= seen["log_end"]
+        assert scene.kinds("start", node)[-1]["leo"] == seen["readable_end"]
+        assert scene.kinds("disk", node)[-1]["what"] == "log"
+
+    play(main)
+
+
+@pytest.mark.parametrize("target", ["leader", "follower", "observer"])
+def test_a_disk_becomes_the_copy_of_some_time_ago_and_its_node_catches_up(target: str) -> None:
+    async def main(scene: Scene) -> None:
+        began = scene.last_offsets()
+        fault = await scene.inject("disk-old-copy", target=target, age_ms=2_000)
+        (node,) = fault.injection.targets
+        (seen,) = fault.saw("damage")
+        assert began[node] < seen["readable_end"] < seen["log_end"]
+        healed = await fault.heal()
+        assert scene.kinds("start", node)[-1]["leo"] == seen["readable_end"]
+        assert healed["log_end"] >= seen["log_end"]
+        assert scene.kinds("disk", node)[-1]["what"] == "wipe"
+
+    play(main)
+
+
+def test_a_node_forgets_its_vote_where_nobody_can_ask_for_it_again() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("disk-lost-vote", target="follower")
+        (node,) = fault.injection.targets
+        was = json.loads(fault.saw("damage")[0]["was"])
+        assert was["leaderEpoch"] > 0
+        assert scene.env.election(node) is None
+        await fault.heal()
+        assert scene.kinds("start", node)[-1]["qs"].get("voted") is None
+        assert scene.kinds("disk", node)[-1]["what"] == "vote"
+
+    play(main)
+
+
+def test_no_vote_is_forgotten_while_a_voter_could_ask_for_it() -> None:
+    async def main(scene: Scene) -> None:
+        leader = await scene.leader()
+        away = next(v for v in scene.system.voters if v != leader)
+        await scene.system.kill(away)
+        scene.env.lose_vote(away)  # it could be a candidate in the leader's epoch
+        fault = await scene.inject("disk-lost-vote", target="leader")
+        assert fault.injection.outcome == "skipped"
+        await scene.system.start(away)
+        assert (await scene.inject("disk-lost-vote", target="leader")).injection.targets == (
+            leader,
+        )
+
+    play(main)
+
+
+def test_a_node_with_neither_its_first_records_nor_a_snapshot_of_them_does_not_start() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("disk-lost-snapshot", target="follower")
+        (node,) = fault.injection.targets
+        (seen,) = fault.saw("damage")
+        assert seen["log_start"] > 0 < len(seen["files"])
+        assert "ended while it started" in seen["refused"]
+        assert "there is no snapshot for what came before" in scene.printed(node)
+        assert (await fault.heal())["restarted"] == [node]
+        assert scene.kinds("start", node)[-1]["log_start"] >= seen["log_start"]
+
+    play(main, SNAPSHOTS)
+
+
+def test_no_snapshot_is_lost_where_logs_begin_at_0() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("disk-lost-snapshot", target="follower")
+        assert "still begins at 0" in str(fault.injection.reason)
+
+    play(main)
+    assert "needs snapshots" in str(nemeses.get("disk-lost-snapshot")().misfit(SPEC))
 
 
 # --------------------------------------------------------------------------- members

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from checkers.invariants.base import FinalLogs, Invariant
-from checkers.invariants.trace import Event, ReplicaId, label, replica_of
+from checkers.invariants.trace import VOTE_LOST, Event, ReplicaId, label, replica_of
 from checkers.invariants.world import Persisted, World, appended, persisted, same_directory
 from harness.verdict import Anomaly
 
@@ -76,10 +76,13 @@ class ElectionSafety(Invariant):
 
 
 class OneVote(Invariant):
-    """S2: in each epoch a replica votes for one candidate only, over all its incarnations."""
+    """S2: in each epoch a replica votes for one candidate only, over all its incarnations.
+
+    But for one whose disk was made to forget its vote.
+    """
 
     name: ClassVar[str] = "S2"
-    listens: ClassVar[tuple[str, ...]] = ("start", "vote", "qs", "role")
+    listens: ClassVar[tuple[str, ...]] = ("start", "disk", "vote", "qs", "role")
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,11 +91,15 @@ class OneVote(Invariant):
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Compare every vote given or recorded with the first one of that epoch."""
         del world
+        voter = replica_of(event)
+        if event["t"] == "disk":
+            if event["what"] in VOTE_LOST:
+                self._votes = {key: v for key, v in self._votes.items() if key[0] != voter}
+            return
         vote = _vote_in(event)
         if vote is None:
             return
         epoch, candidate, directory = vote
-        voter = replica_of(event)
         first = self._votes.get((voter, epoch))
         if first is None:
             self.checked += 1

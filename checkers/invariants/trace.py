@@ -18,6 +18,7 @@ Event = Mapping[str, Any]
 
 GAPS_KEPT_MAX = 50
 TORN = "torn"
+VOTE_LOST = frozenset({"wipe", "vote"})  # damage to a disk that takes epoch and vote with it
 
 _Kinds = tuple[type, ...]
 _INT: _Kinds = (int,)

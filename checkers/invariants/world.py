@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
-from checkers.invariants.trace import Event, ReplicaId, replica_of, snapshots_of
+from checkers.invariants.trace import VOTE_LOST, Event, ReplicaId, replica_of, snapshots_of
 from checkers.invariants.voter_sets import NEVER, VoterHistory, VoterKey, VoterKeys, keys_of
 from harness.protocols import LogBatch
 
@@ -342,10 +342,10 @@ def _start(replica: Replica, event: Event) -> None:
 
 
 def _disk(replica: Replica, event: Event) -> None:
-    """Somebody damaged the disk: nothing is known of the log, nor of the vote on a wiped one."""
+    """Somebody damaged the disk: nothing is known of the log, nor of a vote that it has lost."""
     replica.log, replica.agreed = ReplicaLog(), 0
     replica.sets, replica.snapshots = VoterHistory(), {}
-    if event["what"] == "wipe":
+    if event["what"] in VOTE_LOST:
         replica.quorum = None
 
 

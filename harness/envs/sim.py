@@ -16,7 +16,8 @@ from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
 from node.log.memory_disk import MemoryDisk
-from node.sim import trouble
+from node.log.quorum_state import ElectionStateStore
+from node.sim import damage, trouble
 from node.sim.fabric import MS, Fabric
 from node.sim.fabric import Link as FabricLink
 from node.sim.host import EXIT_KILLED, VirtualHost
@@ -158,6 +159,7 @@ class Sim:
         self._hosts: dict[str, VirtualHost] = {}
         self._starts: dict[str, int] = {}
         self._copies: dict[str, MemoryDisk] = {}  # of disks, by node
+        self._lost: dict[str, dict[Path, bytes]] = {}  # snapshots, by node
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Make the hosts."""
@@ -304,6 +306,42 @@ class Sim:
         if found is not None:
             host.damaged("log")
         return found
+
+    def cut_tail(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """See ``Disks``."""
+        host = self._down(node)
+        found = damage.cut_tail(host.disk, self.node_dir(node), rng)
+        if found is not None:
+            host.damaged("log")
+        return found
+
+    def lose_vote(self, node: str) -> Mapping[str, Any] | None:
+        """See ``Disks``."""
+        host = self._down(node)
+        found = damage.lose_vote(host.disk, self.node_dir(node))
+        if found is not None:
+            host.damaged("vote")
+        return found
+
+    def lose_snapshots(self, node: str) -> Mapping[str, Any]:
+        """See ``Disks``."""
+        host = self._down(node)
+        lost = self._lost[node] = damage.lose_snapshots(host.disk, self.node_dir(node))
+        if lost:
+            host.damaged("snapshots")
+        return {"files": [path.name for path in lost]}
+
+    def return_snapshots(self, node: str) -> None:
+        """See ``Disks``."""
+        damage.put_back(self._down(node).disk, self._lost.pop(node, {}))
+
+    def election(self, node: str) -> Mapping[str, int | None] | None:
+        """See ``Disks``."""
+        state = ElectionStateStore(self.host(node).disk, self.node_dir(node)).load()
+        if state is None:
+            return None
+        voted = None if state.voted is None else state.voted.id
+        return {"epoch": state.epoch, "leader": state.leader_id, "voted": voted}
 
     def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
         """See ``Disks``."""

@@ -1,0 +1,123 @@
+"""Disks that are not as the node left them: an older copy, without its vote, without snapshots.
+
+A replica that forgets its vote may give it again, which no protocol survives; so these come only
+where nobody is left who could ask for it: all other voters know the leader of that epoch, or are in
+a later one. What is committed, a majority of the voters holds without the disk that forgets it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError, NodeStartError
+from harness.protocols import Cluster, Fault, Injection, Kill, Simulated
+from harness.registry import nemeses
+from harness.spec import RunSpec
+from nemesis import claims
+from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, until
+from nemesis.hosts import DISK, PROCESS, needs_sim
+from nemesis.targets import choose_or_one, fault_rng
+
+_CLEANED_S = 4.0  # for a log to begin above 0
+SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
+
+
+@nemeses.register("disk-old-copy")
+class OldCopy(NeedsOthers):
+    """Kill a node and restore the copy of its disk of some time ago; heal starts it.
+
+    Params: ``target``; ``age_ms`` of the copy.
+    """
+
+    targets: Mapping[str, int] = {"leader": 2, "follower": 2, "observer": 1, "one": 1}
+    forgets_votes = True
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target, and how old the copy is."""
+        return {**super().params(rng), "age_ms": rng.choice((50, 300, 1_000, 3_000))}
+
+    async def prepare(self, fault: Fault, node: str, cluster: Cluster) -> None:
+        """Make the copy, and let it become old."""
+        disks_of(cluster).save_copy(node)
+        await asyncio.sleep(int(fault.params.get("age_ms", 1_000)) / 1e3)
+
+    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """As it was."""
+        del rng
+        return disks_of(cluster).restore_copy(node)
+
+
+@nemeses.register("disk-lost-vote")
+class LostVote(NeedsOthers):
+    """Kill a node and delete its quorum-state; heal starts it."""
+
+    forgets_votes = True
+    needs_copies = False  # the log is whole
+
+    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+        """Without epoch and vote."""
+        del rng
+        return disks_of(cluster).lose_vote(node)
+
+
+@nemeses.register("disk-lost-snapshot")
+class LostSnapshot(DiskDamage):
+    """Kill a node whose log begins above 0 and delete its snapshots; heal puts them back.
+
+    A node that has neither the records nor a snapshot of them must not start (KAFKA-14240).
+    """
+
+    targets: Mapping[str, int] = {"leader": 1, "follower": 3, "observer": 2}
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Logs begin above 0 only where snapshots are made."""
+        if SNAPSHOT_SETTING not in spec.settings:
+            return f"needs snapshots: set {SNAPSHOT_SETTING} and a small retention"
+        return needs_sim(spec)
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Delete the snapshots and try to start the node; evidence: that it refuses."""
+        system = cluster.system
+        if not isinstance(system, Kill) or self.available(cluster) is not None:
+            return Injection("skipped", reason=self.available(cluster))
+        target = str(fault.params.get("target", "one"))
+        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        node = choice.nodes[0]
+        before = cluster.environment.process(node)
+        mine = [(PROCESS, node), (DISK, node)]
+        if before.pid is None or len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
+            claims.release(cluster, fault.id, mine)
+            return Injection("skipped", reason=f"{node} is down, or its disk broken already")
+        if not await until(lambda: log_start(node, cluster) > 0, _CLEANED_S):
+            claims.release(cluster, fault.id, mine)
+            return Injection("skipped", reason=f"the log of {node} still begins at 0")
+        await system.kill(node)
+        lost = disks_of(cluster).lose_snapshots(node)
+        try:
+            await system.start(node)
+            refused = None
+        except NodeStartError as error:
+            refused = str(error)
+        start = log_start(node, cluster)
+        seen = {"saw": "damage", "node": node, **lost, "log_start": start, "refused": refused}
+        undo = Undo(node, before.pid, start)
+        return Injection("installed", (node,), None, (choice.evidence(target), seen), undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Put the snapshots back and start the node; evidence: it answers."""
+        undo = injection.undo
+        if not isinstance(undo, Undo):
+            raise HarnessError(f"fault {fault.id} has nothing that snapshots could heal")
+        if cluster.environment.process(undo.node).pid is None:
+            disks_of(cluster).return_snapshots(undo.node)
+        return await self.start_again(fault, undo, cluster)
+
+
+def log_start(node: str, cluster: Cluster) -> int:
+    """Where a node's log begins on its disk; 0 when it is empty."""
+    system = cluster.system
+    log = system.stored_log(node) if isinstance(system, Simulated) else ()
+    return log[0].base if log else 0
