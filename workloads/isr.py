@@ -19,14 +19,9 @@ from kio.schema.alter_partition.v3.request import (
     PartitionData,
     TopicData,
 )
-from kio.schema.create_topics.v7.request import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-)
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i16, i32, i64
+from kio.static.primitive import i32, i64
 
 from harness import seeds
 from harness.generator import Draft, mix
@@ -35,7 +30,7 @@ from harness.protocols import Client, Outcome, System, Workload
 from harness.registry import workloads
 from harness.spec import RunSpec
 from harness.systems.kafka_broker import Cast
-from harness.systems.kafka_client import EXISTS, REQUEST_TIMEOUT
+from harness.systems.kafka_client import EXISTS
 from harness.systems.kafka_fleet import Fleet
 from harness.systems.kafka_route import (
     Cluster,
@@ -47,6 +42,7 @@ from harness.systems.kafka_route import (
     request,
     the_row,
 )
+from harness.systems.kafka_topics import create_by_hand
 from node.wire.network import Caller
 from workloads.keys import Keys
 
@@ -246,30 +242,8 @@ class IsrOps:
     async def _make(self, key: str, by_s: float) -> None:
         ids = self._fleet.ids
         first = int(key.removeprefix("p")) % len(ids)
-        wanted = CreateTopicsRequest(
-            topics=(
-                CreatableTopic(
-                    name=TopicName(TOPIC_PREFIX + key),
-                    num_partitions=i32(-1),
-                    replication_factor=i16(-1),
-                    assignments=(
-                        CreatableReplicaAssignment(
-                            partition_index=i32(0),
-                            broker_ids=tuple(map(BrokerId, ids[first:] + ids[:first])),
-                        ),
-                    ),
-                    configs=(),
-                ),
-            ),
-            timeout=REQUEST_TIMEOUT,
-            validate_only=False,
-        )
-
-        async def attempt(connection: Caller) -> None:
-            the_row((await request(connection, wanted)).topics)
-
         try:
-            await self._route.at_controller(attempt, by_s)
+            await create_by_hand(self._route, TOPIC_PREFIX + key, ids[first:] + ids[:first], by_s)
         except Outcome as outcome:
             if outcome.error != EXISTS:
                 raise Outcome(f"create-topic: {outcome.error}", definite=True) from outcome

@@ -1,0 +1,108 @@
+"""``brokers``: what played brokers were told, against each other, time and the committed log.
+
+The clients know when each heartbeat was sent and answered, which nobody inside a cluster knows of
+a broker; the log tells when each broker was fenced. So a session must neither end early nor last
+for ever, whatever the controllers say of their own sessions.
+
+Source: KIP-631; C1, C6, C7, C12 and L10 of the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from checkers.broker_sessions import Sessions
+from checkers.broker_words import Word, words
+from checkers.invariants.clocks import kept_time
+from harness.protocols import RunData
+from harness.registry import checkers
+from harness.verdict import Anomaly, CheckResult, Valid
+
+NAME = "brokers"
+EPOCHS, UNFENCED, SESSIONS, REVIVED = "C1", "C6", "C12", "L10"
+
+
+@checkers.register(NAME, needs=("events", "records"))
+def brokers(run: RunData) -> CheckResult:
+    """Epochs rise, who lags stays fenced, sessions end when they should. O(n log n).
+
+    Raises:
+        HistoryFormatError: Ops that do not pair, or values of another shape.
+    """
+    said = words(run.history)
+    by_broker: dict[int, list[Word]] = defaultdict(list)
+    for word in said:
+        by_broker[word.broker].append(word)
+    checked: Counter[str] = Counter()
+    anomalies: list[Anomaly] = []
+    for each in by_broker.values():
+        anomalies += _epochs(each, checked)
+        anomalies += _let_in(each, checked)
+        anomalies += _revived(each, checked)
+    if kept_time(run):
+        sessions = Sessions(run, said)
+        anomalies += sessions.judge()
+        checked[SESSIONS] += sessions.checked
+    reason = None if said else "no broker was told anything: nothing was judged"
+    verdict = Valid.UNKNOWN if reason else Valid.VALID
+    return CheckResult(
+        NAME,
+        Valid.INVALID if anomalies else verdict,
+        tuple(sorted(anomalies, key=lambda a: (a.time_ns or 0, a.message))),
+        checked={name: checked[name] for name in (EPOCHS, UNFENCED, SESSIONS, REVIVED)},
+        reason=reason,
+    )
+
+
+def _epochs(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
+    """Epochs rise with each incarnation, which keeps its own; who has an old one is refused."""
+    newest: Word | None = None  # of those that were told their epoch, whose is the highest
+    given: dict[str, Word] = {}
+    ended = sorted((w for w in said if w.f == "register"), key=lambda w: w.done_ns)
+    place = 0
+    for word in sorted(said, key=lambda w: w.invoked_ns):
+        while place < len(ended) and ended[place].done_ns < word.invoked_ns:
+            if newest is None or ended[place].epoch > newest.epoch:
+                newest = ended[place]
+            place += 1
+        checked[EPOCHS] += 1
+        if word.f == "register":
+            first = given.setdefault(word.incarnation, word)
+            if first.epoch != word.epoch:
+                yield word.anomaly(
+                    EPOCHS, f"has epoch {word.epoch}, and had {first.epoch} as the same", first
+                )
+        again = newest is not None and word.incarnation == newest.incarnation
+        if newest is not None and not again and word.epoch < newest.epoch:
+            yield word.anomaly(
+                EPOCHS, f"was served with epoch {word.epoch} after {newest.epoch} was given", newest
+            )
+
+
+def _let_in(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
+    """A broker is let in only when it says that it has read its own registration."""
+    caught_up: dict[int, int] = {}  # since when an incarnation may be in service, by its epoch
+    for word in said:
+        if word.f != "register" and word.offset >= word.epoch:
+            since = caught_up.get(word.epoch, word.invoked_ns)
+            caught_up[word.epoch] = min(since, word.invoked_ns)
+    for word in said:
+        if word.f == "register" or word.offset >= word.epoch:
+            continue
+        checked[UNFENCED] += 1
+        may_be_in = caught_up.get(word.epoch, word.done_ns) < word.done_ns
+        if word.caught_up or (not word.fenced and not may_be_in):
+            yield word.anomaly(
+                UNFENCED, f"was let in with offset {word.offset}, registered at {word.epoch}"
+            )
+
+
+def _revived(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
+    """In peace a broker that has caught up is let in at once."""
+    for word in said:
+        if word.f != "revive" or word.offset < word.epoch:
+            continue
+        checked[REVIVED] += 1
+        if word.fenced:
+            yield word.anomaly(REVIVED, f"is fenced with offset {word.offset}, and had caught up")
