@@ -718,6 +718,22 @@ def test_a_killed_process_may_have_cut_what_its_leader_lacks(follows: bool) -> N
     assert names(consensus(trace.run())) == (set() if follows else {"S25"})
 
 
+@pytest.mark.parametrize(("what", "excused"), [("vote", True), ("wipe", True), ("log", False)])
+def test_a_disk_that_was_made_to_forget_its_vote_may_give_it_again(
+    what: str, excused: bool
+) -> None:
+    trace = one_leader()
+    trace.persist(2, 2, voted=1)
+    trace.grant(2, 1)
+    trace.damage(2, what)
+    trace.disks[2].voted = None
+    trace.start(2)
+    trace.persist(2, 2, voted=3)
+    trace.grant(2, 3)
+    found = names(consensus(trace.run()))
+    assert found & {"S2", "S3"} == (set() if excused else {"S2", "S3"})
+
+
 def test_a_vote_is_told_again_though_the_log_has_grown() -> None:
     trace = one_leader()
     trace.elect(2, 2, voters=[3])

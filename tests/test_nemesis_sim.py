@@ -23,6 +23,7 @@ from harness.simulate import NOWHERE, SimPlan, simulate
 from harness.spec import SIM, RunSpec
 from harness.systems.kraft import Kraft
 from harness.verdict import Valid
+from node.sim.host import EPOCH_MS
 from node.sim.stray import StrayLink
 
 SPEC = RunSpec(1, env=SIM, voters=3, observers=1)
@@ -802,6 +803,19 @@ def test_the_wrong_rate_outlives_a_restart() -> None:
         await fault.heal()
 
     play(main)
+
+
+def test_hosts_begin_with_clocks_that_differ() -> None:
+    offsets = set()
+
+    async def main(scene: Scene) -> None:
+        clocks = [scene.env.clock(n) for n in scene.system.nodes]
+        offsets.update(c["wall_ms"] - c["true_ms"] - EPOCH_MS for c in clocks)
+
+    play(main)
+    play(main, replace(SPEC, seed=2))
+    assert len(offsets) > 3
+    assert offsets <= set(sim.WALL_OFFSETS_MS)
 
 
 def test_a_wall_clock_that_jumps_shows_in_what_the_leader_writes() -> None:

@@ -31,6 +31,7 @@ from node.wire.errors import WireError
 CLIENT_HOST = "10.0.1.1"
 PORT = 9093
 POLL_S = 0.01
+WALL_OFFSETS_MS = (0, 0, 3, -40, 700, -5_000, 3_600_000, -86_400_000)  # of hosts, at the start
 WRITES_MAX = 12  # a power failure in a write comes so many changes of the disk later at most
 WRITE_WAIT_NS = 1_000 * MS
 
@@ -165,12 +166,15 @@ class Sim:
         """Make the hosts."""
         self.nodes = tuple(nodes)
         for number, node in enumerate(nodes, start=1):
-            self._hosts[node] = VirtualHost(
+            seed = self._rng.getrandbits(64)
+            host = self._hosts[node] = VirtualHost(
                 self.fabric,
                 f"10.0.0.{number}",
-                Random(self._rng.getrandbits(64)),
+                Random(seed),
                 lambda line, node=node: self._sink(node, line),  # type: ignore[misc]
             )
+            # Nobody's clock is right; a stream of its own, so that nothing else depends on it.
+            host.wall_offset_ms = Random(f"clock:{seed}").choice(WALL_OFFSETS_MS)
             self._starts[node] = 0
 
     def host(self, node: str) -> VirtualHost:

@@ -148,6 +148,12 @@ class Trace:
             "voted_dir": voted_dir,
         }
 
+    def damage(self, node: int, what: str) -> Event:
+        """The disk of a node that is down is damaged."""
+        self._incs += 1
+        self.disks[node].inc, self.disks[node].seq = 1_000 + self._incs, 0
+        return self.emit(node, "disk", what=what)
+
     def persist(
         self, node: int, epoch: int, *, leader: int | None = None, voted: int | None = None
     ) -> Event:
