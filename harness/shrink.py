@@ -106,19 +106,23 @@ def shrink(
         None when ``start`` does not fail; its Failure when that is of other invariants.
     """
     began_s = now_s()
-    (original,) = run([start])
+    tried = start if invariant is None else _aimed(start, invariant)
+    (original,) = run([tried])
     if original is None or not original.found:
         return None
     invariant = invariant or original.found[0][0]
     if invariant not in original.invariants:
         return original
     search = _Search(run, invariant, budget, now_s, began_s, tell, halt)
+    aimed = _aimed(tried, invariant)
+    if tried != aimed and (again := search.once(aimed, original)) is not None:
+        tried, original = aimed, again
     at_s = original.at_s(invariant)
     brief = at_s is not None and at_s < start.spec.time_limit_s
-    first = replace(start, brief=brief)
+    first = replace(tried, brief=brief)
     cut = search.spends(first, original)
     if brief and (search.best == first or not search.holds()):
-        cut = search.spends(start, original)
+        cut = search.spends(tried, original)
     return Shrunk(
         replace(search.best, brief=False),
         search.failure,
@@ -129,6 +133,11 @@ def shrink(
         exhausted=cut and not search.halted,
         halted=search.halted,
     )
+
+
+def _aimed(candidate: Candidate, invariant: str) -> Candidate:
+    """The same, ended as soon as the invariant is broken, and by no other."""
+    return candidate.with_spec(stop_at=(invariant,))
 
 
 class _SpentError(Exception):
@@ -175,11 +184,16 @@ class _Search:
         return False
 
     def holds(self) -> bool:
-        """Whether the best fails as well with the peace at the end; asked once, budget or not."""
-        (failure,) = self._run([replace(self.best, brief=False)])
+        """Whether the best fails as well with the peace at the end."""
+        return self.once(replace(self.best, brief=False), self.failure) is not None
+
+    def once(self, candidate: Candidate, before: Failure) -> Failure | None:
+        """What became of a candidate that should fail; tried, budget or not."""
+        (failure,) = self._run([candidate])
         self.tries += 1
-        self._tell(Step("check", self.tries, self.best, self.failure, better=False))
-        return failure is not None and self._invariant in failure.invariants
+        self._tell(Step("check", self.tries, candidate, failure or before, better=False))
+        still = failure is not None and self._invariant in failure.invariants
+        return failure if still else None
 
     def to_the_end(self) -> None:
         """Pass after pass until a whole round changes nothing; raises _SpentError."""

@@ -84,7 +84,7 @@ def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
         ("run stray", "unexpected extra argument"),
         ("run --system krafft", "no system is called 'krafft': did you mean 'kraft'?"),
         ("run --env locl", "no environment is called 'locl': did you mean 'local'?"),
-        ("run --workload registr", "no workload is called 'registr': did you mean 'register'?"),
+        ("run --workload registr", "no workload is called 'registr': did you mean 'register'"),
         ("run --nemesis kil", "no nemesis is called 'kil': did you mean 'kill'?"),
         ("run --nemesis none,kill", "nemesis 'none' goes with nothing else"),
         ("run --nemesis ,", "--nemesis ',': want names or families"),

@@ -40,7 +40,8 @@ def fault(number: int, **changes: Any) -> Fault:
 
 
 def candidate(faults: int = 10, **spec: Any) -> Candidate:
-    options = RunSpec(1, env="sim", rate_hz=10.0, settings={"a": "1", "b": "2"}, **spec)
+    fields = {"settings": {"a": "1", "b": "2"}, "stop_at": ("S1",), **spec}
+    options = RunSpec(1, env="sim", rate_hz=10.0, **fields)
     return Candidate(options, tuple(map(fault, range(faults))))
 
 
@@ -169,6 +170,28 @@ def test_the_first_invariant_that_broke_must_stay_broken() -> None:
     assert (found.invariant, ids(found.candidate)) == ("S3", {2})
     found = run(fails, invariant="S1")
     assert (found.invariant, ids(found.candidate)) == ("S1", set())
+
+
+def test_tries_end_with_the_invariant_that_is_looked_for_and_with_no_other() -> None:
+    tried: list[Candidate] = []
+
+    def fails(one: Candidate) -> Failure | None:
+        tried.append(one)
+        return needing({3})(one)
+
+    end = run(fails, candidate(stop_at=None)).candidate
+    assert [one.spec.stop_at for one in tried] == [None, *[("S1",)] * (len(tried) - 1)]
+    assert end.spec.stop_at == ("S1",), "and so do replays"
+
+    tried.clear()
+    run(fails, candidate(stop_at=None), invariant="S1")
+    assert {one.spec.stop_at for one in tried} == {("S1",)}
+
+    def only_so(one: Candidate) -> Failure | None:
+        return needing({3})(one) if one.spec.stop_at is None else None
+
+    end = run(only_so, candidate(stop_at=None)).candidate
+    assert (end.spec.stop_at, ids(end)) == (None, {3})
 
 
 def test_what_does_not_fail_or_fails_otherwise_is_not_shrunk() -> None:
@@ -333,6 +356,19 @@ def test_faults_are_moved_together() -> None:
     assert moves.earlier(replace(start, faults=(fault(0, at_ms=0),)), 0) == []
 
 
+def test_idle_time_is_cut_everywhere_at_once() -> None:
+    """Faults of 1.5 s each at 1, 3 and 9 s; the last one begins before the third ends."""
+    moments = ((1_000, 1_500), (3_000, 1_500), (9_000, 1_500), (10_000, 1_500))
+    faults = (fault(n, at_ms=at, duration_ms=ms) for n, (at, ms) in enumerate(moments))
+    start = replace(candidate(0), faults=tuple(faults))
+    assert [[f.at_ms for f in moved.faults] for moved in moves.closer(start)] == [
+        [0, 1_500, 3_000, 4_000],
+        [500, 2_500, 4_500, 5_500],
+        [1_000, 3_000, 6_500, 7_500],
+    ]
+    assert moves.closer(candidate(0)) == []
+
+
 def test_targets_become_plainer() -> None:
     def targets(target: str) -> list[str]:
         one = replace(candidate(1), faults=(fault(0, params={"target": target, "x": 1}),))
@@ -488,7 +524,8 @@ def short_run(**changes: Any) -> SimRun:
         time_limit_s=9.0,
         mutant="forgotten-vote",
     )
-    return simulate(SimPlan.of(replace(spec, **changes)))
+    kills = [fault(0), fault(1, params={"target": "leader"}), fault(2)]
+    return simulate(SimPlan.of(replace(spec, **changes), kills))
 
 
 @pytest.fixture(scope="module")
@@ -603,7 +640,7 @@ def test_bad_arguments_are_told(argv: tuple[str, ...], what: str, tmp_path: Path
 
 def test_ops_and_faults_that_are_left_out_do_not_move_the_others() -> None:
     """The others are what they were: the same op at the same time, the same target."""
-    whole = short_run()
+    whole = short_run(stop_at=())
     assert len(whole.data.faults) > 1
     first = whole.data.faults[0]
     ops = [op for op in whole.data.history.clients() if op.type == "invoke"]

@@ -47,6 +47,16 @@ class Meant:
         anomalies = (self.results or {}).get("anomalies") or ()
         return frozenset(str(anomaly["invariant"]) for anomaly in anomalies)
 
+    @property
+    def first_broken(self) -> str | None:
+        """The invariant that it broke first, as far as that is known."""
+        results = self.results or {}
+        if results.get("stopped"):
+            return str(results["stopped"]["invariant"])
+        moments = [(a.get("time_ns"), str(a["invariant"])) for a in results.get("anomalies") or ()]
+        moments.sort(key=lambda moment: (moment[0] is None, moment[0] or 0))
+        return moments[0][1] if moments else None
+
 
 def meant(text: str, pinned: Mapping[str, Any], seed: int | None, store: Store) -> Meant:
     """What ``text`` stands for.

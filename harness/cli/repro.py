@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
     )(repro)
 
 
-def repro(  # noqa: PLR0913 - one parameter per option
+def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
     run: Annotated[
         str,
         typer.Argument(
@@ -60,6 +60,7 @@ def repro(  # noqa: PLR0913 - one parameter per option
     concurrency: options.Concurrency = None,
     mutant: options.Mutant = None,
     setting: options.Settings = None,
+    go_on: options.GoOn = False,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
@@ -67,6 +68,7 @@ def repro(  # noqa: PLR0913 - one parameter per option
     pinned = options.pinned(
         setting,
         nemesis,
+        go_on=go_on,
         workload=workload,
         voters=voters,
         observers=observers,

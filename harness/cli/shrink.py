@@ -96,8 +96,7 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
     where = Store(store)
     failing = _failing(run, pinned, seed, where)
     start = Candidate(failing.spec, failing.faults)
-    anomalies = (failing.results or {}).get("anomalies") or [{}]
-    wanted = invariant or anomalies[0].get("invariant")
+    wanted = invariant or failing.first_broken
     jobs = jobs or os.cpu_count() or 1
     search = _search(start, wanted, Budget(budget, tries), jobs, loud=not json)
     if not isinstance(search.found, Shrunk):

@@ -60,13 +60,7 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
         bool, typer.Option(help="Save every run, with its schedule, not only what fails.")
     ] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
-    go_on: Annotated[
-        bool,
-        typer.Option(
-            help="Simulate each seed to its end whatever is broken; else it ends at the first "
-            "violation of an invariant that goes by events."
-        ),
-    ] = False,
+    go_on: options.GoOn = False,
     voters: options.Voters = None,
     observers: options.Observers = None,
     workload: options.Workload = None,
@@ -90,7 +84,7 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
         rate_hz=rate,
         concurrency=concurrency,
         mutant=mutant,
-        stop_at=() if go_on else None,
+        go_on=go_on,
     )
     wanted = _seeds(seed, seeds)
     options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once

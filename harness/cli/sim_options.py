@@ -42,6 +42,13 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
 ]
+GoOn = Annotated[
+    bool,
+    typer.Option(
+        help="Simulate to the end whatever is broken; else it ends at the first violation of an "
+        "invariant that goes by events."
+    ),
+]
 ScheduleSeed = Annotated[
     int | None,
     typer.Option(
@@ -53,9 +60,13 @@ ScheduleSeed = Annotated[
 ]
 
 
-def pinned(settings: list[str] | None, nemesis: str | None, **options: object) -> dict[str, Any]:
+def pinned(
+    settings: list[str] | None, nemesis: str | None, *, go_on: bool = False, **options: object
+) -> dict[str, Any]:
     """The fields of RunSpec that were given, for ``harness.swarm.draw``; raises UsageError."""
     given = {name: value for name, value in options.items() if value is not None}
+    if go_on:
+        given["stop_at"] = ()
     if nemesis is not None:
         given["nemeses"] = parse_nemeses(nemesis, systems.get("kraft"))
     if settings:
