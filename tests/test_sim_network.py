@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextvars import Context
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kio.schema.errors import ErrorCode
 
-from node.core.messages import Error, VoteRequest, VoteResponse
+from node.core.messages import Error, Request, Response, VoteRequest, VoteResponse
 from node.core.types import Endpoint, OffsetAndEpoch, ReplicaKey
 from node.sim.fabric import MS, RETRANSMIT_NS, Fabric, Flow, Link
 from node.sim.loop import VirtualLoop
@@ -20,6 +20,7 @@ from node.sim.process import VirtualProcess
 from node.wire.api import CONTROLLER_APIS, ApiKey
 from node.wire.api_versions import Features
 from node.wire.errors import ConnectFailed, Disconnected, LocalProtocolError, RequestTimedOut
+from node.wire.network import QuorumCaller
 from node.wire.payloads import api_schema
 from node.wire.structs import NO_THROTTLE, build
 
@@ -119,16 +120,53 @@ def test_versions_are_those_of_the_listener(world: World) -> None:
     assert world.run(main()) == CONTROLLER_APIS[ApiKey.DESCRIBE_CLUSTER].max_version
 
 
+async def _ask(connection: QuorumCaller, request: Request) -> Response:
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    connection.send(request, 1.0, answer.set_result)
+    outcome = await answer
+    assert not isinstance(outcome, Exception)
+    return cast("Response", outcome)
+
+
 def test_a_replica_asks_in_the_terms_of_the_core(world: World) -> None:
     async def main() -> Any:
         await asyncio.sleep(0)
         connection = await world.client.connect_to_replica(
             SERVER, lambda _: (), timeout_s=1.0, tls=None, listener_name="CONTROLLER"
         )
-        return await connection.ask(VOTE, 1.0)
+        return await _ask(connection, VOTE)
 
     assert world.run(main()).granted
     assert world.asked == [(1, VOTE)]
+
+
+def test_who_is_killed_hears_no_answer(world: World) -> None:
+    """Not even that its connections are gone: what it would do then, it would do dead."""
+    heard: list[Any] = []
+
+    async def main() -> None:
+        await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        process = VirtualProcess(loop, "asks")
+        opened: list[QuorumCaller] = []
+
+        async def ask() -> None:
+            opened.append(
+                await world.client.connect_to_replica(
+                    SERVER, lambda _: (), timeout_s=1.0, tls=None, listener_name="CONTROLLER"
+                )
+            )
+            opened[0].send(VOTE, 1.0, heard.append)
+
+        process.do(lambda: asyncio.create_task(ask()))
+        await asyncio.sleep(0.0025)  # two ways to open the connection, half of one to ask
+        process.kill()
+        opened[0].close()
+        await asyncio.sleep(1)
+
+    world.run(main())
+    assert heard == []
 
 
 def test_what_is_not_served_ends_the_connection(world: World) -> None:

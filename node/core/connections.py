@@ -33,6 +33,7 @@ class Connections:
         self._in_flight: dict[int, InFlight] = {}
         self._ready_at_ms: dict[int, int] = {}
         self._correlation = 0
+        self._fetches = 0  # in flight
 
     def open(self, peer: int, request: Request) -> InFlight:
         """Note that ``request`` leaves for an idle ``peer``; gives it its correlation."""
@@ -40,6 +41,7 @@ class Connections:
         self._correlation += 1
         flight = InFlight(peer, self._correlation, request)
         self._in_flight[peer] = flight
+        self._fetches += isinstance(request, _FETCHES)
         return flight
 
     def close(self, peer: int, correlation: int) -> InFlight | None:
@@ -48,6 +50,7 @@ class Connections:
         if flight is None or flight.correlation != correlation:
             return None
         del self._in_flight[peer]
+        self._fetches -= isinstance(flight.request, _FETCHES)
         return flight
 
     def back_off(self, peer: int, until_ms: int) -> None:
@@ -56,7 +59,7 @@ class Connections:
 
     def is_ready(self, peer: int, now_ms: int) -> bool:
         """Whether a request may leave for ``peer`` now."""
-        return peer not in self._in_flight and self.ready_at_ms(peer) <= now_ms
+        return peer not in self._in_flight and self._ready_at_ms.get(peer, 0) <= now_ms
 
     def is_busy(self, peer: int) -> bool:
         """Whether ``peer`` still owes an answer."""
@@ -72,11 +75,12 @@ class Connections:
 
         Two would append the same offsets twice.
         """
-        return any(isinstance(f.request, _FETCHES) for f in self._in_flight.values())
+        return self._fetches > 0
 
     def reset(self) -> bool:
         """Forget everything; says whether there was anything in flight."""
         busy = bool(self._in_flight)
         self._in_flight.clear()
+        self._fetches = 0
         self._ready_at_ms.clear()
         return busy

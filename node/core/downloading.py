@@ -33,11 +33,11 @@ class Downloading(Following):
     # ------------------------------------------------------------------ asking
 
     def _may_fetch(self) -> bool:
+        if not super()._may_fetch():
+            return False
         role = self._role
-        installing = (
-            isinstance(role, Follower) and role.download is not None and role.download.is_whole
-        )
-        return not installing and super()._may_fetch()
+        installing = isinstance(role, Follower) and role.download
+        return not installing or not installing.is_whole
 
     def _ask_leader(self, role: Follower) -> None:
         download = role.download

@@ -37,6 +37,7 @@ class Purgatory:
 
     def __init__(self) -> None:
         self._parked: list[ParkedFetch] = []
+        self._deadline_ms: int | None = None
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -44,11 +45,13 @@ class Purgatory:
     def add(self, fetch: ParkedFetch) -> None:
         """Hold back one reply."""
         self._parked.append(fetch)
+        if self._deadline_ms is None or fetch.deadline_ms < self._deadline_ms:
+            self._deadline_ms = fetch.deadline_ms
 
     @property
     def deadline_ms(self) -> int | None:
         """When the first of them must be answered."""
-        return min([f.deadline_ms for f in self._parked], default=None)
+        return self._deadline_ms
 
     def take_all(self) -> list[ParkedFetch]:
         """Every parked fetch."""
@@ -56,6 +59,8 @@ class Purgatory:
 
     def take_expired(self, now_ms: int) -> list[ParkedFetch]:
         """Those that have waited long enough."""
+        if self._deadline_ms is None or self._deadline_ms > now_ms:
+            return []
         return self._take(lambda f: f.deadline_ms <= now_ms)
 
     def take_below(self, log_end: int) -> list[ParkedFetch]:
@@ -77,7 +82,8 @@ class Purgatory:
     def _take(self, condition: Callable[[ParkedFetch], bool]) -> list[ParkedFetch]:
         if not self._parked:
             return []
-        taken = [f for f in self._parked if condition(f)]
+        taken = list(filter(condition, self._parked))
         if taken:
             self._parked = [f for f in self._parked if not condition(f)]
+            self._deadline_ms = min([f.deadline_ms for f in self._parked], default=None)
         return taken

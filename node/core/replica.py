@@ -92,8 +92,8 @@ class Replica(Updating):
         """When to step ``Tick`` at the latest, on the caller's clock; None = when you like."""
         if self._dead or not self._started:
             return None
-        deadlines = [d for d in self._deadlines() if d is not None]
-        return self._clock_ms + max(0, min(deadlines) - self._now_ms) if deadlines else None
+        deadline_ms = self._deadline_ms()
+        return None if deadline_ms is None else self._clock_ms + max(0, deadline_ms - self._now_ms)
 
     # ------------------------------------------------------------------ a step
 
@@ -153,46 +153,46 @@ class Replica(Updating):
             if self._stopping and not isinstance(role, Resigned):
                 return  # on its way out: answers, but wants nothing any more
             match role:
+                case Follower():
+                    self._poll_follower(role)
+                case Leader():
+                    self._poll_leader(role)
                 case Unattached():
                     self._poll_unattached(role)
                 case Prospective():
                     self._poll_prospective(role)
                 case Candidate():
                     self._poll_candidate(role)
-                case Leader():
-                    self._poll_leader(role)
-                case Follower():
-                    self._poll_follower(role)
                 case Resigned():
                     self._poll_resigned(role)
             if self._role is role:
                 return
 
-    def _deadlines(self) -> list[int | None]:
-        """Every time at which the present role has something to do."""
+    def _deadline_ms(self) -> int | None:
+        """When the present role has something to do next."""
         role = self._role
         if self._stopping and not isinstance(role, Resigned):
-            return []
+            return None
         match role:
-            case Unattached():
-                return [role.deadline_ms, self._next_fetch_ms()]
-            case Prospective() | Candidate():
-                missing = {i for i in self._other_voter_ids() if not role.tally.has_answer_of(i)}
-                waiting = set() if role.tally.lost else missing
-                return [role.deadline_ms, self._next_send_ms(waiting)]
+            case Follower():
+                expired = role.deadline_ms <= self._now_ms
+                return _earliest(None if expired else role.deadline_ms, self._next_fetch_ms())
             case Leader():
-                return [
+                return _earliest(
                     role.check_quorum_deadline_ms,
                     role.begin_deadline_ms,
                     None if self._change is None else self._change.deadline_ms,
                     self._next_send_ms(role.begin_pending),
                     self._purgatory.deadline_ms,
-                ]
-            case Follower():
-                expired = role.deadline_ms <= self._now_ms
-                return [None if expired else role.deadline_ms, self._next_fetch_ms()]
+                )
+            case Unattached():
+                return _earliest(role.deadline_ms, self._next_fetch_ms())
+            case Prospective() | Candidate():
+                missing = {i for i in self._other_voter_ids() if not role.tally.has_answer_of(i)}
+                waiting = set() if role.tally.lost else missing
+                return _earliest(role.deadline_ms, self._next_send_ms(waiting))
             case Resigned():
-                return [role.deadline_ms, self._next_send_ms(role.unacked)]
+                return _earliest(role.deadline_ms, self._next_send_ms(role.unacked))
 
     def _next_send_ms(self, peers: set[int]) -> int | None:
         if not peers:
@@ -298,3 +298,8 @@ class Replica(Updating):
             self._pre_vote_unsupported()
         elif isinstance(request, UpdateVoterRequest):
             self._has_told()
+
+
+def _earliest(*times_ms: int | None) -> int | None:
+    """The first of those that are known."""
+    return min([time_ms for time_ms in times_ms if time_ms is not None], default=None)

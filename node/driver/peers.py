@@ -12,10 +12,11 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from node.core.effects import Send
 from node.core.inputs import ResponseReceived, SendFailed
-from node.core.messages import Batch
+from node.core.messages import Batch, Response
 from node.core.types import Endpoint
 from node.log.batch import CorruptBatchError, iter_batches
 from node.wire.errors import UnsupportedVersionError, WireError
@@ -37,9 +38,10 @@ class _Channel:
     endpoint: Endpoint
     queue: deque[Send] = field(default_factory=deque)
     connection: QuorumCaller | None = None
-    worker: asyncio.Task[None] | None = None
-    wake: asyncio.Future[None] | None = None  # the worker waits for something to send
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    connecting: asyncio.Task[None] | None = None
+    is_busy: bool = False  # with a request, or connecting for one
+    is_dropped: bool = False  # whatever still comes is for nobody
+    drained: asyncio.Future[None] | None = None  # somebody waits until it is not busy
 
 
 class Peers:
@@ -47,8 +49,8 @@ class Peers:
 
     Args:
         submit: Takes the answers.
-        connect: Opens a connection to a peer; raises ConnectFailed.
-        on_error: Told when a worker died; the node must not go on.
+        connect: Opens a connection to a peer; raises WireError.
+        on_error: Told when a request ended in a way that cannot be; the node must not go on.
     """
 
     def __init__(
@@ -70,26 +72,24 @@ class Peers:
         channel = self._channels.get(key)
         if channel is None:
             channel = self._channels[key] = _Channel(effect.endpoint)
-        if len(channel.queue) >= QUEUE_MAX:
+        if not channel.is_busy:
+            self._begin(channel, effect)
+        elif len(channel.queue) < QUEUE_MAX:
+            channel.queue.append(effect)
+        else:
             self._submit(SendFailed(effect.peer, effect.correlation, "queue full"))
-            return
-        channel.queue.append(effect)
-        channel.idle.clear()
-        if channel.worker is None:
-            channel.worker = asyncio.create_task(self._work(channel))
-            channel.worker.add_done_callback(self._worked)
-        elif channel.wake is not None and not channel.wake.done():
-            channel.wake.set_result(None)
 
     def reset(self) -> None:
         """Forget everything in flight and drop the connections."""
-        for channel in self._channels.values():
-            if channel.worker is not None:
-                channel.worker.cancel()
+        channels = list(self._channels.values())
+        self._channels.clear()
+        for channel in channels:
+            channel.is_dropped = True
+            if channel.connecting is not None:
+                channel.connecting.cancel()
             if channel.connection is not None:
                 channel.connection.close()
-            channel.idle.set()
-        self._channels.clear()
+            _tell_drained(channel)
 
     def close(self) -> None:
         """Drop everything for good."""
@@ -98,36 +98,76 @@ class Peers:
     async def drain(self) -> None:
         """Wait until nothing that was sent before is in flight."""
         for channel in list(self._channels.values()):
-            await channel.idle.wait()
+            if channel.is_busy and not channel.is_dropped:
+                if channel.drained is None:
+                    channel.drained = asyncio.get_running_loop().create_future()
+                await asyncio.shield(channel.drained)
 
-    def _worked(self, worker: asyncio.Task[None]) -> None:
-        """A worker that dies of anything but cancellation would leave its peer without answers."""
-        error = None if worker.cancelled() else worker.exception()
+    # ------------------------------------------------------------------ one channel
+
+    def _begin(self, channel: _Channel, send: Send) -> None:
+        """Send one request on a channel that is not busy."""
+        channel.is_busy = True
+        if channel.connection is not None and channel.connection.is_open:
+            self._ask(channel, channel.connection, send)
+            return
+        channel.connecting = asyncio.create_task(self._open(channel, send))
+        channel.connecting.add_done_callback(self._opened)
+
+    async def _open(self, channel: _Channel, send: Send) -> None:
+        limit_s = min(send.timeout_ms / 1000, CONNECT_TIMEOUT_S)
+        try:
+            connection = await self._connect(channel.endpoint, limit_s)
+        except WireError as error:
+            self._failed(channel, send, error)
+            return
+        channel.connection = connection
+        self._ask(channel, connection, send)
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        """A task that dies of anything but cancellation would leave its peer without answers."""
+        error = None if task.cancelled() else task.exception()
         if error is not None:
             self._on_error(error)
 
-    async def _work(self, channel: _Channel) -> None:
-        """Send what there is to send, for as long as the channel is there."""
-        while True:
-            while channel.queue:
-                self._submit(await self._outcome(channel, channel.queue.popleft()))
-            channel.idle.set()
-            channel.wake = asyncio.get_running_loop().create_future()
-            await channel.wake
-
-    async def _outcome(self, channel: _Channel, send: Send) -> ResponseReceived | SendFailed:
+    def _ask(self, channel: _Channel, connection: QuorumCaller, send: Send) -> None:
+        answered = partial(self._answered, channel, send)
         try:
-            answered = await self._exchange(channel, send)
-        except UnsupportedVersionError as error:
-            return SendFailed(send.peer, send.correlation, str(error), unsupported_version=True)
-        except (WireError, CorruptBatchError) as error:
+            connection.send(send.request, send.timeout_ms / 1000, answered)
+        except WireError as error:
+            self._failed(channel, send, error)
+
+    def _answered(self, channel: _Channel, send: Send, outcome: Response | Exception) -> None:
+        if channel.is_dropped:
+            return
+        if isinstance(outcome, Exception):
+            self._failed(channel, send, outcome)
+            return
+        if self._failing and self._failing.pop(channel.endpoint, None) is not None:
+            log.info("%s answers again", channel.endpoint)
+        self._submit(ResponseReceived(send.peer, send.correlation, outcome))
+        self._next(channel)
+
+    def _failed(self, channel: _Channel, send: Send, error: Exception) -> None:
+        unsupported = isinstance(error, UnsupportedVersionError)
+        if not unsupported:
+            if not isinstance(error, WireError | CorruptBatchError):
+                self._on_error(error)
+                return
             self._complain(channel.endpoint, str(error))
             if channel.connection is not None:
                 channel.connection.close()  # no order of requests is known on it any more
-            return SendFailed(send.peer, send.correlation, str(error))
-        if self._failing and self._failing.pop(channel.endpoint, None) is not None:
-            log.info("%s answers again", channel.endpoint)
-        return answered
+        self._submit(
+            SendFailed(send.peer, send.correlation, str(error), unsupported_version=unsupported)
+        )
+        self._next(channel)
+
+    def _next(self, channel: _Channel) -> None:
+        channel.is_busy = False
+        if channel.queue:
+            self._begin(channel, channel.queue.popleft())
+        else:
+            _tell_drained(channel)
 
     def _complain(self, endpoint: Endpoint, why: str) -> None:
         """Say why a peer does not answer, once for as long as the reason is the same."""
@@ -135,13 +175,11 @@ class Peers:
             self._failing[endpoint] = why
             log.warning("no answer from a peer: %s", why)
 
-    async def _exchange(self, channel: _Channel, send: Send) -> ResponseReceived:
-        timeout_s = send.timeout_ms / 1000
-        if channel.connection is None or not channel.connection.is_open:
-            limit_s = min(timeout_s, CONNECT_TIMEOUT_S)
-            channel.connection = await self._connect(channel.endpoint, limit_s)
-        response = await channel.connection.ask(send.request, timeout_s)
-        return ResponseReceived(send.peer, send.correlation, response)
+
+def _tell_drained(channel: _Channel) -> None:
+    drained, channel.drained = channel.drained, None
+    if drained is not None and not drained.done():
+        drained.set_result(None)
 
 
 def parse_records(data: bytes) -> tuple[Batch, ...]:

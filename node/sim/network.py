@@ -37,10 +37,11 @@ from node.wire.errors import (
     RequestTimedOut,
     WireError,
 )
-from node.wire.network import Ask, ParseRecords
+from node.wire.network import Ask, Done, ParseRecords
 from node.wire.payloads import EncodedRequest, api_schema, decode
 from node.wire.quorum_probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
 
+_TICK_S: Final = 1e-9
 T = TypeVar("T")
 Reject = Callable[[tuple[str, int], str], None]
 
@@ -224,7 +225,11 @@ class VirtualConnection:
         self._link: VirtualLink | None = None
         self._parse_records = parse_records
         self._number = 0
-        self._waiting: asyncio.Future[Any] | None = None
+        self._done: Callable[[Any], None] | None = None  # of the request in flight
+        self._asked = "", 0.0
+        self._deadline_s = 0.0  # of the request in flight
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0
 
     async def open(self, timeout_s: float) -> None:
         """Connect; raises ConnectFailed."""
@@ -272,7 +277,7 @@ class VirtualConnection:
     @property
     def is_busy(self) -> bool:
         """Whether a request is in flight."""
-        return self._waiting is not None
+        return self._done is not None
 
     async def request(
         self, request: RequestPayload | EncodedRequest, timeout_s: float
@@ -289,18 +294,26 @@ class VirtualConnection:
 
         return cast("ResponsePayload", await self._exchange(send, str(schema), timeout_s))
 
-    async def ask(self, request: Request, timeout_s: float) -> Response:
+    def send(self, request: Request, timeout_s: float, done: Done) -> None:
         """Send a replica's request; see ``QuorumCaller``."""
 
-        def send(link: VirtualLink, number: int) -> None:
-            self._carry(link, link.take_ask, request, number)
+        def answered(outcome: Any) -> None:
+            done(outcome if isinstance(outcome, WireError) else self._response(*outcome))
 
-        response, data = await self._exchange(send, type(request).__name__, timeout_s)
+        link = self._expect(answered, type(request).__name__, timeout_s)
+        self._carry(link, link.take_ask, request, self._number)
+
+    def _response(self, response: Response, data: bytes) -> Response | Exception:
+        """A replica's answer with the bytes that belong to it."""
         if isinstance(response, FetchResponse) and response.records and self._parse_records:
-            return replace(response, records=None, batches=self._parse_records(data))
+            try:
+                batches = self._parse_records(data)
+            except Exception as error:  # as ``WireQuorumCaller`` has it
+                return error
+            return replace(response, records=None, batches=batches)
         if isinstance(response, FetchSnapshotResponse):
             return replace(response, chunk=None, data=data)
-        return cast("Response", response)
+        return response
 
     async def negotiate(self, timeout_s: float) -> Negotiated:
         """Ask which versions the peer serves."""
@@ -320,9 +333,11 @@ class VirtualConnection:
     # ------------------------------------------------------------------ from the fabric
 
     def arrived(self, number: int, answer: Any) -> None:
-        """An answer is here."""
-        if number == self._number and self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(answer)
+        """An answer is here; this is called in the process."""
+        if number == self._number:
+            done, self._done = self._done, None
+            if done is not None:
+                done(answer)
 
     def lost(self, why: str) -> None:
         """The other end is gone."""
@@ -336,24 +351,53 @@ class VirtualConnection:
     async def _exchange(
         self, send: Callable[[VirtualLink, int], None], what: str, timeout_s: float
     ) -> Any:
-        if self._link is None:
-            raise Disconnected(f"{self.endpoint}: the connection is closed")
-        if self._waiting is not None:
-            raise LocalProtocolError(f"{self.endpoint}: a request is still in flight")
-        self._number += 1
-        waiting = self._waiting = self._loop.create_future()
-        timer = self._loop.call_later(timeout_s, self._time_out, what, timeout_s)
-        send(self._link, self._number)
+        waiting: asyncio.Future[Any] = self._loop.create_future()
+
+        def answered(outcome: Any) -> None:
+            if waiting.done():
+                return
+            if isinstance(outcome, WireError):
+                waiting.set_exception(outcome)
+            else:
+                waiting.set_result(outcome)
+
+        send(self._expect(answered, what, timeout_s), self._number)
         try:
             return await waiting
         except asyncio.CancelledError:
             self.close()
             raise
-        finally:
-            timer.cancel()
-            self._waiting = None
 
-    def _time_out(self, what: str, timeout_s: float) -> None:
+    def _expect(self, done: Callable[[Any], None], what: str, timeout_s: float) -> VirtualLink:
+        """Let ``done`` have the answer to the request that is now sent on the link."""
+        link = self._link
+        if link is None:
+            raise Disconnected(f"{self.endpoint}: the connection is closed")
+        if self._done is not None:
+            raise LocalProtocolError(f"{self.endpoint}: a request is still in flight")
+        self._number += 1
+        self._done = done
+        self._asked = what, timeout_s
+        self._deadline_s = self._loop.time() + timeout_s
+        if self._timer is None or self._timer_s > self._deadline_s:
+            self._arm()
+        return link
+
+    def _arm(self) -> None:
+        """One timer for many requests: it goes on where there was another one meanwhile."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_s = self._deadline_s
+        self._timer = self._loop.call_at(self._deadline_s, self._time_out)
+
+    def _time_out(self) -> None:
+        self._timer = None
+        if self._done is None:
+            return
+        if self._loop.time() < self._deadline_s - _TICK_S:  # times are rounded to it
+            self._arm()
+            return
+        what, timeout_s = self._asked
         self._hang_up(self._link)
         self._fail(RequestTimedOut(f"{self.endpoint}: no answer to {what} in {timeout_s} s"))
 
@@ -365,8 +409,16 @@ class VirtualConnection:
     def _fail(self, error: WireError) -> None:
         self._link = None
         self._network.connections.pop(self.id, None)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(error)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._settle(error)
+
+    def _settle(self, outcome: Any) -> None:
+        """Hand over an answer or an error: to the process that asked, if that lives still."""
+        done, self._done = self._done, None
+        if done is not None:
+            self._loop.call_soon(done, outcome, context=self.context)
 
 
 class VirtualNetwork:

@@ -14,10 +14,12 @@ from node.wire import codec
 from node.wire.api import ApiTable
 from node.wire.api_versions import Features, Negotiated
 from node.wire.connection import CONNECT_TIMEOUT_S, Connection
+from node.wire.errors import WireError
 from node.wire.link import InboundRequest
 from node.wire.server import Server
 
 ParseRecords = Callable[[bytes], tuple[Batch, ...]]
+Done = Callable[[Response | Exception], None]  # WireError, or what parsing records raises
 Answer = Callable[[Response, bytes], None]
 Ask = Callable[[int, Request, Answer], None]  # (connection, request, answer with its records)
 
@@ -61,8 +63,12 @@ class QuorumCaller(Protocol):
         """Whether requests can be sent."""
         ...
 
-    async def ask(self, request: Request, timeout_s: float) -> Response:
-        """Send one request and wait for its answer; raises WireError, and what parsing raises."""
+    def send(self, request: Request, timeout_s: float, done: Done) -> None:
+        """Send one request; ``done`` gets its answer or the error, once, and not within this call.
+
+        Raises:
+            WireError: It cannot be sent; ``done`` will not be called.
+        """
         ...
 
     def close(self) -> None:
@@ -109,7 +115,10 @@ class Network(Protocol):
         tls: ssl.SSLContext | None,
         listener_name: str,
     ) -> QuorumCaller:
-        """Connect to a replica; what it sends in a fetch goes through ``parse_records``."""
+        """Connect to a replica; what it sends in a fetch goes through ``parse_records``.
+
+        To connect takes at most ``timeout_s``, and so does asking what it serves. Raises WireError.
+        """
         ...
 
     def listen(
@@ -131,12 +140,17 @@ class Network(Protocol):
 
 
 class WireQuorumCaller:
-    """Speaks Kafka's protocol on a connection."""
+    """Speaks Kafka's protocol on a connection, in the highest versions that both sides speak."""
 
     def __init__(
-        self, connection: Connection, parse_records: ParseRecords, listener_name: str
+        self,
+        connection: Connection,
+        negotiated: Negotiated,
+        parse_records: ParseRecords,
+        listener_name: str,
     ) -> None:
         self._connection: Final = connection
+        self._negotiated = negotiated
         self._parse_records = parse_records
         self._listener_name = listener_name
 
@@ -145,14 +159,23 @@ class WireQuorumCaller:
         """Whether requests can be sent."""
         return self._connection.is_open
 
-    async def ask(self, request: Request, timeout_s: float) -> Response:
-        """Send one request in the highest version that both sides speak; wait for its answer."""
-        connection = self._connection
-        negotiated = connection.negotiated or await connection.negotiate(timeout_s)
-        version = codec.version_for(request, negotiated)
+    def send(self, request: Request, timeout_s: float, done: Done) -> None:
+        """See ``QuorumCaller``."""
+        version = codec.version_for(request, self._negotiated)
         encoded = codec.encode_request(request, version, listener_name=self._listener_name)
-        entity = await connection.request(encoded, timeout_s)
-        return codec.response_from_wire(entity, request, self._parse_records)
+
+        def answered(outcome: ResponsePayload | WireError) -> None:
+            if isinstance(outcome, WireError):
+                done(outcome)
+                return
+            try:
+                response = codec.response_from_wire(outcome, request, self._parse_records)
+            except Exception as error:  # whatever it is, somebody waits for an answer
+                done(error)
+                return
+            done(response)
+
+        self._connection.send(encoded, timeout_s, answered)
 
     def close(self) -> None:
         """Close now. Idempotent."""
@@ -191,7 +214,12 @@ class Sockets:
     ) -> WireQuorumCaller:
         """See ``Network``."""
         connection = await self.connect(endpoint, timeout_s=timeout_s, tls=tls)
-        return WireQuorumCaller(connection, parse_records, listener_name)
+        try:
+            negotiated = await connection.negotiate(timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+        return WireQuorumCaller(connection, negotiated, parse_records, listener_name)
 
     def listen(
         self,
