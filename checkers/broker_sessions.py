@@ -14,6 +14,7 @@ from harness.protocols import RunData
 from harness.verdict import Anomaly
 
 C12 = "C12"
+NOT_CONTROLLER = "not-controller"
 MS = 1_000_000
 FENCE, UNFENCE = 1, -1
 Incarnation = tuple[int, int]  # broker id and epoch
@@ -48,7 +49,7 @@ class Sessions:
         for word in said:
             if word.f in HEARTBEATS:
                 self._heard[word.broker, word.epoch].append(word)
-        self._unsure = _unanswered(run)
+        self._unsure, self._spoken = _unanswered(run)
         self._services = list(_services(run))
         self._reigns = list(_reigns(run))
 
@@ -86,8 +87,9 @@ class Sessions:
         if not spoken:
             return
         last = max(spoken, key=lambda w: w.done_ns)
+        silent_ns = max(last.done_ns, self._spoken.get(service.who, 0))
         for reign in self._reigns:
-            since_ns = max(reign.begin_ns, service.begin_ns, last.done_ns)
+            since_ns = max(reign.begin_ns, service.begin_ns, silent_ns)
             until_ns = min([reign.end_ns, *ends])
             if until_ns - since_ns > self._late_ns:
                 yield last.anomaly(
@@ -98,17 +100,25 @@ class Sessions:
                 return
 
 
-def _unanswered(run: RunData) -> frozenset[Incarnation]:
-    """Incarnations of which a heartbeat was not answered: it may arrive at any later time."""
-    found = set()
+def _unanswered(run: RunData) -> tuple[frozenset[Incarnation], Mapping[Incarnation, int]]:
+    """Incarnations of which something said may be heard at any later time, or take effect then.
+
+    And when others were last refused by who was no controller: it may have been one before.
+    """
+    unsure, refused = set(), dict[Incarnation, int]()
     for interval in run.history.clients().intervals():
-        end = interval.completion
-        if interval.invocation.f not in HEARTBEATS or interval.outcome != "info":
+        f, end = interval.invocation.f, interval.completion
+        if f not in HEARTBEATS or interval.outcome != "info":
             continue
         value = end.value if end is not None else None
-        if isinstance(value, Mapping) and "epoch" in value:
-            found.add((value["broker"], value["epoch"]))
-    return frozenset(found)
+        if end is None or not isinstance(value, Mapping) or "epoch" not in value:
+            continue
+        who = (value["broker"], value["epoch"])
+        if end.error == NOT_CONTROLLER and f not in WANTS:
+            refused[who] = max(end.time_ns, refused.get(who, 0))
+        else:
+            unsure.add(who)
+    return frozenset(unsure), refused
 
 
 def _services(run: RunData) -> Iterator[Service]:
