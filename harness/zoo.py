@@ -8,9 +8,12 @@ not break is counted apart: it does not count as caught.
 from __future__ import annotations
 
 import time
+import traceback
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any
 
 from harness.protocols import Fault
@@ -21,6 +24,7 @@ from harness.swarm import draw
 
 EXPLORED_FROM = 1  # the first seed of the exploratory arm
 SYSTEM = "kraft"
+_TIMES = ("elapsed_s", "cpu_s", "simulated_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,10 @@ class Hunt:
     seed: int | None = None  # that caught it
     tried: int = 0  # seeds
     elapsed_s: float = 0.0  # until it was caught, or given up
+    cpu_s: float = 0.0
     simulated_s: float = 0.0
     wrong: dict[str, int] = field(default_factory=dict)  # other invariants, in how many seeds
+    broken: dict[str, int] = field(default_factory=dict)  # why seeds could not be judged, likewise
 
     @property
     def caught(self) -> bool:
@@ -71,29 +77,29 @@ class Hunt:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
-        return {**asdict(self), "caught": self.caught}
+        times = {name: round(getattr(self, name), 3) for name in _TIMES}
+        return {**asdict(self), **times, "caught": self.caught}
 
 
-def directed(bug: Bug) -> Hunt:
-    """The bug in its own scenario, seed by seed."""
-    scenario = bug.scenario
+def directed(bug: Bug) -> Iterator[Hunt]:
+    """The bug in its own scenario, seed by seed; the hunt so far after each."""
+    scenario, stop_at = bug.scenario, tuple(sorted(bug.breaks))
     if scenario is None:
-        return Hunt(bug.name, "directed")
-    stop_at = tuple(sorted(bug.breaks))
-    plans = (plan_of(scenario, seed, bug.name, stop_at) for seed in scenario["seeds"])
-    return _hunt(bug, "directed", plans, None)
+        return iter((Hunt(bug.name, "directed"),))
+    specs = (spec_of(scenario, seed, bug.name, stop_at) for seed in scenario["seeds"])
+    faults = faults_of(scenario)
+    return _hunt(bug, "directed", (partial(SimPlan.of, spec, faults) for spec in specs), None)
 
 
-def exploratory(bug: Bug, budget_s: float) -> Hunt:
-    """The bug in the swarm, until it is caught or the time is up."""
+def exploratory(bug: Bug, budget_s: float) -> Iterator[Hunt]:
+    """The bug in the swarm, until it is caught or the time is up; the hunt so far after each seed.
 
-    def plans() -> Iterable[SimPlan]:
-        seed, stop_at = EXPLORED_FROM, tuple(sorted(bug.breaks))
-        while True:
-            yield SimPlan.of(draw(seed, {"mutant": bug.name, "stop_at": stop_at}), asked_for=False)
-            seed += 1
-
-    return _hunt(bug, "exploratory", plans(), budget_s)
+    A seed that is under way when the time is up is finished.
+    """
+    pinned = {"mutant": bug.name, "stop_at": tuple(sorted(bug.breaks))}
+    specs = (draw(seed, pinned) for seed in count(EXPLORED_FROM))
+    plans = (partial(SimPlan.of, spec, asked_for=False) for spec in specs)
+    return _hunt(bug, "exploratory", plans, budget_s)
 
 
 def control(seed: int) -> SimRun:
@@ -108,11 +114,21 @@ def plan_of(
     stop_at: tuple[str, ...] | None = None,
 ) -> SimPlan:
     """The run that a scenario is; see ``RunSpec.stop_at``."""
+    return SimPlan.of(spec_of(scenario, seed, mutant, stop_at), faults_of(scenario))
+
+
+def spec_of(
+    scenario: Mapping[str, Any], seed: int, mutant: str | None, stop_at: tuple[str, ...] | None
+) -> RunSpec:
+    """The options of that run."""
     fields = {k: v for k, v in scenario.items() if k not in ("seeds", "faults")}
     fields["nemeses"] = tuple(fields["nemeses"])
-    spec = RunSpec(seed=seed, env=SIM, mutant=mutant, stop_at=stop_at, **fields)
-    faults = [Fault(id=number, **each) for number, each in enumerate(scenario["faults"])]
-    return SimPlan.of(spec, faults or None)
+    return RunSpec(seed=seed, env=SIM, mutant=mutant, stop_at=stop_at, **fields)
+
+
+def faults_of(scenario: Mapping[str, Any]) -> list[Fault] | None:
+    """Its schedule; None when that is to be drawn."""
+    return [Fault(id=n, **each) for n, each in enumerate(scenario["faults"])] or None
 
 
 def found(run: SimRun) -> frozenset[str]:
@@ -120,20 +136,28 @@ def found(run: SimRun) -> frozenset[str]:
     return frozenset(anomaly.invariant for anomaly in run.judgement.anomalies)
 
 
-def _hunt(bug: Bug, arm: str, plans: Iterable[SimPlan], budget_s: float | None) -> Hunt:
-    hunt, wrong = Hunt(bug.name, arm), Counter[str]()
-    began_s = time.monotonic()
+def _hunt(
+    bug: Bug, arm: str, plans: Iterable[Callable[[], SimPlan]], budget_s: float | None
+) -> Iterator[Hunt]:
+    hunt, wrong, broken = Hunt(bug.name, arm), Counter[str](), Counter[str]()
+    began_s, cpu_began_s = time.monotonic(), time.process_time()
     for plan in plans:
-        run = simulate(plan)
+        try:
+            run = simulate(plan())
+        except Exception as error:  # told at the end: it must not cost the other seeds
+            broken["".join(traceback.format_exception_only(error)).strip()] += 1
+            run = None
         hunt.tried += 1
-        hunt.simulated_s += run.simulated_ns / 1e9
         hunt.elapsed_s = time.monotonic() - began_s
-        broken = found(run)
-        if broken & bug.breaks:
-            hunt.caught_by, hunt.seed = sorted(broken & bug.breaks), plan.spec.seed
-            break
-        wrong.update(broken)
-        if budget_s is not None and hunt.elapsed_s >= budget_s:
-            break
-    hunt.wrong = dict(wrong)
-    return hunt
+        hunt.cpu_s = time.process_time() - cpu_began_s
+        if run is not None:
+            hunt.simulated_s += run.simulated_ns / 1e9
+            seen = found(run)
+            if seen & bug.breaks:
+                hunt.caught_by, hunt.seed = sorted(seen & bug.breaks), run.data.spec.seed
+            else:
+                wrong.update(seen)
+        hunt.wrong, hunt.broken = dict(wrong), dict(broken)
+        yield hunt
+        if hunt.caught or (budget_s is not None and hunt.elapsed_s >= budget_s):
+            return
