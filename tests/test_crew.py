@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from harness.crew import Ended, Job, Said, work_off
+from harness.crew import Job, Said, work_off
 
 
 def says(*values: Any) -> Iterator[Any]:
