@@ -41,6 +41,15 @@ class Shape:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Election:
+    """What a disk says of elections: the latest epoch, its leader if known, if it is this node."""
+
+    epoch: int
+    leader: int | None
+    leads: bool
+
+
 @runtime_checkable
 class Packets(Protocol):
     """Links (a ``Net``) whose messages can be slowed, lost, jammed, repeated and reordered."""
@@ -113,8 +122,8 @@ class Disks(Protocol):
         """Put the snapshots back that were deleted last."""
         ...
 
-    def election(self, node: str) -> Mapping[str, int | None] | None:
-        """``epoch``, ``leader`` and ``voted`` of quorum-state; None: there is none."""
+    def election(self, node: str) -> Election | None:
+        """What quorum-state says; None: there is none."""
         ...
 
     def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:

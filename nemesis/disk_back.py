@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from harness.errors import HarnessError, NodeStartError
+from harness.hosts import Election
 from harness.protocols import Cluster, Fault, Injection, Kill, Simulated
 from harness.registry import nemeses
 from harness.spec import RunSpec
@@ -35,6 +36,9 @@ class OldCopy(NeedsOthers):
     targets: Mapping[str, int] = {"leader": 2, "follower": 2, "observer": 1, "one": 1}
     forgets_votes = True
 
+    def __init__(self) -> None:
+        self._copied: dict[str, Election | None] = {}  # what the copies say, by node
+
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw a target, and how old the copy is."""
         return {**super().params(rng), "age_ms": rng.choice((50, 300, 1_000, 3_000))}
@@ -42,7 +46,18 @@ class OldCopy(NeedsOthers):
     async def prepare(self, fault: Fault, node: str, cluster: Cluster) -> None:
         """Make the copy, and let it become old."""
         disks_of(cluster).save_copy(node)
+        self._copied[node] = disks_of(cluster).election(node)
         await asyncio.sleep(int(fault.params.get("age_ms", 1_000)) / 1e3)
+
+    def is_spare(self, node: str, cluster: Cluster) -> bool:
+        """And it leads no epoch that it would not know of, and could lead once more.
+
+        Who has voted for it in that epoch may say so again, whatever its log has become.
+        """
+        own, copied = disks_of(cluster).election(node), self._copied[node]
+        if own is not None and own.leads and (copied is None or copied.epoch < own.epoch):
+            return False
+        return super().is_spare(node, cluster)
 
     def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """As it was."""

@@ -80,7 +80,7 @@ class DiskDamage:
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"{node} is down, or its disk broken already")
         await self.prepare(fault, node, cluster)
-        if not await until(lambda: self._is_spare(node, cluster), _COPIED_S):
+        if not await until(lambda: self.is_spare(node, cluster), _COPIED_S):
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"no majority of others has all that {node} has")
         await system.kill(node)
@@ -113,12 +113,12 @@ class DiskDamage:
             "log_end": await _await_log(undo, cluster),
         }
 
-    def _is_spare(self, node: str, cluster: Cluster) -> bool:
+    def is_spare(self, node: str, cluster: Cluster) -> bool:
         """Whether nothing is lost to the cluster with what this disk will lose."""
         enough = len(cluster.system.voters) // 2
         if self.needs_copies and _copies(node, cluster) <= enough:
             return False
-        return not self.forgets_votes or _votes_are_settled(node, cluster)
+        return not self.forgets_votes or votes_are_settled(node, cluster)
 
     async def start_again(self, fault: Fault, undo: Undo, cluster: Cluster) -> dict[str, Any]:
         """Start the node and let go of it; evidence as ``restart``."""
@@ -202,7 +202,7 @@ def _copies(node: str, cluster: Cluster) -> int:
     return sum(any(b.last == last.last and b.epoch == last.epoch for b in o) for o in others)
 
 
-def _votes_are_settled(node: str, cluster: Cluster) -> bool:
+def votes_are_settled(node: str, cluster: Cluster) -> bool:
     """Whether no other voter can be a candidate any more in an epoch that a node has voted in.
 
     So it is where they all are in a later epoch, or know the leader of this one.
@@ -212,10 +212,7 @@ def _votes_are_settled(node: str, cluster: Cluster) -> bool:
     if own is None or node not in cluster.system.voters:
         return True
     seen = [disks.election(other) for other in cluster.system.voters if other != node]
-    mine = own["epoch"] or 0
-    return all(
-        e is not None and ((e["epoch"] or 0, e["leader"] is not None) > (mine, False)) for e in seen
-    )
+    return all(e is not None and (e.epoch, e.leader is not None) > (own.epoch, False) for e in seen)
 
 
 async def _await_log(undo: Undo, cluster: Cluster) -> int:

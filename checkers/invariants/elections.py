@@ -199,10 +199,13 @@ def _lost(written: Persisted, found: Persisted) -> str | None:
 
 
 class MonotonicEpoch(Invariant):
-    """S4: a replica's epoch never falls, nor do the epochs of the batches in its log."""
+    """S4: a replica's epoch never falls, nor do the epochs of the batches in its log.
+
+    But for one whose disk was made to forget its epoch.
+    """
 
     name: ClassVar[str] = "S4"
-    listens: ClassVar[tuple[str, ...]] = ("qs", "role", "append")
+    listens: ClassVar[tuple[str, ...]] = ("disk", "qs", "role", "append")
 
     def __init__(self) -> None:
         super().__init__()
@@ -210,6 +213,10 @@ class MonotonicEpoch(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare with the highest epoch so far, or with the batch before."""
+        if event["t"] == "disk":
+            if event["what"] in VOTE_LOST:
+                self._highest.pop(replica_of(event), None)
+            return ()
         self.checked += 1
         return self._batch(event, world) if event["t"] == "append" else self._state(event)
 

@@ -10,12 +10,13 @@ from random import Random
 from typing import Any, TypeVar
 
 from harness.errors import EnvError
-from harness.hosts import Shape
+from harness.hosts import Election, Shape
 from harness.protocols import Address, Link, Net, Probe, ProcessState
 from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
 from node.log.memory_disk import MemoryDisk
+from node.log.meta_properties import load_meta_properties
 from node.log.quorum_state import ElectionStateStore
 from node.sim import damage, trouble
 from node.sim.fabric import MS, Fabric
@@ -339,13 +340,13 @@ class Sim:
         """See ``Disks``."""
         damage.put_back(self._down(node).disk, self._lost.pop(node, {}))
 
-    def election(self, node: str) -> Mapping[str, int | None] | None:
+    def election(self, node: str) -> Election | None:
         """See ``Disks``."""
-        state = ElectionStateStore(self.host(node).disk, self.node_dir(node)).load()
-        if state is None:
+        disk, folder = self.host(node).disk, self.node_dir(node)
+        state, meta = ElectionStateStore(disk, folder).load(), load_meta_properties(disk, folder)
+        if state is None or meta is None:
             return None
-        voted = None if state.voted is None else state.voted.id
-        return {"epoch": state.epoch, "leader": state.leader_id, "voted": voted}
+        return Election(state.epoch, state.leader_id, leads=state.leader_id == meta.node_id)
 
     def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
         """See ``Disks``."""
