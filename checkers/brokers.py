@@ -99,10 +99,10 @@ def _let_in(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
 
 
 def _revived(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
-    """In peace a broker that has caught up is let in at once."""
+    """In peace a broker that has caught up is let in at once, if not let go as it had wanted."""
     for word in said:
         if word.f != "revive" or word.offset < word.epoch:
             continue
         checked[REVIVED] += 1
-        if word.fenced:
+        if word.fenced and not word.shut_down:
             yield word.anomaly(REVIVED, f"is fenced with offset {word.offset}, and had caught up")

@@ -16,11 +16,23 @@ from harness.spec import SIM, RunSpec
 
 VOTERS: Final[Mapping[int, float]] = {1: 1, 2: 0.5, 3: 6, 4: 1, 5: 3, 6: 0.5, 7: 1}
 OBSERVERS: Final[Mapping[int, float]] = {0: 1, 1: 2, 2: 3, 3: 1, 4: 0.5, 5: 0.5}
-WORKLOADS: Final[Mapping[str, float]] = {"register": 5, "topics": 2, "observers": 2}
+WORKLOADS: Final[Mapping[str, float]] = {
+    "register": 5,
+    "topics": 2,
+    "observers": 2,
+    "producer-ids": 0.5,
+    "isr": 1,
+    "brokers": 1,
+    "list-append": 1,
+    "membership": 1,
+}
 RATES_HZ: Final = (5.0, 20.0, 50.0)
 TIMES_S: Final = (10.0, 20.0, 30.0)
 FAMILY_CHANCE: Final = 0.5
 CALM_CHANCE: Final = 0.05  # no faults at all
+QUORUM: Final = "krucible.quorum"
+MEMBERS_MIN: Final = 3
+LOSSES: Final = ("disk", "membership")
 
 
 def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
@@ -48,7 +60,16 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         spec["observers"] = max(1, spec["observers"])  # there must be somebody to read from,
         clients_min = spec["voters"] + spec["observers"]  # and somebody who reads
         spec["concurrency"] = given.get("concurrency") or max(spec["concurrency"], clients_min)
+    if spec["workload"] == "membership":
+        settings = {**settings, QUORUM: "dynamic"}  # there must be voters to change,
+        spec["voters"] = max(MEMBERS_MIN, spec["voters"])
+        spec["nemeses"] = given.get("nemeses") or _without_losses(spec["nemeses"])
     return RunSpec(seed=seed, env=SIM, settings=settings, **spec)
+
+
+def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:
+    """Without faults that count on who is a voter: one disk may be all that a majority has."""
+    return tuple(name for name in drawn if name not in LOSSES) or ("none",)
 
 
 def families() -> list[str]:
@@ -74,7 +95,7 @@ def _settings(rng: Random) -> dict[str, str]:
         "controller.quorum.request.timeout.ms": 2 * election_ms,
         "controller.quorum.append.linger.ms": rng.choice((0, 0, 5, 25)),
         "metadata.max.idle.interval.ms": rng.choice((100, 500, 0)),
-        "krucible.quorum": rng.choice(("static", "static", "dynamic")),
+        QUORUM: rng.choice(("static", "static", "dynamic")),
         "broker.session.timeout.ms": rng.choice((2000, 9000)),
         "broker.heartbeat.interval.ms": rng.choice((300, 1000)),
     }

@@ -108,6 +108,11 @@ def test_what_a_broker_must_not_be_told_is_found(ends: Any, invariant: str) -> N
     assert {a.invariant for a in judge(*ends).anomalies} == {invariant}
 
 
+def test_the_end_of_a_shutdown_that_was_begun_before_is_no_failure_to_come_back() -> None:
+    f, type_, value = beat(f="revive", fenced=True)
+    assert judge((f, type_, {**value, "shut_down": True})).valid is Valid.VALID
+
+
 def test_a_session_that_ends_early_is_found() -> None:
     early = judge(beat(), beat(), changes={0.05: -1, 0.9: 1})
     assert [a.invariant for a in early.anomalies] == ["C12"]

@@ -1,0 +1,117 @@
+"""``membership``: voters are removed and added again by clients, while others read and write.
+
+A removed voter goes on as an observer with its log and its identity, and so comes back.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from harness.errors import EnvError, UsageError
+from harness.generator import Draft, fn, mix, phases
+from harness.history import Op
+from harness.protocols import Client, Members, Registers, System, VoterChange, Workload
+from harness.registry import systems, workloads
+from harness.spec import RunSpec
+from workloads.keys import Keys
+from workloads.register import RegisterOps
+
+VOTERS_MIN = 2  # are left: one alone would not need the others any more
+OPS_PER_KEY = 200
+RESTORE_S = 3.5  # of one op after the heal
+NO_LEADER = "there is no leader"
+
+
+@workloads.register("membership")
+def membership(spec: RunSpec) -> Workload:
+    """Voters are removed and added during reads and writes: each change ends, or vanishes."""
+    ask = getattr(systems.get(spec.system), "fixed_members", None)
+    reason = None if ask is None else ask(spec)
+    if reason is not None:
+        raise UsageError(f"workload 'membership' changes voters: {reason}")
+    keys = Keys("m")
+    nodes = [f"n{n}" for n in range(1, spec.voters + 1)]
+
+    def write(_: Random, n: int) -> Draft:
+        return Draft("write", n + 1, keys.name(n // OPS_PER_KEY))
+
+    def read(_: Random, n: int) -> Draft:
+        return Draft("read", None, keys.name(n // OPS_PER_KEY))
+
+    def change(f: str) -> Any:
+        return lambda rng, _: Draft(f, {"node": rng.choice(nodes)})
+
+    def restore(_: Random, n: int) -> Draft | None:
+        return Draft("restore", {"node": nodes[n]}) if n < len(nodes) else None
+
+    return Workload(
+        client=membership_client,
+        generator=mix(
+            write, read, change("remove-voter"), change("add-voter"), weights=(8, 8, 1, 1)
+        ),
+        final_generator=phases(
+            Draft("voters"),
+            fn(restore),
+            Draft("voters"),
+            keys.on_each_thread(2, lambda key: Draft("read", key=key)),
+        ),
+        checkers=("membership", "linearizable", "consensus", "observers"),
+        model="register",
+    )
+
+
+def membership_client(system: System) -> Client:
+    """A client for registers and voters; raises EnvError where either is lacking."""
+    if not isinstance(system, Members) or not isinstance(system, Registers):
+        raise EnvError(f"system {system.name!r} cannot change its voters: choose another workload")
+    return MembershipOps(system, RegisterOps(system.register_client()))
+
+
+class MembershipOps:
+    """Changes voters one request at a time, and does register ops."""
+
+    def __init__(self, members: Members, registers: RegisterOps) -> None:
+        self._members = members
+        self._registers = registers
+
+    async def open(self, node: str) -> MembershipOps:
+        """A client of ``node``."""
+        return MembershipOps(self._members, await self._registers.open(node))
+
+    async def close(self) -> None:
+        """Release the connection."""
+        await self._registers.close()
+
+    async def invoke(self, op: Op) -> Op:
+        """Do one op; a change that was not confirmed may still happen, unless nobody led."""
+        match op.f:
+            case "remove-voter":
+                change = await self._remove(op.value["node"])
+            case "add-voter":
+                change = await self._members.add_voter(op.value["node"], timeout_s=0)
+            case "restore":
+                change = await self._members.add_voter(op.value["node"], timeout_s=RESTORE_S)
+            case "voters":
+                known = await self._members.voter_keys()
+                if known is None:
+                    return op.with_(type="fail", error=NO_LEADER)
+                return op.with_(type="ok", value=sorted(known))
+            case _:
+                return await self._registers.invoke(op)
+        told = {**op.value, "detail": change.detail}
+        if change.done:
+            return op.with_(type="ok", value=told)
+        failed = change.detail in (NO_LEADER, FEW)
+        return op.with_(type="fail" if failed else "info", error=change.detail)
+
+    async def _remove(self, node: str) -> VoterChange:
+        known = await self._members.voter_keys()
+        if known is None:
+            return VoterChange(done=False, detail=NO_LEADER)
+        if len(known) <= VOTERS_MIN and node in known:
+            return VoterChange(done=False, detail=FEW)
+        return await self._members.remove_voter(node, timeout_s=0)
+
+
+FEW = f"there are no more than {VOTERS_MIN} voters"
