@@ -38,7 +38,7 @@ class _Undo:
 class Cycles:
     """What both share; a kind says whom it hits, and what it does to them."""
 
-    family = ""
+    family = "lifecycle"
 
     def available(self, cluster: Cluster) -> str | None:
         """The system must be able to start its nodes."""
@@ -90,8 +90,6 @@ class RollingRestart(Cycles):
     Params: ``pause_ms`` between a node's start and the next one's end; ``down_ms``.
     """
 
-    family = "lifecycle"
-
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw how hasty it is."""
         return {"pause_ms": rng.choice((0, 100, 500)), "down_ms": rng.choice((0, 100, 700))}
@@ -122,8 +120,6 @@ class RestartStorm(Cycles):
 
     Params: ``target``, a name of ``nemesis.targets``; ``up_ms``, ``down_ms``.
     """
-
-    family = "kill"
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw a target and how often."""

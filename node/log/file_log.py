@@ -31,7 +31,7 @@ from node.log.control_history import ControlHistory
 from node.log.disk import Disk, File
 from node.log.epoch_checkpoint import write_epoch_checkpoint
 from node.log.layout import partition_dir
-from node.log.recovery import Cut, epochs_from, goes_through, recover
+from node.log.recovery import Cut, check_begin, epochs_from, goes_through, recover
 from node.log.segment import Segment
 from node.log.segments import (
     create_segment,
@@ -72,6 +72,8 @@ class Flush:
 class FileLog:
     """The log of one node; locks its directory until closed. Not thread-safe, but see Flush."""
 
+    check_begin = staticmethod(check_begin)
+
     def __init__(
         self,
         disk: Disk,
@@ -94,7 +96,7 @@ class FileLog:
         disk.make_dirs(self._dir)
         self._lock = disk.lock(directory / LOCK_FILE)
         try:
-            recovered = recover(disk, self._dir)
+            recovered = recover(disk, self._dir, self.check_begin)
         except BaseException:
             self._lock.release()
             raise

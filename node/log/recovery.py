@@ -15,7 +15,7 @@ LogLoader, UnifiedLog).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,7 +68,25 @@ class Recovered:
     emptied: bool = False  # in favour of the snapshot at ``start``
 
 
-def recover(disk: Disk, directory: Path) -> Recovered:
+def check_begin(first: int, latest: OffsetAndEpoch | None, directory: Path) -> None:
+    """Refuse a log that begins at ``first`` without a snapshot of what came before (KAFKA-14240).
+
+    Raises:
+        RecoveryError: That is so.
+    """
+    if first > 0 and (latest is None or latest.offset < first):
+        raise RecoveryError(
+            f"the log in {directory} starts at offset {first} and there is no snapshot for what "
+            f"came before (the latest: {latest and latest.offset}): restore the missing segments "
+            "or the snapshot, or format this node anew"
+        )
+
+
+def recover(
+    disk: Disk,
+    directory: Path,
+    check: Callable[[int, OffsetAndEpoch | None, Path], None] = check_begin,
+) -> Recovered:
     """Open all segments of a directory, mend the last one, and make what is left durable."""
     # A killed process may have left names in the page cache only: of a segment, of quorum-state.
     disk.fsync_dir(directory)
@@ -76,12 +94,7 @@ def recover(disk: Disk, directory: Path) -> Recovered:
     snapshots = SnapshotStore(disk, directory)
     latest = snapshots.latest
     first = names[0][0] if names else 0
-    if first > 0 and (latest is None or latest.offset < first):
-        raise RecoveryError(
-            f"the log in {directory} starts at offset {first} and there is no snapshot for what "
-            f"came before (the latest: {latest and latest.offset}): restore the missing segments "
-            "or the snapshot, or format this node anew"
-        )
+    check(first, latest, directory)
     history = _history_of(snapshots, directory)
     if not names:  # new, or a crash came between dropping the segments and creating one
         names = [(0, create_segment(disk, directory, 0).path.name)]

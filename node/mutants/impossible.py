@@ -14,8 +14,6 @@ ROWS: Mapping[int, str] = {
 # Could exist here, but no fault or no invariant brings them out: what would.
 PENDING: Mapping[int, str] = {
     4: "a fault that takes committed records from a majority, as an old copy of its disks",
-    8: "a leader that resigns and lives on with good links to its observers; then L13 tells",
-    13: "a fault that deletes a checkpoint file below the beginning of a log",
     30: "a fault that replaces all voters that a node knows of while it is away",
     40: "a fault that stops a broker in good order under load",
 }
