@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from harness import seeds
 from harness.errors import UsageError
-from harness.protocols import Nemesis
+from harness.protocols import Fault, Nemesis
 from harness.registry import nemeses, unknown
 from harness.spec import RunSpec
 
@@ -38,6 +38,15 @@ def select(names: Iterable[str], spec: RunSpec | None = None) -> list[tuple[str,
         fitting = [n for n in hits if n == name or misfit(made[n], spec) is None]
         chosen.update(fitting or hits)
     return [(name, made[name]) for name in sorted(chosen)]
+
+
+def of_schedule(faults: Iterable[Fault]) -> list[tuple[str, Nemesis]]:
+    """The nemeses that a schedule needs, sorted by name; a name is no family here.
+
+    Raises:
+        UnknownPluginError: A fault of none.
+    """
+    return [(name, nemeses.get(name)()) for name in sorted({fault.nemesis for fault in faults})]
 
 
 def misfit(nemesis: Nemesis, spec: RunSpec | None) -> str | None:

@@ -23,7 +23,7 @@ from harness.errors import HarnessError, UsageError
 from harness.events import EventCollector
 from harness.journal import Journal
 from harness.judge import STANDARD, Judgement, judge
-from harness.nemeses import select
+from harness.nemeses import of_schedule, select
 from harness.protocols import Cluster, Environment, Fault, Nemesis, System, Workload
 from harness.recorder import Progress, Silence
 from harness.registry import checkers, environments, systems, workloads
@@ -104,8 +104,7 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
         check_settings(spec.settings)
     environments.get(spec.env)
     workload = workloads.get(spec.workload)(spec)
-    wanted = spec.nemeses if faults is None else sorted({f.nemesis for f in faults})
-    chosen = select(wanted, spec)
+    chosen = select(spec.nemeses, spec) if faults is None else of_schedule(faults)
     spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
     if faults is None:
         faults = schedule.build(spec.seed, chosen, spec.time_limit_s)

@@ -42,7 +42,8 @@ def attempt(candidate: Candidate) -> Try:
         return Try()
     except Exception as error:  # told at the end: it must not cost what was found before
         return Try(broken="".join(traceback.format_exception_only(error)).strip())
-    return Try(failure_of(run))
+    failure = failure_of(run)
+    return Try(failure, run.result.crash if failure is None else None)
 
 
 def failure_of(run: SimRun) -> Failure | None:

@@ -25,7 +25,7 @@ from harness.envs import sim
 from harness.errors import UsageError
 from harness.history import NEMESIS, VIOLATION, History, HistoryWriter, Op
 from harness.judge import COVERAGE, STANDARD, Judgement, conclude, judge_here
-from harness.nemeses import ALL, misfit, select, swarm
+from harness.nemeses import ALL, misfit, of_schedule, select, swarm
 from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Watch, Workload
 from harness.recorder import OpList, Recorder, Silence
 from harness.registry import checkers, systems, watches, workloads
@@ -65,8 +65,7 @@ class SimPlan:
             check_settings(spec.settings)
         workload = workloads.get(spec.workload)(spec)
         spec = replace(spec, env=SIM)
-        wanted = spec.nemeses if faults is None else sorted({f.nemesis for f in faults})
-        chosen = select(wanted, spec)
+        chosen = select(spec.nemeses, spec) if faults is None else of_schedule(faults)
         if not asked_for:
             chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
         if faults is None and ALL in spec.nemeses:

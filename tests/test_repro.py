@@ -16,6 +16,7 @@ from harness.cli import repro as repro_module
 from harness.cli.meant import Meant
 from harness.cli.repro import Replay, report
 from harness.proportion import wilson
+from harness.session import prepare
 from harness.simulate import SimPlan, save, simulate
 from harness.spec import RunSpec
 from harness.store import Store
@@ -163,6 +164,34 @@ def test_a_bare_schedule_is_played_with_the_options(failing: Path, tmp_path: Pat
     assert (run / "schedule.jsonl").read_bytes() == file.read_bytes()
     spec = json.loads((run / "spec.json").read_bytes())
     assert (spec["seed"], spec["voters"], spec["mutant"]) == (8, 3, SPEC.mutant)
+
+
+def test_a_schedule_asks_for_its_own_nemeses_only(tmp_path: Path) -> None:
+    """Some families are called as one of their nemeses is."""
+    for played in (
+        SimPlan.of(SPEC, [schedule.fault_from_json(KILL)]).spec,
+        prepare(
+            replace(SPEC, env="local", system="kraft"),
+            Store(tmp_path),
+            faults=[schedule.fault_from_json(KILL)],
+        ).spec,
+    ):
+        assert played.nemeses == ("kill",)
+
+
+def test_a_fault_that_breaks_the_harness_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps({**KILL, "params": {"target": "bogus"}}))
+    pins = [*options(SPEC), "--store", tmp_path]
+    why = "no target is called 'bogus'; there are: leader, follower"
+    ended = krucible("repro", file, *pins)
+    assert ended.code == 255
+    assert "harness: harness.errors.HarnessError: nemesis kill: inject of fault 0" in ended.out
+    assert why in ended.out
+    ended = krucible("shrink", file, "--jobs", 1, *pins)
+    assert ended.code == 2
+    assert "not reproduced: the simulation broke: harness.errors.HarnessError" in ended.complaint
+    assert why in ended.complaint
 
 
 def test_a_schedule_can_be_shrunk(failing: Path, tmp_path: Path) -> None:

@@ -601,7 +601,7 @@ def test_a_seed_is_simulated_with_its_options(tmp_path: Path) -> None:
     assert "krucible repro " in ended.out
     ended = krucible(*seed)
     assert ended.code == 2
-    assert "3: not reproduced: simulated again, it broke nothing" in ended.err
+    assert "seed 3: it broke nothing: there is nothing to shrink" in ended.err
 
 
 def test_a_failure_that_is_gone_is_told(failing: Path, tmp_path: Path) -> None:

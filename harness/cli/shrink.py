@@ -100,7 +100,7 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
     jobs = jobs or os.cpu_count() or 1
     search = _search(start, wanted, Budget(budget, tries), jobs, loud=not json)
     if not isinstance(search.found, Shrunk):
-        return _not_reproduced(run, wanted, search, json=json)
+        return _not_reproduced(failing, wanted, search, json=json)
     told = {
         **_report(run, start, search.found, where),
         "broken": search.broken,
@@ -205,11 +205,11 @@ def _size(step: Step) -> str:
     )
 
 
-def _not_reproduced(text: str, wanted: str | None, search: _Search, *, json: bool) -> int:
+def _not_reproduced(failing: Meant, wanted: str | None, search: _Search, *, json: bool) -> int:
     """Say that there is no failure to shrink."""
     broke = sorted(search.found.invariants) if isinstance(search.found, Failure) else []
     told = {
-        "run": text,
+        "run": failing.name,
         "reproduced": False,
         "invariant": wanted,
         "invariants": broke,
@@ -218,12 +218,19 @@ def _not_reproduced(text: str, wanted: str | None, search: _Search, *, json: boo
     if json:
         print_json(told)
     elif search.broken:
-        complain(f"{text}: not reproduced: the simulation broke: {search.broken[0]}")
+        complain(f"{failing.name}: not reproduced: the simulation broke: {search.broken[0]}")
+    elif failing.results is None:
+        complain(f"{failing.name}: {_what(broke, wanted)}: there is nothing to shrink")
     else:
-        what = f"it broke {', '.join(broke)}" if broke else "it broke nothing"
-        meant = f" instead of {wanted}" if wanted is not None else ""
-        complain(f"{text}: not reproduced: simulated again, {what}{meant}; was the code changed?")
+        what = _what(broke, wanted)
+        complain(f"{failing.name}: not reproduced: simulated again, {what}; was the code changed?")
     return EXIT_UNKNOWN
+
+
+def _what(broke: list[str], wanted: str | None) -> str:
+    """What a simulation broke instead of what it should have broken."""
+    what = f"it broke {', '.join(broke)}" if broke else "it broke nothing"
+    return what if wanted is None else f"{what} instead of {wanted}"
 
 
 def _report(text: str, start: Candidate, found: Shrunk, store: Store) -> dict[str, Any]:
