@@ -22,10 +22,14 @@ class LockStep(Replica):
     breaks=("L9", "L1"),
     source="KAFKA-18345: capped backoff made candidates stand at the same moments for ever",
     scenario=Scenario(
-        seeds=(2, 3),
-        faults=(fault("kill", 1, 1, target="all"),),
-        time_limit_s=6.0,
-        settings={"controller.quorum.election.backoff.max.ms": "200"},
+        seeds=(1, 2, 3, 4, 5),
+        voters=5,
+        faults=(fault("kill", 1, 2, target="leader"),),
+        time_limit_s=4.0,
+        settings={
+            "controller.quorum.election.timeout.ms": "200",
+            "controller.quorum.election.backoff.max.ms": "200",
+        },
     ),
 )
 def lock_step(parts: NodeParts) -> NodeParts:
