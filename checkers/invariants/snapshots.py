@@ -174,7 +174,7 @@ class SnapshotInstall(Invariant):
         """Compare an install with the log before it, and with what the replica says after it."""
         replica = world.replica(event)
         if event["t"] != "snap":
-            return self._after(event, replica)
+            return self._after(event, replica) if replica.id in self._open else ()
         if event["op"] == "install":
             self._open[replica.id] = replica.incarnation, event
             return self._install(event, replica)
@@ -203,10 +203,12 @@ class SnapshotInstall(Invariant):
             )
 
     def _after(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
-        incarnation, install = self._open.pop(replica.id, (0, event))
-        if install is event or incarnation != replica.incarnation or not replica.known:
+        incarnation, install = self._open.pop(replica.id)
+        if incarnation != replica.incarnation or not replica.known:
             return
         end = install["id"][0]
+        if event["t"] == "lstart":
+            self._open[replica.id] = incarnation, install  # and the log ends there too
         begins = {"lstart": "v", "append": "base", "fetch_tx": "off"}[event["t"]]
         if event[begins] != end:
             yield self._anomaly(

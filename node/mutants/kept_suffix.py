@@ -1,0 +1,59 @@
+"""A replica that installs a snapshot before what it has in its log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.inputs import SnapshotInstalled
+from node.core.replica import Replica
+from node.core.types import OffsetAndEpoch
+from node.driver.parts import NodeParts
+from node.log.file_log import FileLog
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class SuffixReplica(Replica):
+    """Goes on at the end of its own records, where these reach beyond the snapshot."""
+
+    def _on_snapshot_installed(self, installed: SnapshotInstalled) -> None:
+        end, epochs = self._log_end, self._epochs
+        super()._on_snapshot_installed(installed)
+        if end > installed.snapshot.id.offset:
+            self._log_end = self._flushed = end
+            self._epochs = epochs
+
+
+class SuffixLog(FileLog):
+    """Drops what a snapshot covers, and no more."""
+
+    def truncate_fully_to(self, snapshot: OffsetAndEpoch) -> None:
+        """Let the log begin at the snapshot."""
+        if self.end_offset > snapshot.offset:
+            self.advance_start(snapshot.offset)
+        else:
+            super().truncate_fully_to(snapshot)
+
+
+@mutant(
+    "kept-suffix",
+    breaks=("S24", "L8"),
+    source="hashicorp/raft #697, #704 (after a snapshot a conflicting suffix stays in the log)",
+    scenario=Scenario(
+        seeds=(2, 3),
+        faults=(fault("partition-isolate-leader", 2, 1.2),),
+        time_limit_s=5,
+        rate_hz=100,
+        concurrency=60,
+        settings={
+            "metadata.log.max.record.bytes.between.snapshots": "100",
+            "metadata.max.idle.interval.ms": "50",
+            "metadata.max.retention.bytes": "1",
+            "metadata.log.segment.bytes": "300",
+            "krucible.log.clean.interval.ms": "100",
+        },
+    ),
+)
+def kept_suffix(parts: NodeParts) -> NodeParts:
+    """An installed snapshot leaves records in the log that conflict with what follows it."""
+    return replace(parts, replica=SuffixReplica, log=SuffixLog)
