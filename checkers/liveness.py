@@ -15,6 +15,7 @@ from typing import Any
 from checkers.invariants.trace import Event
 from checkers.liveness_elections import futile_elections
 from checkers.liveness_fetches import unanswered_fetches
+from checkers.liveness_shutdowns import late_shutdowns
 from harness.history import NEMESIS, History, Op
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -85,6 +86,7 @@ def liveness(run: RunData) -> CheckResult:
     end = recovery.result
     elections, futile = futile_elections(run.history, run.events)
     fetches, unanswered = unanswered_fetches(run.history, run.events)
+    stops, late_stops = late_shutdowns(run.history, run.events, run.spec.settings)
     checked = {"L1": 1, "L2": 1, "L9": elections, "L13": fetches}
     if not end.get("recovered"):
         nodes = _follow(run, recovery.end_ns)
@@ -102,7 +104,7 @@ def liveness(run: RunData) -> CheckResult:
                 "L8": len(_names(run)),
                 "L12": len(_names(run)),
             }
-            checked |= {"L10": len(run.observers)}
+            checked |= {"L10": len(run.observers) + stops}
             nodes = _follow(run, settle.end_ns, settle.begin_ns)
             anomalies = list(_unsettled(nodes, run, settle))
         if SNAPSHOT_SETTING in run.spec.settings:
@@ -111,7 +113,7 @@ def liveness(run: RunData) -> CheckResult:
         asked, late = _late_ops(run.history, recovery.end_ns)
         checked["L5"] = asked
         anomalies += late
-    anomalies += futile + unanswered
+    anomalies += futile + unanswered + late_stops
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else Valid.VALID,

@@ -17,7 +17,7 @@ from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.disk_damage import VOTERS_MIN, DiskDamage
-from nemesis.membership import VOTERS, members_available, needs_members, replace
+from nemesis.membership import TURN_S, VOTERS, members_available, needs_members, replace
 
 
 @nemeses.register("disk-wipe")
@@ -45,7 +45,7 @@ class DiskWipe(DiskDamage):
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """As all damage; no other fault changes the voters meanwhile."""
-        if not claims.claim_free(cluster, fault.id, [VOTERS]):
+        if not await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=TURN_S):
             return Injection("skipped", reason="another fault changes the voters")
         injection = await super().inject(fault, cluster)
         if injection.outcome == "skipped":

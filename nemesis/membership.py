@@ -22,9 +22,10 @@ from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 VOTERS = "voters"  # what is claimed: one fault at a time changes them
-REMOVE_TIMEOUT_S = 6.0
+REMOVE_TIMEOUT_S = 8.0
+TURN_S = 6.0  # for other faults to be done with the voters, or with a disk
 ADD_TIMEOUT_S = 20.0
-_LED_S = 3.0
+_LED_S = 6.0
 _OTHERS_S = 20.0  # for another fault to be done with the node
 _POLL_S = 0.1
 _TARGETS = {"leader": 4, "follower": 3, "one": 1}
@@ -80,16 +81,18 @@ class RemoveVoter:
         system = cluster.system
         if not isinstance(system, Members) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
+        if not await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=TURN_S):
+            return Injection("skipped", reason="another fault changes the voters")
+        before = await _voters(system)  # and so there is a leader that can be aimed at
         target = str(fault.params.get("target", "one"))
         choice = await choose_or_one(target, fault_rng(fault), cluster)
-        before = await system.voter_keys()
-        if before is None or choice.nodes[0] not in before or len(before) == 1:
-            return Injection("skipped", reason=f"no {target} to remove from {before}")
         node = choice.nodes[0]
-        mine = [VOTERS, (DISK, node)]
-        if len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
-            claims.release(cluster, fault.id, mine)
-            return Injection("skipped", reason="another fault changes the voters or their disks")
+        if before is None or node not in before or len(before) == 1:
+            claims.release(cluster, fault.id, [VOTERS])
+            return Injection("skipped", reason=f"no {target} to remove from {before}")
+        if not await claims.claim_when_free(cluster, fault.id, (DISK, node), timeout_s=TURN_S):
+            claims.release(cluster, fault.id, [VOTERS])
+            return Injection("skipped", reason=f"another fault has the disk of {node}")
         undo = _Undo(node, cluster.environment.process(node).pid)
         change = await system.remove_voter(node, timeout_s=REMOVE_TIMEOUT_S)
         after = await _voters(system)

@@ -1,0 +1,46 @@
+"""A controller that wants more to be known with each heartbeat of a broker that stops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.controller.broker_operations import BrokerHeartbeatReply, BrokerHeartbeatRequest
+from node.controller.controller import QuorumController
+from node.controller.operations import ControllerResult, PendingWrite
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class InsatiableController(QuorumController):
+    """Begins the shutdown of a broker anew whenever it hears of it."""
+
+    def heartbeat(self, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatReply]:
+        """Let all that there is now be what the others have to know."""
+        heart = self._ctx.sessions.heart(request.broker_id)
+        if heart.shutdown is not None and heart.shutdown.last_offset is not None:
+            heart.shutdown = PendingWrite(0, self._ctx.overlay.image.end_offset - 1)
+        return super().heartbeat(request)
+
+
+@mutant(
+    "moving-shutdown",
+    breaks=("L10", "C7"),
+    source="KAFKA-14292: the offset that a controlled shutdown waits for moved at each heartbeat",
+    scenario=Scenario(
+        observers=2,
+        workload="topics",
+        faults=(fault("stop", 2, 8, target="observer"),),
+        time_limit_s=11,
+        rate_hz=20.0,
+        concurrency=6,
+        settings={
+            "broker.session.timeout.ms": "1500",
+            "broker.heartbeat.interval.ms": "200",
+            "metadata.max.idle.interval.ms": "50",
+        },
+    ),
+)
+def moving_shutdown(parts: NodeParts) -> NodeParts:
+    """Whatever is written while a broker stops has to be known by all before it may go."""
+    return replace(parts, controller=InsatiableController)
