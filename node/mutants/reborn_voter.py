@@ -1,0 +1,46 @@
+"""A replica that finds its number in a voter set, and takes itself for that voter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from node.core.config import ReplicaConfig
+from node.core.replica import Replica
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+FETCH_BYTES = 1_024  # what is in a log comes to light step by step
+
+
+class RebornReplica(Replica):
+    """Does not look which disk the voter of its number had."""
+
+    def __init__(self, config: ReplicaConfig, *args: Any, **kwargs: Any) -> None:
+        super().__init__(replace(config, fetch_max_bytes=FETCH_BYTES), *args, **kwargs)
+
+    def _adopt_voters(self, *, revert: bool) -> None:
+        super()._adopt_voters(revert=revert)
+        self._is_voter = self.config.key.id in self._voters.voters
+
+
+@mutant(
+    "reborn-voter",
+    breaks=("S29", "S33", "S1"),
+    source="openraft #2002 (an id used again with an empty log replays old members, and elects)",
+    scenario=Scenario(
+        seeds=(1, 3),
+        faults=(
+            fault("slow-links", 3, 5, target="all", way="both", delay_ms=100, jitter_ms=0),
+            fault("disk-wipe", 3.2, 0.8),
+            fault("partition-isolate-leader", 4.6, 3),
+        ),
+        rate_hz=50,
+        settings={"krucible.quorum": "dynamic"},
+    ),
+)
+def reborn_voter(parts: NodeParts) -> NodeParts:
+    """A node with a new, empty disk is the voter that it was, as soon as it reads of that."""
+    return replace(parts, replica=RebornReplica)
