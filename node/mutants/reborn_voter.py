@@ -11,7 +11,6 @@ from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
-
 FETCH_BYTES = 1_024  # what is in a log comes to light step by step
 
 
