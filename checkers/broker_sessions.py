@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.broker_words import HEARTBEATS, WANTS, Word
+from checkers.invariants.clocks import clock_of
 from checkers.invariants.decisions import GAP_MS, GRACE_MS, SESSION_MS, SESSION_SETTING
 from checkers.invariants.local_reads import CommitTimes
 from checkers.invariants.reference import reference
@@ -123,7 +124,9 @@ def _unanswered(run: RunData) -> tuple[frozenset[Incarnation], Mapping[Incarnati
 
 def _services(run: RunData) -> Iterator[Service]:
     """From unfencing to fencing, by the committed log and the times when it was."""
-    times = CommitTimes(run.events)
+    told = (event for of_node in run.events.values() for event in of_node)
+    commits = (event for event in told if event.get("t") == "hwm")
+    times = CommitTimes(commits, clock_of(run))
     begun: dict[Incarnation, int] = {}
     current: dict[int, int] = {}
     for batch in reference(run).log:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from checkers.invariants.clocks import kept_time
+from checkers.invariants.clocks import clock_of, kept_time
 from checkers.invariants.convergence import Convergence, converged
 from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of, fold
 from checkers.invariants.images import ImageChecks
@@ -18,7 +18,7 @@ from checkers.invariants.local_reads import (
 )
 from checkers.invariants.metadata_log import MetadataLog
 from checkers.invariants.reference import Reference, reference
-from checkers.invariants.trace import Event, Intake, whole_trace
+from checkers.invariants.trace import Event
 from checkers.watch import watched
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -45,39 +45,40 @@ def observers(run: RunData) -> CheckResult:
 
 def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     """The same with another fold, for systems whose state is not our metadata image."""
-    trace = whole_trace(run)
-    whole = trace.events
-    if not whole:
+    monitor = watched(run)
+    if not monitor.events:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event to judge")
     stopped = run.history.stopped is not None
     known = Reference() if stopped else reference(run)
-    folded = fold(known, _committed_end(whole), make_fold)
+    folded = fold(known, _committed_end(monitor.told("commits")), make_fold)
     images = ImageChecks(folded)
     anomalies = [Anomaly("C8", folded.misfit)] if folded.misfit else []
-    for event in whole:
+    for event in monitor.told("images"):
         anomalies += images.feed(event)
     anomalies += () if stopped else _snapshots(run, images, make_fold)
-    brokers = watched(run)
-    anomalies += brokers.of(NAME)
-    log = MetadataLog(known, folded.end, whole)
+    anomalies += monitor.of(NAME)
+    log = MetadataLog(known, folded.end, monitor.told("brokers"))
     anomalies += log.anomalies
     intervals = run.history.intervals()
     written = Written(known, intervals)
-    anomalies += judge_local_reads(intervals, written, Starts(run.events))
+    clock = clock_of(run)
+    anomalies += judge_local_reads(intervals, written, Starts(monitor.told("starts"), clock))
     if kept_time(run):
         slack_ns = 0 if run.spec.env == SIM else LIVE_SLACK_NS
-        anomalies += judge_dirty_reads(intervals, written, CommitTimes(run.events), slack_ns)
-    end = Convergence(undecided=STOPPED) if stopped else converged(run, _by_node(whole))
+        anomalies += judge_dirty_reads(
+            intervals, written, CommitTimes(monitor.told("commits"), clock), slack_ns
+        )
+    end = Convergence(undecided=STOPPED) if stopped else converged(run, monitor)
     anomalies += end.anomalies
     reads = sum(i.invocation.f == "local-read" and i.outcome == "ok" for i in intervals)
-    reason = _doubts(trace.intake, folded, images, end)
+    reason = _doubts(monitor.gaps, folded, images, end)
     unsure = Valid.VALID if reason is None else Valid.UNKNOWN
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else unsure,
         tuple(anomalies),
         checked={
-            **_sums(brokers.checked_by(NAME), log.checked, {"C8": images.checked}),
+            **_sums(monitor.checked_by(NAME), log.checked, {"C8": images.checked}),
             "L8": end.checked,
             "local-reads": reads,
         },
@@ -108,19 +109,14 @@ def _sums(*counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(total.items(), key=lambda item: int(item[0][1:])))
 
 
-def _committed_end(events: Sequence[Event]) -> int:
-    return max((event["v"] for event in events if event["t"] == "hwm"), default=0)
+def _committed_end(commits: Sequence[Event]) -> int:
+    return max((event["v"] for event in commits), default=0)
 
 
-def _by_node(events: Sequence[Event]) -> Mapping[str, Sequence[Event]]:
-    by_id: dict[int, list[Event]] = defaultdict(list)
-    for event in events:
-        by_id[event["node"]].append(event)
-    return {f"n{node_id}": of_node for node_id, of_node in by_id.items()}
-
-
-def _doubts(intake: Intake, folded: Folded, images: ImageChecks, end: Convergence) -> str | None:
-    doubts = intake.gaps[:3]
+def _doubts(
+    gaps: Sequence[str], folded: Folded, images: ImageChecks, end: Convergence
+) -> str | None:
+    doubts = list(gaps[:3])
     if not images.checked:
         doubts.append("no node told of any image")
     if folded.unreadable is not None:

@@ -144,15 +144,18 @@ class Fencing(Invariant):
                 epoch=own,
             )
 
-    def _accepted(self, event: Event, api: str) -> Iterator[Anomaly]:
+    def _accepted(self, event: Event, api: str) -> Iterable[Anomaly]:
         asked, own = event.get("req_ep"), event["ep"]
         self.checked += isinstance(asked, int)
         foreign = " of another cluster" if event.get("foreign") is True else ""
-        if foreign or (isinstance(asked, int) and asked != own):
-            yield self._anomaly(
+        if not foreign and (asked == own or not isinstance(asked, int)):
+            return ()
+        return [
+            self._anomaly(
                 f"n{event['node']} in epoch {own} accepted a {api} of epoch {asked}{foreign}"
                 f" ({label(event)})",
                 event,
                 asked=asked,
                 epoch=own,
             )
+        ]

@@ -8,10 +8,11 @@ more than the shortest delay that any of its lines had.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from checkers.invariants.trace import Event
 from harness.protocols import RunData
+from harness.spec import SIM
 
 Process = tuple[Any, Any]  # (node, incarnation)
 
@@ -27,6 +28,28 @@ def kept_time(run: RunData) -> bool:
     values = [op.value for op in run.history.nemesis()]
     played = any(isinstance(v, Mapping) and v.get("nemesis") == CLOCK_RATE for v in values)
     return not played and all(fault.nemesis != CLOCK_RATE for fault in run.faults)
+
+
+class Clock(Protocol):
+    """Tells when a node's event happened on the harness's clock."""
+
+    def of(self, event: Event) -> int | None:
+        """When it happened; None when that is not known."""
+        ...
+
+
+class OneTime:
+    """The clock of a simulation, which all have in common."""
+
+    def of(self, event: Event) -> int | None:
+        """The event's own time."""
+        time: int = event["ts"]
+        return time
+
+
+def clock_of(run: RunData) -> Clock:
+    """The clock for the events of a run."""
+    return OneTime() if run.spec.env == SIM else HarnessTime(run.events)
 
 
 class HarnessTime:

@@ -23,12 +23,15 @@ class CommitStability(Invariant):
     name: ClassVar[str] = "S9"
     listens: ClassVar[tuple[str, ...]] = ("hwm", "apply")
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare what the replica now takes for committed with what was committed before."""
         replica = world.replica(event)
-        if not replica.known:
-            return
         below = event["v"] if event["t"] == "hwm" else event["off"]
+        if not replica.known or replica.agreed >= below:
+            return ()
+        return self._newly(event, replica, below, world)
+
+    def _newly(self, event: Event, replica: Replica, below: int, world: World) -> Iterator[Anomaly]:
         for batch in replica.log.between(replica.agreed, below):
             self.checked += 1
             yield from self._compare(batch, event, f"{replica.id} ({label(event)}) has", world)
@@ -247,17 +250,21 @@ class DurableBeforeFetch(Invariant):
     name: ClassVar[str] = "S16"
     listens: ClassVar[tuple[str, ...]] = ("fetch_tx",)
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the fetch offset with what was flushed."""
         replica = world.replica(event)
-        if not replica.known or event["node"] not in replica.voters:
-            return
+        if not replica.known or event["node"] not in replica.sets.nodes:
+            return ()
         self.checked += 1
-        if event["off"] > replica.log.flushed:
-            yield self._anomaly(
-                f"{replica.id} fetched at offset {event['off']} with only {replica.log.flushed}"
+        flushed = replica.log.flushed
+        if event["off"] <= flushed:
+            return ()
+        return [
+            self._anomaly(
+                f"{replica.id} fetched at offset {event['off']} with only {flushed}"
                 f" on its disk ({label(event)})",
                 event,
                 offset=event["off"],
-                flushed=replica.log.flushed,
+                flushed=flushed,
             )
+        ]

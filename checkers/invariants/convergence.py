@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from checkers.invariants.monitor import Monitor
 from checkers.invariants.trace import Event
 from harness.protocols import RunData
 from harness.verdict import Anomaly
@@ -23,24 +24,23 @@ class Convergence:
     undecided: str | None = None
 
 
-def converged(run: RunData, events: Mapping[str, Sequence[Event]]) -> Convergence:
+def converged(run: RunData, monitor: Monitor) -> Convergence:
     """Whether each node reached what was committed.
 
     A node that has all of it has converged. One that lacks something is late when a leader had
     committed that ``GRACE_NS`` before the end, and undecided when there was less time than that
-    since the last heal. ``events`` are whole events only, by node.
+    since the last heal. ``monitor`` has seen all events.
     """
     found = Convergence()
     healed_ns, open_faults = last_heal(run)
     if open_faults:
         found.undecided = f"{NAME}: {open_faults} faults were never healed"
         return found
-    timed = _timed(events)
-    end_ns = _end(timed, healed_ns)
-    marks = [(at, e) for at, e in timed if e["t"] == "hwm" and e["as"] == "leader"]
+    end_ns = _end(monitor, healed_ns)
+    marks = [(at, e) for at, e in _timed(monitor.told("commits")) if e["as"] == "leader"]
     latest = _committed_by(marks, end_ns)
     due = _committed_by(marks, max(healed_ns, end_ns - GRACE_NS))
-    for node, reached in sorted(_reached(run, events).items()):
+    for node, reached in sorted(_reached(run, monitor).items()):
         if latest is not None and reached >= latest[0]:
             found.checked += 1
         elif due is not None:
@@ -85,20 +85,17 @@ def last_heal(run: RunData) -> tuple[int, int]:
     return healed_ns, len(open_)
 
 
-def _timed(events: Mapping[str, Sequence[Event]]) -> list[tuple[int, Event]]:
+def _timed(events: Iterable[Event]) -> list[tuple[int, Event]]:
     """The events that arrived at a known time, with that time."""
-    return [
-        (event["rx_ns"], event)
-        for of_node in events.values()
-        for event in of_node
-        if isinstance(event.get("rx_ns"), int)
-    ]
+    return [(event["rx_ns"], event) for event in events if isinstance(event.get("rx_ns"), int)]
 
 
-def _end(timed: Sequence[tuple[int, Event]], healed_ns: int) -> int:
+def _end(monitor: Monitor, healed_ns: int) -> int:
     """When the first node was stopped for good: from then on the others may go on without it."""
-    stops = [time for time, event in timed if event["t"] == "stop" and time > healed_ns]
-    return min(stops) if stops else max((time for time, _ in timed), default=0)
+    stops = [time for time, _ in _timed(monitor.told("stops")) if time > healed_ns]
+    last = (replica.told for replica in monitor.world.replicas.values())
+    times = [time for time, _ in _timed(event for event in last if event is not None)]
+    return min(stops) if stops else max(times, default=0)
 
 
 def _committed_by(marks: Sequence[tuple[int, Event]], by_ns: int) -> tuple[int, Event] | None:
@@ -108,14 +105,15 @@ def _committed_by(marks: Sequence[tuple[int, Event]], by_ns: int) -> tuple[int, 
     return None if best is None else (best["v"], best)
 
 
-def _reached(run: RunData, events: Mapping[str, Sequence[Event]]) -> dict[str, int]:
+def _reached(run: RunData, monitor: Monitor) -> dict[str, int]:
     """How far each node of the cluster came in its last process; 0 when that told nothing."""
-    ends: dict[str, int] = {}
-    for node in (*run.voters, *run.observers):
-        of_node = events.get(node, ())
-        if not of_node:
-            continue
-        last = max(event["inc"] for event in of_node)
-        marks = [e["v"] for e in of_node if e["t"] == "hwm" and e["inc"] == last]
-        ends[node] = max(marks, default=0)
+    lives: dict[str, int] = {}
+    for replica in monitor.world.replicas.values():
+        node = str(replica.id)
+        lives[node] = max(replica.incarnation, lives.get(node, 0))
+    ends = {node: 0 for node in (*run.voters, *run.observers) if node in lives}
+    for event in monitor.told("commits"):
+        node = f"n{event['node']}"
+        if node in ends and event["inc"] == lives[node]:
+            ends[node] = max(ends[node], event["v"])
     return ends

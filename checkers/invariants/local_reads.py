@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from checkers.invariants.clocks import HarnessTime
+from checkers.invariants.clocks import Clock
 from checkers.invariants.effects import write_of_op, write_of_record
 from checkers.invariants.reference import Reference
 from checkers.invariants.trace import Event
@@ -66,12 +66,12 @@ class Written:
 class Starts:
     """When the processes of each node started, to tell its incarnations apart."""
 
-    def __init__(self, events: Mapping[str, Sequence[Event]]) -> None:
-        clock = HarnessTime(events)
-        self._starts: dict[str, list[int]] = {}
-        for node, of_node in events.items():
-            times = [clock.of(event) for event in of_node if event.get("t") == "start"]
-            self._starts[node] = sorted(t - START_SLACK_NS for t in times if t is not None)
+    def __init__(self, starts: Iterable[Event], clock: Clock) -> None:
+        self._starts: dict[str, list[int]] = defaultdict(list)
+        for event in starts:
+            time = clock.of(event)
+            if time is not None:
+                insort(self._starts[f"n{event['node']}"], time - START_SLACK_NS)
 
     def number(self, node: str | None, time_ns: int) -> int:
         """How many processes of the node had been started by then."""
@@ -81,16 +81,8 @@ class Starts:
 class CommitTimes:
     """From when on each offset was known to be committed, by anybody."""
 
-    def __init__(self, events: Mapping[str, Sequence[Event]]) -> None:
-        clock = HarnessTime(events)
-        told = (
-            (time, event["v"])
-            for of_node in events.values()
-            for event in of_node
-            if event.get("t") == "hwm"
-            and isinstance(event.get("v"), int)
-            and (time := clock.of(event)) is not None
-        )
+    def __init__(self, commits: Iterable[Event], clock: Clock) -> None:
+        told = ((time, event["v"]) for event in commits if (time := clock.of(event)) is not None)
         self._times: list[int] = []
         self._ends: list[int] = []  # the highest so far, ascending with the times
         for time, end in sorted(told):

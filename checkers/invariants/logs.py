@@ -29,7 +29,7 @@ class RecordIdentity(Invariant):
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the batch with all others of its epoch."""
         del world
-        return self._compare(appended(event), event, f"n{event['node']} appended ({label(event)})")
+        return self._compare(appended(event), event, "")
 
     def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
         """The same for what the disks hold after the run."""
@@ -38,20 +38,31 @@ class RecordIdentity(Invariant):
             for batch in map(stored, log):
                 yield from self._compare(batch, None, f"the final log of {node} holds")
 
-    def _compare(self, batch: Batch, event: Event | None, where: str) -> Iterator[Anomaly]:
+    def _compare(self, batch: Batch, event: Event | None, where: str) -> Iterable[Anomaly]:
         self.checked += 1
-        of_epoch = self._by_epoch.setdefault(batch.epoch, _EpochBatches())
+        of_epoch = self._by_epoch.get(batch.epoch)
+        if of_epoch is None:
+            of_epoch = self._by_epoch[batch.epoch] = _EpochBatches()
         clash = of_epoch.add(batch, where, event)
-        if clash is not None and self._once((clash[0], batch)):
-            other, other_where, other_event = clash
-            yield self._anomaly(
+        if clash is None or not self._once((clash[0], batch)):
+            return ()
+        other, other_where, other_event = clash
+        there, here = _appender(other_event, other_where), _appender(event, where)
+        return [
+            self._anomaly(
                 f"two contents at offset {max(other.base, batch.base)} of epoch {batch.epoch}:"
-                f" {other_where} {other}, {where} {batch}",
+                f" {there} {other}, {here} {batch}",
                 other_event,
                 event,
                 offset=max(other.base, batch.base),
                 epoch=batch.epoch,
             )
+        ]
+
+
+def _appender(event: Event | None, where: str) -> str:
+    """Who has a batch: who told of it, or else where it was found."""
+    return where if event is None else f"n{event['node']} appended ({label(event)})"
 
 
 class _EpochBatches:
@@ -97,7 +108,7 @@ class LogMatching(Invariant):
         tail = replica.log.tail if replica.known else None
         if tail is None or tail.last + 1 != batch.base:
             return ()  # nothing known to lie before it
-        return self._compare(tail, batch, event, f"on {replica.id} ({label(event)})")
+        return self._compare(tail, batch, event, "")
 
     def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
         """The same for what the disks hold after the run, which must also be without holes."""
@@ -114,17 +125,24 @@ class LogMatching(Invariant):
 
     def _compare(
         self, before: Batch, batch: Batch, event: Event | None, where: str
-    ) -> Iterator[Anomaly]:
+    ) -> Iterable[Anomaly]:
         self.checked += 1
         first = self._before.setdefault(batch, (before, where, event))
-        if first[0] != before and self._once((batch, before)):
-            yield self._anomaly(
-                f"logs differ below {batch}: {first[1]} it follows {first[0]},"
-                f" {where} it follows {before}",
+        if first[0] == before or not self._once((batch, before)):
+            return ()
+        return [
+            self._anomaly(
+                f"logs differ below {batch}: {_holder(first[2], first[1])} it follows {first[0]},"
+                f" {_holder(event, where)} it follows {before}",
                 first[2],
                 event,
                 offset=before.base,
             )
+        ]
+
+
+def _holder(event: Event | None, where: str) -> str:
+    return where if event is None else f"on n{event['node']} ({label(event)})"
 
 
 class NoCommittedTruncation(Invariant):

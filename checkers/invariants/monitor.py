@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.invariants.base import FinalLogs, Invariant
 from checkers.invariants.trace import Event, Intake, Whole
-from checkers.invariants.world import World
+from checkers.invariants.world import Change, World
 from harness.verdict import Anomaly
 
 KEPT_PER_INVARIANT_MAX = 25
+# The events that are wanted when the run is over, by what for.
+GATHERED: Mapping[str, tuple[str, ...]] = {
+    "images": ("apply", "image"),
+    "brokers": ("reg", "hb", "alter", "let_go"),
+    "commits": ("hwm",),
+    "starts": ("start",),
+    "stops": ("stop",),
+}
+Feed = Callable[[Event, World], Iterable[Anomaly]]
+Row = tuple[list[Feed], Change | None, list[Event] | None]
 
 
 class Monitor:
@@ -29,10 +39,12 @@ class Monitor:
         self._last: list[Anomaly] | None = None  # of the end
         self._intake = Intake()
         self._invariants = list(invariants)
-        self._listeners: dict[str, list[Invariant]] = defaultdict(list)
-        for invariant in self._invariants:
-            for kind in invariant.listens:
-                self._listeners[kind].append(invariant)
+        self._gathered: dict[str, list[Event]] = {group: [] for group in GATHERED}
+        self._table: dict[str, Row] = {}  # by type of event
+
+    def told(self, group: str) -> Sequence[Event]:
+        """The whole events of a group of types, which ``GATHERED`` has, in their order."""
+        return self._gathered[group]
 
     @property
     def gaps(self) -> list[str]:
@@ -92,11 +104,26 @@ class Monitor:
         self.events += 1
         world, blind = self.world, self._intake.blind
         replica = world.arrive(event, blind=bool(blind) and (event["node"], event["inc"]) in blind)
+        row = self._table.get(event["t"])
+        feeds, change, gathered = row if row is not None else self._row(event["t"])
         anomalies: list[Anomaly] = []
-        for invariant in self._listeners.get(event["t"], ()):
-            anomalies += invariant.feed(event, world)
-        world.update(replica, event)
+        for feed in feeds:
+            found = feed(event, world)
+            if found:  # a generator, of nothing perhaps
+                anomalies += found
+        replica.told = event
+        if change is not None:
+            change(replica, event)
+        if gathered is not None:
+            gathered.append(event)
         return self._keep(anomalies) if anomalies else anomalies
+
+    def _row(self, kind: str) -> Row:
+        """What is to be done with events of a type: who listens, what changes, who wants it."""
+        feeds: list[Feed] = [each.feed for each in self._invariants if kind in each.listens]
+        wanted = next((self._gathered[group] for group, of in GATHERED.items() if kind in of), None)
+        row = self._table[kind] = feeds, self.world.changes.get(kind), wanted
+        return row
 
     def finish(self, logs: FinalLogs) -> list[Anomaly]:
         """Judge the logs that the run left on the disks; once, whoever asks."""

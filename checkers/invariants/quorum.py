@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from checkers.invariants.base import Invariant
 from checkers.invariants.trace import Event, ReplicaId, label
-from checkers.invariants.voter_sets import VoterKey, VoterKeys, holds, keys_of, told
+from checkers.invariants.voter_sets import VoterKey, VoterKeys, holds, key_of, keys_of, told
 from checkers.invariants.world import Replica, World
 from harness.verdict import Anomaly
 
@@ -30,8 +30,7 @@ def fetcher(event: Event) -> VoterKey | None:
         valid, fields = event["api"] == "FetchSnapshot", (event.get("peer"), event.get("peer_dir"))
     else:
         return None
-    keys = keys_of([fields]) if valid else None
-    return keys[0] if keys else None
+    return key_of(fields) if valid else None
 
 
 class QuorumCredit(Invariant):
@@ -136,7 +135,9 @@ class StepDown(Invariant):
             return self._resigns(event)
         elif kind in ("fetch_rx", "rpc_ok"):
             self._credit(event, reign, replica)
-        return self._leads(event, reign, replica)
+        self.checked += 1
+        is_due = event["ts"] - reign.since > reign.limit_ns + SLACK_MS * MS
+        return self._leads(event, reign, replica) if is_due and not reign.is_lone else ()
 
     def _follow(self, event: Event, reign: Reign, replica: Replica) -> None:
         voters = keys_of(event["set"]) or ()
@@ -166,10 +167,7 @@ class StepDown(Invariant):
             )
 
     def _leads(self, event: Event, reign: Reign, replica: Replica) -> Iterator[Anomaly]:
-        self.checked += 1
         now = event["ts"]
-        if reign.is_lone or now - reign.since <= reign.limit_ns + SLACK_MS * MS:
-            return
         reign.overdue = reign.overdue or event
         reign.signs += 1
         lasts = now - reign.overdue["ts"] > GRACE_MS * MS and reign.signs >= SIGNS_MIN

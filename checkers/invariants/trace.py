@@ -12,8 +12,6 @@ from itertools import product
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from harness.protocols import RunData
-
 Event = Mapping[str, Any]
 
 GAPS_KEPT_MAX = 50
@@ -130,17 +128,21 @@ class Intake:
         self.gaps: list[str] = []
         self.gaps_total = 0
         self.blind: set[tuple[int, int]] = set()
-        self._last_seq: dict[tuple[int, int], int] = {}
-        self._newest: dict[int, int] = {}
+        self._next_seq: dict[tuple[int, int], int] = {}
+        self._newest_stream: dict[int, tuple[int, int]] = {}  # by node
 
     def admit(self, event: Event) -> bool:
         """Whether the event is whole and new; what it lacks is noted otherwise."""
         type_ = event.get("t")
         if type_ == TORN:
             return False  # a kill tore this line: what it tells of never became visible
-        if isinstance(type_, str) and _SHAPES.get(type_, _ANY_SHAPE).fits(event):
-            return self._in_sequence(event, (event["node"], event["inc"]))
-        return self._refuse(event)
+        if type(type_) is not str or not _SHAPES.get(type_, _ANY_SHAPE).fits(event):
+            return self._refuse(event)
+        stream, seq = (event["node"], event["inc"]), event["seq"]
+        if seq == self._next_seq.get(stream) and stream == self._newest_stream.get(stream[0]):
+            self._next_seq[stream] = seq + 1
+            return True
+        return self._in_sequence(event, stream)
 
     def _refuse(self, event: Event) -> bool:
         """Note what an event lacks."""
@@ -159,14 +161,15 @@ class Intake:
 
     def _in_sequence(self, event: Event, stream: tuple[int, int]) -> bool:
         node, incarnation = stream
-        seq, last = event["seq"], self._last_seq.get(stream, 0)
-        if seq <= last or incarnation < self._newest.get(node, incarnation):
+        seq, wanted = event["seq"], self._next_seq.get(stream, 1)
+        newest = self._newest_stream.get(node, stream)
+        if seq < wanted or incarnation < newest[1]:
             return False  # seen before: a trace copied twice
-        if seq > last + 1:
-            self._note(f"events n{node} seq {last + 1} to {seq - 1} are missing")
+        if seq > wanted:
+            self._note(f"events n{node} seq {wanted} to {seq - 1} are missing")
             self.blind.add(stream)
-        self._last_seq[stream] = seq
-        self._newest[node] = incarnation
+        self._next_seq[stream] = seq + 1
+        self._newest_stream[node] = stream
         return True
 
     def _note(self, sentence: str) -> None:
@@ -186,23 +189,6 @@ class Whole(NamedTuple):
         """Put the events of all nodes in order."""
         intake = Intake()
         return cls([event for event in merged(events) if intake.admit(event)], intake)
-
-
-class _Newest:
-    """The trace of the run that is being judged: several checkers want it in its order."""
-
-    def __init__(self) -> None:
-        self._events: Mapping[str, tuple[dict[str, Any], ...]] = {}
-        self._whole = Whole([], Intake())
-
-    def of(self, run: RunData) -> Whole:
-        """Its whole events; they must not be changed."""
-        if run.events is not self._events:
-            self._events, self._whole = run.events, Whole.of(run.events)
-        return self._whole
-
-
-whole_trace = _Newest().of
 
 
 def _lacking(event: Event, required: Mapping[str, _Kinds]) -> str | None:
@@ -235,7 +221,9 @@ class _Shape:
             kinds = tuple(map(type, self._fields(event)))
         except KeyError:
             return False
-        return kinds in self._kinds and all(is_pair(event[field]) for field in self._pairs)
+        if kinds not in self._kinds:
+            return False
+        return not self._pairs or all(is_pair(event[field]) for field in self._pairs)
 
 
 _ANY_SHAPE = _Shape(_COMMON)

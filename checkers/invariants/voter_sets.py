@@ -6,7 +6,7 @@ directory. Source: KIP-853.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 NEVER = -1  # the offset of a set that is in force from the start
@@ -34,11 +34,17 @@ def keys_of(value: object) -> VoterKeys | None:
     """The keys in a list of ids or of [id, directory id]; None when it is no such list."""
     if not isinstance(value, list | tuple):
         return None
-    keys = [_key(item) for item in value]
-    return None if any(key is None for key in keys) else tuple(key for key in keys if key)
+    keys: list[VoterKey] = []
+    for item in value:
+        key = key_of(item)
+        if key is None:
+            return None
+        keys.append(key)
+    return tuple(keys)
 
 
-def _key(item: object) -> VoterKey | None:
+def key_of(item: object) -> VoterKey | None:
+    """The key that an id or an [id, directory id] is; None when it is neither."""
     if isinstance(item, int):
         return VoterKey(item, None)
     if not isinstance(item, list | tuple) or len(item) < 2:  # noqa: PLR2004 - id and directory
@@ -48,9 +54,9 @@ def _key(item: object) -> VoterKey | None:
     return VoterKey(node, directory) if isinstance(node, int) and known else None
 
 
-def holds(keys: Iterable[VoterKey], key: VoterKey) -> bool:
+def holds(keys: Collection[VoterKey], key: VoterKey) -> bool:
     """Whether one of the keys fits."""
-    return any(each.fits(key) for each in keys)
+    return key in keys or any(each.fits(key) for each in keys)
 
 
 def difference(one: VoterKeys, other: VoterKeys) -> list[VoterKey]:
@@ -69,6 +75,15 @@ class VoterHistory:
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, VoterKeys]] = []
+        self._nodes: tuple[VoterKeys, frozenset[int]] = ((), frozenset())
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """The node ids of the newest set."""
+        in_force = self.in_force
+        if in_force is not self._nodes[0]:
+            self._nodes = in_force, frozenset(key.node for key in in_force)
+        return self._nodes[1]
 
     @property
     def in_force(self) -> VoterKeys:

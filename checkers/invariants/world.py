@@ -220,7 +220,7 @@ class Replica:
     @property
     def voters(self) -> frozenset[int]:
         """Node ids of the voter set in force in its log."""
-        return frozenset(key.node for key in self.sets.in_force)
+        return self.sets.nodes
 
     def begin(self, incarnation: int, *, whole: bool) -> None:
         """A new process runs; what an incomplete trace told of its disk is forgotten."""
@@ -231,6 +231,9 @@ class Replica:
         self.leads = self.applied = None
 
 
+Change = Callable[[Replica, Event], None]
+
+
 class World:
     """All replicas and the commit map, as they were just before the event being judged."""
 
@@ -239,8 +242,11 @@ class World:
         self.commits = Commits()
         self.leader_hwm_max: int | None = None
         self.whole = True  # False once any replica's trace is known to have lost something
+        self._now: Event = {}  # the event that is being judged, and whose it is
+        self._here = Replica(ReplicaId(0, ""))
         self._current: dict[int, ReplicaId] = {}
-        self._apply: dict[str, Callable[[Replica, Event], None]] = {
+        # How events change a replica, by type; called after they were judged.
+        self.changes: Mapping[str, Change] = {
             "start": _start,
             "disk": _disk,
             "qs": _qs,
@@ -258,6 +264,8 @@ class World:
 
     def replica(self, event: Event) -> Replica:
         """The replica that wrote the event."""
+        if event is self._now:
+            return self._here
         found = self.replicas.get((event["node"], event["dir"]))
         if found is None:
             key = replica_of(event)
@@ -277,9 +285,10 @@ class World:
 
     def arrive(self, event: Event, *, blind: bool) -> Replica:
         """Note whose event comes, before it is judged; ``blind``: its disk is not known."""
-        replica = self.replica(event)
-        self._current[event["node"]] = replica.id
+        replica = self._here = self.replica(event)
+        self._now = event
         if event["inc"] != replica.incarnation:
+            self._current[event["node"]] = replica.id
             replica.begin(event["inc"], whole=event["t"] in ("start", "disk"))
         if blind:
             replica.known = self.whole = False
@@ -294,13 +303,6 @@ class World:
     def sees_all(self, nodes: Iterable[int]) -> bool:
         """Whether nothing that one of these nodes has told can have escaped the trace."""
         return self.whole and all(node in self._current for node in nodes)
-
-    def update(self, replica: Replica, event: Event) -> None:
-        """Let the event of a replica happen, after it was judged."""
-        change = self._apply.get(event["t"])
-        replica.told = event
-        if change is not None:
-            change(replica, event)
 
     def _hwm(self, replica: Replica, event: Event) -> None:
         value: int = event["v"]
