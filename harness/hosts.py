@@ -143,6 +143,15 @@ class Disks(Protocol):
 
 
 @runtime_checkable
+class Movable(Protocol):
+    """An environment whose nodes can go to another port, as of their next start."""
+
+    def move(self, node: str, port: int) -> None:
+        """Let the node, which is down, listen there when it starts again."""
+        ...
+
+
+@runtime_checkable
 class Clocks(Protocol):
     """An environment whose hosts' clocks can be set, and read from inside their processes."""
 

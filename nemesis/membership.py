@@ -90,6 +90,9 @@ class RemoveVoter:
         if before is None or node not in before or len(before) == 1:
             claims.release(cluster, fault.id, [VOTERS])
             return Injection("skipped", reason=f"no {target} to remove from {before}")
+        if not any(before.values()):
+            claims.release(cluster, fault.id, [VOTERS])
+            return Injection("skipped", reason="the voters are static: they have no directory ids")
         if not await claims.claim_when_free(cluster, fault.id, (DISK, node), timeout_s=TURN_S):
             claims.release(cluster, fault.id, [VOTERS])
             return Injection("skipped", reason=f"another fault has the disk of {node}")

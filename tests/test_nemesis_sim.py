@@ -54,6 +54,7 @@ SIM_ONLY = {
     "jam-links",
     "lossy-links",
     "membership",
+    "move-voter",
     "narrow-links",
     "power",
     "reordering-links",
@@ -156,7 +157,8 @@ def test_all_leaves_out_what_a_run_could_never_install() -> None:
     live = {name for name, _ in select(["all"], replace(SPEC, env="local"))}
     assert live == set(nemeses.names()) - SIM_ONLY
     every = set(nemeses.names())
-    members, snapshots = {"disk-wipe", "membership"}, {"disk-lost-snapshot"}
+    members = {"disk-wipe", "membership", "move-voter"}
+    snapshots = {"disk-lost-snapshot"}
     assert {name for name, _ in select(["all"], SPEC)} == every - members - snapshots
     assert {name for name, _ in select(["all"], DYNAMIC)} == every - snapshots
     assert {name for name, _ in select(["all"], SNAPSHOTS)} == every - members
@@ -578,6 +580,27 @@ def test_a_removed_voter_is_no_voter_until_it_is_added_with_an_empty_disk(target
     play(main, DYNAMIC)
 
 
+@pytest.mark.parametrize("target", ["leader", "follower"])
+def test_a_voter_that_moves_tells_where_it_is_and_moves_back(target: str) -> None:
+    async def main(scene: Scene) -> None:
+        began = await scene.system.voter_keys()
+        fault = await scene.inject("move-voter", target=target, port=9193)
+        (node,) = fault.injection.targets
+        assert fault.saw("move")[0]["now_at"].endswith(":9193")
+        assert await scene.system.await_recovery(20.0)
+        await asyncio.sleep(6)
+        moved = len(scene.kinds("voters"))
+        assert any(e["api"] == "UpdateVoter" for e in scene.kinds("rpc_ok"))
+        assert (await scene.env.net.probe("n4", node)).passed
+        healed = await fault.heal()
+        assert healed["now_at"].endswith(":9093")
+        await asyncio.sleep(6)
+        assert len(scene.kinds("voters")) > moved
+        assert await scene.system.voter_keys() == began
+
+    play(main, DYNAMIC)
+
+
 def test_a_wiped_voter_is_a_stranger_until_it_takes_its_own_old_place() -> None:
     async def main(scene: Scene) -> None:
         began = await scene.system.voter_keys()
@@ -631,6 +654,11 @@ def test_a_disk_can_be_wiped_under_its_old_id_or_be_replaced_by_an_old_copy() ->
 
 
 def test_the_voters_of_a_static_quorum_are_not_changed() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("membership", target="follower")
+        assert "the voters are static" in str(fault.injection.reason)
+
+    play(main)
     for name in ("disk-wipe", "membership"):
         reason = nemeses.get(name)().misfit(SPEC)
         assert "the quorum is static" in reason

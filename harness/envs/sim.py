@@ -162,6 +162,7 @@ class Sim:
         self._starts: dict[str, int] = {}
         self._copies: dict[str, MemoryDisk] = {}  # of disks, by node
         self._lost: dict[str, dict[Path, bytes]] = {}  # snapshots, by node
+        self._ports: dict[str, int] = {}  # of nodes that have moved
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Make the hosts."""
@@ -186,7 +187,7 @@ class Sim:
 
     def bind_address(self, node: str) -> Address:
         """Where the node listens."""
-        return Address(self.host(node).address, PORT)
+        return Address(self.host(node).address, self._ports.get(node, PORT))
 
     def address(self, node: str) -> Address:
         """The same: nothing is in between."""
@@ -372,6 +373,11 @@ class Sim:
         if host.process is not None:
             raise EnvError(f"{node} runs: its disk can be damaged only while it is down")
         return host
+
+    def move(self, node: str, port: int) -> None:
+        """See ``Movable``."""
+        self._down(node)
+        self._ports[node] = port
 
     def set_rate(self, node: str, ppm: int) -> None:
         """See ``Clocks``."""

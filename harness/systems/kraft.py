@@ -220,7 +220,8 @@ class Kraft:
         await self._env.signal(node, SIGKILL)
 
     async def start(self, node: str) -> None:
-        """Start a stopped node and wait until its port answers."""
+        """Start a stopped node, where its host has it now, and wait until its port answers."""
+        self._node[node] = self._configure(node, self._node[node].id)
         await self._launch(node)
         await self._await_answer(node)
 

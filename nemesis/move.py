@@ -1,0 +1,110 @@
+"""A voter moves: it comes back at another port, and has the others know (UpdateVoter, KIP-853)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.hosts import Movable
+from harness.protocols import Cluster, Fault, Injection, Kill
+from harness.registry import nemeses
+from harness.spec import RunSpec
+from nemesis import claims
+from nemesis.hosts import DISK, PROCESS
+from nemesis.membership import TURN_S, VOTERS, members_available, needs_members
+from nemesis.restarts import restart
+from nemesis.targets import choose_or_one, draw_target, fault_rng
+
+PORTS = (9193, 9293)
+_TARGETS = {"leader": 2, "follower": 3, "one": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The voter that moved, with the pid and the port that it had."""
+
+    node: str
+    pid: int | None
+    port: int
+
+
+@nemeses.register("move-voter")
+class MoveVoter:
+    """Kill a voter and start it at another port; heal has it move back.
+
+    One at a time: the rest of the bootstrap servers must stay where they are. Clients that knew the
+    node at its old port find nobody there. Params: ``target``; ``port``; ``stay_ms``, how long it
+    is there at least.
+    """
+
+    family = "membership"
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Only where the voters, and where they are, are in the log."""
+        return needs_members(spec)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The system must know changes of its voters, the hosts have more ports."""
+        if not isinstance(cluster.environment, Movable):
+            return f"environment {cluster.environment.name!r} cannot move its nodes"
+        return members_available(cluster)
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target, and where it goes."""
+        return {
+            "target": draw_target(rng, _TARGETS),
+            "port": rng.choice(PORTS),
+            "stay_ms": rng.choice((0, 4_000, 8_000)),  # a voter waits three fetch timeouts to tell
+        }
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Move a voter; evidence: where it was and is, and that it answers there."""
+        system, hosts = cluster.system, cluster.environment
+        if not isinstance(system, Kill) or not isinstance(hosts, Movable):
+            return Injection("skipped", reason=self.available(cluster))
+        if (reason := self.available(cluster)) is not None:
+            return Injection("skipped", reason=reason)
+        if not await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=TURN_S):
+            return Injection("skipped", reason="another fault changes the voters")
+        target = str(fault.params.get("target", "one"))
+        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        node = choice.nodes[0]
+        mine = [VOTERS, (PROCESS, node), (DISK, node)]
+        pid = cluster.environment.process(node).pid
+        if pid is None or len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
+            claims.release(cluster, fault.id, mine)
+            return Injection("skipped", reason=f"{node} is down, or another fault has it")
+        undo = _Undo(node, pid, cluster.environment.bind_address(node).port)
+        await system.kill(node)
+        hosts.move(node, int(fault.params.get("port", PORTS[0])))
+        seen = await restart({node: pid}, cluster)
+        claims.release(cluster, fault.id, [(PROCESS, node), (DISK, node)])
+        await asyncio.sleep(int(fault.params.get("stay_ms", 0)) / 1e3)
+        now = str(cluster.environment.bind_address(node))
+        moved = {"saw": "move", "node": node, "from_port": undo.port, "now_at": now, **seen}
+        return Injection("installed", (node,), None, (choice.evidence(target), moved), undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Move it back, once no other fault has it; evidence: it answers where it was."""
+        undo, system, hosts = injection.undo, cluster.system, cluster.environment
+        if (
+            not isinstance(undo, _Undo)
+            or not isinstance(system, Kill)
+            or not isinstance(hosts, Movable)
+        ):
+            raise HarnessError(f"fault {fault.id} has nothing that could move back")
+        mine = [(PROCESS, undo.node), (DISK, undo.node)]
+        turns = [claims.claim_when_free(cluster, fault.id, x, timeout_s=4 * TURN_S) for x in mine]
+        if not all(await asyncio.gather(*turns)):
+            claims.release(cluster, fault.id, mine)
+            raise HarnessError(f"another fault holds {undo.node}")
+        if cluster.environment.process(undo.node).pid is not None:
+            await system.kill(undo.node)
+        hosts.move(undo.node, undo.port)
+        seen = await restart({undo.node: undo.pid}, cluster)
+        claims.release(cluster, fault.id, [VOTERS, *mine])
+        return {**seen, "now_at": str(cluster.environment.bind_address(undo.node))}
