@@ -884,7 +884,7 @@ def test_what_damage_excuses_is_an_alarm_where_nobody_tells_of_damage() -> None:
     assert run.verdict is Valid.VALID, run.judgement.to_json()
     data = run.data
     untold = {n: tuple(e for e in of if e["t"] != "disk") for n, of in data.events.items()}
-    found = checkers.get("consensus")(replace(data, events=untold))
+    found = checkers.get("consensus")(replace(data, events=untold, watches={}))
     assert {a.invariant for a in found.anomalies} & {"S10", "S25"}
     clients = History([op for op in data.history if op.process != NEMESIS])
     found = checkers.get("log-scan")(replace(data, history=clients))
