@@ -11,11 +11,20 @@ import pytest
 from command import krucible
 from doc_pages import cli_page, plugins_page
 from source import ROOT, tracked
+from zoo_pages import hunts, readme_page, zoo_page
 
 from harness.cli.app import VERBS
 from harness.cli.listing import ALL_KINDS, rows
+from node import mutants
+from node.mutants.impossible import PENDING, ROWS
+from node.mutants.rows import NAMES, row_of
 
-PAGES = {"docs/cli.md": cli_page, "docs/plugins.md": plugins_page}
+PAGES = {
+    "docs/cli.md": cli_page,
+    "docs/plugins.md": plugins_page,
+    "docs/zoo.md": zoo_page,
+    "README.md": readme_page,
+}
 TEXTS = [path for path in tracked() if path.suffix == ".md"]
 IDS = [str(path.relative_to(ROOT)) for path in TEXTS]
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
@@ -41,6 +50,21 @@ def test_every_command_and_plugin_is_documented() -> None:
     for kind in ALL_KINDS:
         assert f"## {kind}\n" in plugins
         assert all(f"| `{row['name']}` |" in plugins for row in rows(kind))
+
+
+def test_every_seeded_bug_was_caught_in_its_scenario() -> None:
+    """As docs/zoo.jsonl has it, which a new one is added to by ``krucible zoo --only``."""
+    found = hunts()
+    caught = {name for (name, arm), hunt in found.items() if arm == "directed" and hunt["caught"]}
+    missing = sorted(set(mutants.load()) - caught)
+
+    assert not missing, "krucible zoo --arm directed --only NAME --json >> docs/zoo.jsonl"
+
+
+def test_every_row_of_the_catalogue_has_a_seeded_bug_or_a_reason_why_not() -> None:
+    seeded = {row_of(mutant.source) for mutant in mutants.load().values()}
+    reasons = {*ROWS, *PENDING}
+    assert seeded - {None} | reasons == NAMES.keys()
 
 
 def _anchors(path: Path) -> set[str]:

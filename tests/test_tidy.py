@@ -22,6 +22,7 @@ CLOCKS = {
     "harness/cli/shrink.py": "its budget is in seconds, and told when it is spent",
     "harness/cli/sim.py": "tells people how much faster than real time it was",
     "harness/zoo.py": "how long a bug got away, and when to give it up",
+    "harness/crew.py": "the time that a piece of work may take",
     "harness/doctor.py": "measures how long an fsync takes",
     "harness/envs/local.py": "waits for the kernel to change a process's state",
     "harness/envs/relay.py": "waits for its harness's death, in a process of its own",

@@ -12,7 +12,7 @@ from harness.cli.check import PRECEDENCE
 from harness.cli.listing import ALL_KINDS, rows
 
 Row = Sequence[str]
-_REMARK = "<!-- Made by `pytest tests/test_docs.py --rewrite`; do not edit. -->"
+REMARK = "<!-- Made by `pytest tests/test_docs.py --rewrite`; do not edit. -->"
 _EXITS = (
     ("0", "valid: every promise was kept, every asked fault happened"),
     ("1", "invalid: a promise was broken; wins over everything"),
@@ -25,23 +25,24 @@ _EXITS = (
 
 def cli_page() -> str:
     """``docs/cli.md``: every command with its options and an example."""
-    return _page(_cli())
+    return page(_cli())
 
 
 def plugins_page() -> str:
     """``docs/plugins.md``: every plug-in of this project with its description."""
-    return _page(_plugins())
+    return page(_plugins())
 
 
-def _page(lines: Iterable[str]) -> str:
+def page(lines: Iterable[str]) -> str:
+    """The lines as a text."""
     return "\n".join(lines) + "\n"
 
 
 def _cli() -> Iterator[str]:
-    yield from ("# Command line", "", _REMARK, "")
+    yield from ("# Command line", "", REMARK, "")
     yield "A mistake is one line on standard error: `krucible: what, where, what to do`."
     yield "Every command takes `--help`, and `--json` for machines: one JSON value on one line of"
-    yield "standard output. Progress goes to standard error."
+    yield "standard output (`zoo`: before it a line for each bug). Progress goes to standard error."
     yield from ("", "| exit code | meaning |", "|---|---|")
     yield from (f"| {code} | {meaning} |" for code, meaning in _EXITS)
     yield ""
@@ -61,9 +62,9 @@ def _command(verb: str, command: Any) -> Iterator[str]:
     yield from ("", "| option | default | what it does |", "|---|---|---|")
     for argument in arguments:
         default = _default(argument)
-        yield _row((f"`{_argument(argument)}`", default, argument.help or ""))
+        yield row((f"`{_argument(argument)}`", default, argument.help or ""))
     for option in options:
-        yield _row((f"`{', '.join(option.opts)}`", _default(option), option.help or ""))
+        yield row((f"`{', '.join(option.opts)}`", _default(option), option.help or ""))
 
 
 def _argument(argument: Any) -> str:
@@ -82,18 +83,19 @@ def _default(param: Any) -> str:
 
 
 def _plugins() -> Iterator[str]:
-    yield from ("# Plug-ins", "", _REMARK, "")
+    yield from ("# Plug-ins", "", REMARK, "")
     yield "What `krucible list` shows for this project; [adding.md](adding.md) says how to add one."
     for kind in ALL_KINDS:
         entries = rows(kind)
         extra = sorted({key for entry in entries for key in entry} - {"name", "description"})
         head = ("name", *extra, "what it does")
-        yield from ("", f"## {kind}", "", _row(head), "|---" * len(head) + "|")
+        yield from ("", f"## {kind}", "", row(head), "|---" * len(head) + "|")
         for entry in entries:
             more = (entry.get(key, "") for key in extra)
-            yield _row((f"`{entry['name']}`", *more, entry["description"]))
+            yield row((f"`{entry['name']}`", *more, entry["description"]))
 
 
-def _row(cells: Iterable[str]) -> str:
+def row(cells: Iterable[str]) -> str:
+    """One row of a table."""
     inside = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(inside)} |"
