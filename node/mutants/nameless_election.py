@@ -1,0 +1,30 @@
+"""A leader that does not say who has elected it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.messages import ControlRecord, LeaderChange
+from node.core.replica import Replica
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario
+
+
+class Nameless(Replica):
+    """Opens its epoch with a LeaderChange that lists no voters."""
+
+    def _opening(self, grants: tuple[int, ...]) -> tuple[ControlRecord, ...]:
+        _, *others = super()._opening(grants)
+        return (LeaderChange(self.config.key.id, (), ()), *others)
+
+
+@mutant(
+    "nameless-election",
+    breaks=("S12",),
+    source="ours: KIP-595 wants the voters, and those who voted for the leader, in LeaderChange",
+    scenario=Scenario(time_limit_s=2.0),
+)
+def nameless_election(parts: NodeParts) -> NodeParts:
+    """The LeaderChange record of an epoch names neither its voters nor who gave a vote."""
+    return replace(parts, replica=Nameless)
