@@ -16,6 +16,7 @@ from checkers.invariants.trace import Event
 from checkers.liveness_elections import futile_elections
 from checkers.liveness_fetches import unanswered_fetches
 from checkers.liveness_shutdowns import late_shutdowns
+from checkers.liveness_timers import stuck_elections
 from harness.history import NEMESIS, History, Op
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -30,6 +31,8 @@ NS_PER_S = 1_000_000_000
 # which is half a second (KIP-1166).
 TOLD_WITHIN_NS = 300_000_000
 ANSWERED_WITHIN_NS = 2_000_000_000  # an op of a client; some ms are usual
+ELECTION_SETTING = "controller.quorum.election.timeout.ms"
+QUORUM_SETTING = "krucible.quorum"
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
 BATCH_BYTES_MIN = 61  # the header of a batch
 
@@ -113,7 +116,9 @@ def liveness(run: RunData) -> CheckResult:
         asked, late = _late_ops(run.history, recovery.end_ns)
         checked["L5"] = asked
         anomalies += late
-    anomalies += futile + unanswered + late_stops
+    timed, stuck = _elections(run)
+    checked["L7"] = checked.get("L7", 0) + timed
+    anomalies += futile + unanswered + late_stops + stuck
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else Valid.VALID,
@@ -121,6 +126,15 @@ def liveness(run: RunData) -> CheckResult:
         checked=checked,
         stats={"recovered_ms": end.get("elapsed_ms")},
     )
+
+
+def _elections(run: RunData) -> tuple[int, list[Anomaly]]:
+    """Voters stuck in an election, where the timeout is known and no voter is ever removed."""
+    settings = run.spec.settings
+    if ELECTION_SETTING not in settings or settings.get(QUORUM_SETTING) == "dynamic":
+        return 0, []
+    voters = {name: run.events.get(name, ()) for name in run.voters}
+    return stuck_elections(run.history, voters, int(settings[ELECTION_SETTING]))
 
 
 def _names(run: RunData) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.liveness import EVENTS_PER_S_MAX, SNAPSHOT_SETTING, liveness
+from checkers.liveness import ELECTION_SETTING, EVENTS_PER_S_MAX, SNAPSHOT_SETTING, liveness
 from checkers.liveness_elections import IN_VAIN_MAX
 from harness.history import NEMESIS, History, Op, OpType
 from harness.protocols import LogBatch, LogSnapshot, RunData
@@ -297,7 +297,7 @@ def test_a_fetch_that_was_refused_or_is_not_known_to_have_come_needs_no_answer(r
     assert run.judged().checked["L13"] == 0
 
 
-@pytest.mark.parametrize(("nemesis", "found"), [("partition", False), ("membership", True)])
+@pytest.mark.parametrize(("nemesis", "found"), [("partition-one-way", False), ("membership", True)])
 def test_answers_are_due_where_links_are_as_they_should_be(
     run: Run, nemesis: str, found: bool
 ) -> None:
@@ -312,3 +312,39 @@ def test_who_dies_answers_nobody(run: Run) -> None:
     run.tell("n1", 13, "start", inc=2)
     run.tell("n1", 15, "role", inc=2, to="leader", leader=1, why="test")
     assert run.judged().checked["L13"] == 0
+
+
+# --------------------------------------------------------------------------- L7, of the whole run
+
+
+def elect(run: Run, *, until_s: float) -> dict[str, str]:
+    """n3 is unattached from 3 s on; timers end within a second."""
+    run.tell("n3", 3, "role", to="unattached", leader=None, why="test")
+    run.tell("n3", until_s, "role", to="follower", leader=1, why="test")
+    spec = RunSpec(1, settings={ELECTION_SETTING: "500"})
+    return {a.invariant: a.message for a in liveness(replace(run.data(), spec=spec)).anomalies}
+
+
+@pytest.mark.parametrize(("until_s", "stuck"), [(4.2, False), (4.4, True)])
+def test_a_voter_that_does_not_stand_is_stuck(run: Run, until_s: float, stuck: bool) -> None:
+    assert ("L7" in elect(run, until_s=until_s)) is stuck
+
+
+@pytest.mark.parametrize(("ok", "pre", "stuck"), [(1, 0, False), (0, 0, True), (1, 1, True)])
+def test_only_a_vote_that_was_given_buys_time(run: Run, ok: int, pre: int, stuck: bool) -> None:
+    run.tell("n3", 3.9, "vote", ok=bool(ok), pre=bool(pre))
+    assert ("L7" in elect(run, until_s=4.9)) is stuck
+
+
+@pytest.mark.parametrize(("nemesis", "stuck"), [("pause", False), ("partition-one-way", True)])
+def test_a_timer_goes_on_unless_its_process_or_clock_is_stopped(
+    run: Run, nemesis: str, stuck: bool
+) -> None:
+    run.fault(nemesis, 3.5, 6)
+    assert ("L7" in elect(run, until_s=7)) is stuck
+
+
+def test_the_dead_are_not_stuck(run: Run) -> None:
+    run.tell("n3", 4, "flush", upto=1)
+    run.tell("n3", 8, "start")
+    assert elect(run, until_s=8.1) == {}
