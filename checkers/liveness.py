@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.invariants.trace import Event
+from checkers.liveness_asking import repeated_questions
 from checkers.liveness_elections import futile_elections
 from checkers.liveness_fetches import unanswered_fetches
 from checkers.liveness_shutdowns import late_shutdowns
@@ -118,7 +119,9 @@ def liveness(run: RunData) -> CheckResult:
         anomalies += late
     timed, stuck = _elections(run)
     checked["L7"] = checked.get("L7", 0) + timed
-    anomalies += futile + unanswered + late_stops + stuck
+    questions, repeated = repeated_questions(run.events)
+    checked["L12"] = checked.get("L12", 0) + questions
+    anomalies += futile + unanswered + late_stops + stuck + repeated
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else Valid.VALID,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.liveness import ELECTION_SETTING, EVENTS_PER_S_MAX, SNAPSHOT_SETTING, liveness
+from checkers.liveness_asking import SAME_PER_S_MAX
 from checkers.liveness_elections import IN_VAIN_MAX
 from harness.history import NEMESIS, History, Op, OpType
 from harness.protocols import LogBatch, LogSnapshot, RunData
@@ -348,3 +349,27 @@ def test_the_dead_are_not_stuck(run: Run) -> None:
     run.tell("n3", 4, "flush", upto=1)
     run.tell("n3", 8, "start")
     assert elect(run, until_s=8.1) == {}
+
+
+# --------------------------------------------------------------------------- L12, of the whole run
+
+
+@pytest.mark.parametrize(
+    ("count", "step", "found"),
+    [
+        pytest.param(SAME_PER_S_MAX, 0, False, id="as backoffs let it"),
+        pytest.param(SAME_PER_S_MAX + 1, 0, True, id="without a backoff"),
+        pytest.param(3 * SAME_PER_S_MAX, 1, False, id="new questions"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["fetch_tx", "votereq"])
+def test_the_same_question_over_and_over(
+    run: Run, kind: str, count: int, step: int, found: bool
+) -> None:
+    asked = [
+        {"t": kind, "node": 2, "inc": 1, "ep": i * step, "off": 5, "pre": True, "to": None}
+        | {"rx_ns": 3 * S + i}
+        for i in range(count)
+    ]
+    run.events["n2"] = sorted([*run.events["n2"], *asked], key=lambda e: e["rx_ns"])
+    assert ("L12" in run.found()) is found
