@@ -7,6 +7,7 @@ from uuid import UUID
 
 from node.controller.controller import QuorumController
 from node.controller.operations import ControllerResult
+from node.controller.overlay import Overlay
 from node.controller.partition_operations import (
     AlterPartitionData,
     AlterPartitionReply,
@@ -25,16 +26,17 @@ class ForgivingController(QuorumController):
     ) -> ControllerResult[AlterPartitionReply]:
         """Take each partition as it is now for what the leader had seen."""
         topics = {
-            topic_id: [self._as_seen_now(topic_id, row) for row in rows]
+            topic_id: [_as_seen_now(self._overlay, topic_id, row) for row in rows]
             for topic_id, rows in request.topics.items()
         }
         return super().alter_partition(replace(request, topics=topics))
 
-    def _as_seen_now(self, topic_id: UUID, row: AlterPartitionData) -> AlterPartitionData:
-        now = self._overlay.partition(topic_id, row.partition_index)
-        if now is None or row.partition_epoch > now.partition_epoch:
-            return row
-        return replace(row, partition_epoch=now.partition_epoch)
+
+def _as_seen_now(overlay: Overlay, topic_id: UUID, row: AlterPartitionData) -> AlterPartitionData:
+    now = overlay.partition(topic_id, row.partition_index)
+    if now is None or row.partition_epoch > now.partition_epoch:
+        return row
+    return replace(row, partition_epoch=now.partition_epoch)
 
 
 @mutant(
