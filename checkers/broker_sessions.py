@@ -72,7 +72,8 @@ class Sessions:
         if not before:
             return
         last = max(before, key=lambda w: w.invoked_ns)
-        wanted = any(w.f in WANTS and w.done_ns > last.invoked_ns for w in heard)
+        # A shutdown that was asked for before may come to its end with any heartbeat.
+        wanted = any(w.done_ns > last.invoked_ns and (w.f in WANTS or w.shut_down) for w in heard)
         if not wanted and end_ns - last.invoked_ns < self._session_ns:
             yield last.anomaly(
                 C12,

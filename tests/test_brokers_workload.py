@@ -39,9 +39,10 @@ def beat(
     *,
     fenced: bool = False,
     caught_up: bool = True,
+    shut_down: bool = False,
 ) -> tuple[str, OpType, dict[str, Any]]:
     said = {"broker": B, "epoch": epoch, "offset": offset}
-    return f, type_, {**said, "fenced": fenced, "caught_up": caught_up, "shut_down": False}
+    return f, type_, {**said, "fenced": fenced, "caught_up": caught_up, "shut_down": shut_down}
 
 
 def history(*ends: tuple[str, OpType, dict[str, Any]], every_s: float = 0.1) -> History:
@@ -109,8 +110,7 @@ def test_what_a_broker_must_not_be_told_is_found(ends: Any, invariant: str) -> N
 
 
 def test_the_end_of_a_shutdown_that_was_begun_before_is_no_failure_to_come_back() -> None:
-    f, type_, value = beat(f="revive", fenced=True)
-    assert judge((f, type_, {**value, "shut_down": True})).valid is Valid.VALID
+    assert judge(beat(f="revive", fenced=True, shut_down=True)).valid is Valid.VALID
 
 
 def test_a_session_that_ends_early_is_found() -> None:
@@ -130,6 +130,12 @@ def test_a_session_that_ends_early_is_found() -> None:
 )
 def test_a_session_that_ends_for_another_reason_is_not_early(why: Any) -> None:
     assert judge(beat(), why, changes={0.01: -1, 0.3: 1}).valid is Valid.VALID
+
+
+def test_a_shutdown_that_was_asked_for_earlier_may_end_with_any_heartbeat() -> None:
+    ends = beat(f="shut-down"), beat(), beat(fenced=True, shut_down=True)
+    assert judge(*ends, changes={0.01: -1, 0.24: 1}).valid is Valid.VALID
+    assert judge(*ends[:2], beat(fenced=True), changes={0.01: -1, 0.24: 1}).valid is Valid.INVALID
 
 
 def test_a_session_that_does_not_end_is_found() -> None:
