@@ -332,7 +332,7 @@ def test_a_restart_storm_kills_again_and_again_until_it_is_healed() -> None:
         await asyncio.sleep(2)
         healed = await fault.heal()
         assert healed["cycles"] >= 2 * 10
-        assert all(scene.env.process(n).pid > 10 for n in fault.injection.targets)
+        assert all((scene.env.process(n).pid or 0) > 10 for n in fault.injection.targets)
         last = scene.env.process(fault.injection.targets[0]).pid
         await asyncio.sleep(2)
         assert scene.env.process(fault.injection.targets[0]).pid == last
@@ -834,7 +834,7 @@ def test_the_wrong_rate_outlives_a_restart() -> None:
 
 
 def test_hosts_begin_with_clocks_that_differ() -> None:
-    offsets = set()
+    offsets: set[int] = set()
 
     async def main(scene: Scene) -> None:
         clocks = [scene.env.clock(n) for n in scene.system.nodes]
