@@ -9,12 +9,13 @@ t        fields
 ======== =====================================================================================
 start    leo, last_ep, log_start, flushed, qs{ep, leader, voted, voted_dir}, snaps[[offset, epoch]],
          voters[ids], roles[]
-role     from, to, leader, voted, why    (from/to: unattached prospective candidate leader
-         follower resigned, lower case)
+role     from, to, leader, voted, why, by   (from/to: unattached prospective candidate leader
+         follower resigned, lower case); by = the type of message that caused it, null of none
 qs       leader, voted, voted_dir        after the fsync and rename of quorum-state
 votereq  pre, to                         a Vote request leaves for voter ``to``
-vote     pre, ok, cand, cand_dir, cl_ep, cl_leo, my_ep, my_leo, req_ep, err   a vote was
-         answered in the epoch ``ep``, asked for in ``req_ep``
+vote     pre, ok, cand, cand_dir, cl_ep, cl_leo, my_ep, my_leo, req_ep, err, due   a vote was
+         answered in the epoch ``ep``, asked for in ``req_ep``; due = when, on the node's clock in
+         ms, it will look for another leader: before and after it
 elected  grants[ids], voters[keys], es, quorum_ms   es = epoch start, the LEO when leadership was
          won; a key is [id, directory id or null]; quorum_ms = without a majority fetching for so
          long the leader resigns
@@ -37,7 +38,8 @@ lstart   v                               the log begins at ``v`` now
 apply    off, n, st                      state machine applied below ``off``; st = digest
 claim    applied                         the controller became active
 renounce applied                         the controller stopped being active
-ack      api, off, hwm                   a client's write whose last record is ``off`` is answered
+ack      api, off, hwm                   a client's write, or an administrator's change of the
+         voters, whose last record is ``off`` is answered
 read     api, off                        a client's read at applied offset ``off`` is answered
 image    off, digest, kind, n            a broker published the image at ``off``; kind = full |
          delta, n = records loaded for it
@@ -60,7 +62,9 @@ expire   broker, b_ep, silent_ms, session_ms, off   the controller fenced a sile
 bstate   from, to, name                  a broker's state (NOT_RUNNING...) and KIP-500's name of it
 rpc_err  api, peer, req_ep, code         a quorum request was refused
 rpc_ok   api, peer, peer_dir, req_ep     a quorum request other than Vote and Fetch was accepted;
-         req_ep null of one that names no epoch
+         req_ep null of one that names no epoch. Of AddVoter early, true, if the answer shall not
+         wait for the commit; of EndQuorumEpoch, if a voter waits now until it stands,
+         preferred[[id, dir]], wait_ms and backoff_ms, the longest that this may be
 stop     why                             orderly end of the process
 ======== =====================================================================================
 

@@ -7,32 +7,50 @@ their trace happened to arrive; survival is judged on the logs that the run left
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from checkers.invariants.base import FinalLogs, Invariant
 from checkers.invariants.committed import Committed
 from checkers.invariants.effects import topic_id, write_of_op
-from checkers.invariants.trace import Event, label
-from checkers.invariants.world import Batch, Commits, World, stored
+from checkers.invariants.trace import Event, ReplicaId, label, replica_of
+from checkers.invariants.world import Batch, Commits, Replica, World, stored
 from harness.history import History, Interval
 from harness.verdict import Anomaly
 
 NAME = "S17"
+ADD_VOTER = "AddVoter"
 
 
 class AcknowledgedAfterCommit(Invariant):
-    """S17: a write is acknowledged only after the high watermark passed its last record."""
+    """S17: a write is acknowledged only after the high watermark passed its last record.
+
+    A change of the voters too, unless an AddVoter asked for an answer before that (KIP-1186).
+    """
 
     name: ClassVar[str] = NAME
-    listens: ClassVar[tuple[str, ...]] = ("ack",)
+    listens: ClassVar[tuple[str, ...]] = ("ack", "rpc_ok")
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def __init__(self) -> None:
+        super().__init__()
+        self._early: set[ReplicaId] = set()  # those of which the last AddVoter asked for that
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the write's offset with the acknowledging node's high watermark."""
-        replica, offset = world.replica(event), event["off"]
+        if event["t"] == "ack":
+            return self._acknowledged(event, world.replica(event))
+        if event["api"] == ADD_VOTER:
+            change = self._early.add if event.get("early") is True else self._early.discard
+            change(replica_of(event))
+        return ()
+
+    def _acknowledged(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        offset = event["off"]
         if offset < 0:
             return  # nothing was written
+        if event.get("api") == ADD_VOTER and replica.id in self._early:
+            return
         self.checked += 1
         said = event.get("hwm")
         known = replica.hwm if replica.known else said

@@ -18,6 +18,7 @@ from node.metadata.records import RecordError, from_json
 from node.metadata.transactions import Transactions
 
 Record = Mapping[str, Any]
+BEGINNING = Reference()
 TRANSACTION_BEGIN = "BeginTransactionRecord"
 
 
@@ -84,34 +85,48 @@ class Folded:
     misfit: str | None = None  # a committed record does not fit the state before it
 
 
-def fold(known: Reference, below: int, make: MakeFold = MetadataFold) -> Folded:
-    """Fold the snapshot, if there is one, and all whole batches below an offset. O(records)."""
-    folded, image, snapshot = Folded(), make(), known.snapshot
-    if snapshot is not None:
-        if not _load(snapshot, image, folded):
-            return folded
-    elif known.start > 0:
-        folded.unreadable = (
-            f"the log begins at offset {known.start}, and no snapshot has what was before"
-        )
-        return folded
-    folded.digests[folded.begin] = image.digest
-    for batch in known.log:
-        if batch.base < folded.begin:
-            continue
-        if batch.last >= below:
-            break
+class Folding:
+    """Folds batch by batch; once one cannot be folded nothing is any more, and ``folded`` says why.
+
+    Where there is no state to begin with, nothing is folded either.
+    """
+
+    def __init__(self, known: Reference = BEGINNING, make: MakeFold = MetadataFold) -> None:
+        self.folded = folded = Folded()
+        self._image = make()
+        if known.snapshot is not None:
+            if not _load(known.snapshot, self._image, folded):
+                return
+        elif known.begin is None:
+            folded.unreadable = (
+                f"the log begins at offset {known.start}, and no snapshot has what was before"
+            )
+            return
+        folded.digests[folded.begin] = self._image.digest
+
+    def batch(self, batch: LogBatch) -> None:
+        """Fold the next batch. O(its records)."""
+        folded = self.folded
+        if folded.unreadable is not None or folded.misfit is not None:
+            return
         try:
-            _apply(batch, image, folded)
+            _apply(batch, self._image, folded)
         except RecordError as error:
             folded.unreadable = f"offset {batch.base}: {error}"
-            break
+            return
         except ImageError as error:
             folded.misfit = f"committed batch at {batch.base} does not fit: {error}"
-            break
+            return
         folded.end = batch.last + 1
-        folded.digests[folded.end] = image.digest
-    return folded
+        folded.digests[folded.end] = self._image.digest
+
+
+def fold(known: Reference, below: int, make: MakeFold = MetadataFold) -> Folded:
+    """Fold the snapshot, if there is one, and all whole batches below an offset. O(records)."""
+    folding = Folding(known, make)
+    for batch in known.batches(below):
+        folding.batch(batch)
+    return folding.folded
 
 
 def digest_of(snapshot: LogSnapshot, make: MakeFold = MetadataFold) -> str:

@@ -6,7 +6,7 @@ Source: KIP-497, KIP-841, KIP-903; KIP-631 on controlled shutdown.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from uuid import UUID
 
 from checkers.invariants.decisions import SHUTTING_DOWN
@@ -27,18 +27,21 @@ class AlterGuard:
     epochs that the request names.
     """
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self) -> None:
         self.checked = 0
         self._made: dict[tuple[Partition, int], Event] = {}  # by the partition epoch that they made
-        self._unsound: list[Event] = []
-        for event in events:
-            if event["t"] != "alter" or event["err"] not in (0, NEW_LEADER_ELECTED):
-                continue
-            asked, made = event["req_pep"], event.get("pep")
-            if made not in (asked, asked + 1):
-                self._unsound.append(event)
-            elif made != asked:
-                self._made[_partition_of(event), made] = event
+        self._unasked: set[tuple[Partition, int]] = set()  # changes that nobody had told of by then
+
+    def tell(self, event: Event) -> Iterator[Anomaly]:
+        """Take in an ``alter`` event, best before the change that it brought about."""
+        if event["err"] not in (0, NEW_LEADER_ELECTED):
+            return
+        asked, made = event["req_pep"], event.get("pep")
+        if made not in (asked, asked + 1):
+            self.checked += 1
+            yield _anomaly(event, f"from partition epoch {asked} to {made}")
+        elif made != asked and (_partition_of(event), made) not in self._unasked:
+            self._made[_partition_of(event), made] = event
 
     def changed(
         self,
@@ -48,8 +51,10 @@ class AlterGuard:
         image: MetadataImage,
     ) -> Iterator[Anomaly]:
         """Look at the request behind a change of a partition, if one is known."""
-        event = self._made.pop((partition, after.partition_epoch), None)
+        change = partition, after.partition_epoch
+        event = self._made.pop(change, None)
         if event is None:
+            self._unasked.add(change)
             return
         self.checked += 1
         members = dict(map(tuple, filter(is_pair, event["req_isr"])))
@@ -69,9 +74,6 @@ class AlterGuard:
 
     def finish(self, begin: int, end: int) -> Iterator[Anomaly]:
         """Changes that were granted, and are not in the log that was looked at."""
-        for event in self._unsound:
-            self.checked += 1
-            yield _anomaly(event, f"from partition epoch {event['req_pep']} to {event.get('pep')}")
         for (_, made), event in self._made.items():
             if begin <= event["off"] < end:
                 self.checked += 1
@@ -92,12 +94,14 @@ def _anomaly(event: Event, what: str) -> Anomaly:
 class LetGoGuard:
     """C7: when a broker is let go it leads nothing, and every active broker was asked about."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self) -> None:
         self.checked = 0
         self._let_go: dict[int, list[Event]] = defaultdict(list)
-        for event in events:
-            if event["t"] == "let_go" and event["was"] == SHUTTING_DOWN:
-                self._let_go[event["off"]].append(event)
+
+    def tell(self, event: Event) -> None:
+        """Take in a ``let_go`` event, before the batch that it names."""
+        if event["was"] == SHUTTING_DOWN:
+            self._let_go[event["off"]].append(event)
 
     def before(self, last: int, image: MetadataImage, began: dict[int, int]) -> Iterator[Anomaly]:
         """Compare with what was so just before the batch that ends at ``last``.

@@ -33,13 +33,17 @@ def snapshot_in(event: Event) -> Snapshot | None:
 
 @dataclass(slots=True)
 class ImageChecks:
-    """Compares images with the fold and with each other; ``checked`` counts the images."""
+    """Compares images with the fold and with each other; ``checked`` counts the images.
+
+    One that is ahead of the fold is judged when that gets there, or when it never will.
+    """
 
     folded: Folded
     checked: int = 0
     _first: dict[int, Snapshot] = field(default_factory=dict)
     _last: dict[tuple[int, int, str], int] = field(default_factory=dict)
     _reported: set[tuple[Any, ...]] = field(default_factory=set)
+    _ahead: list[Snapshot] = field(default_factory=list)
 
     def feed(self, event: Event) -> Iterator[Anomaly]:
         """Judge one event."""
@@ -48,6 +52,28 @@ class ImageChecks:
             return
         self.checked += 1
         yield from self._never_back(seen)
+        if seen.offset > self.folded.end:
+            self._ahead.append(seen)
+        else:
+            yield from self._judge(seen)
+
+    def grown(self) -> Iterator[Anomaly]:
+        """Judge those that the fold has reached meanwhile."""
+        if self._ahead:
+            ahead, self._ahead = self._ahead, []
+            for seen in ahead:
+                if seen.offset > self.folded.end:
+                    self._ahead.append(seen)
+                else:
+                    yield from self._judge(seen)
+
+    def finish(self) -> Iterator[Anomaly]:
+        """Judge those that the fold has not reached: by each other."""
+        ahead, self._ahead = self._ahead, []
+        for seen in ahead:
+            yield from self._judge(seen)
+
+    def _judge(self, seen: Snapshot) -> Iterator[Anomaly]:
         expected = self.folded.digests.get(seen.offset)
         first = self._first.setdefault(seen.offset, seen)
         if expected is not None:

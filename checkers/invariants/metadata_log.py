@@ -12,7 +12,7 @@ from uuid import UUID
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition
 from checkers.invariants.reference import Reference
 from checkers.invariants.trace import Event, label
-from harness.protocols import LogBatch
+from harness.protocols import LogBatch, LogSnapshot
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
 from node.metadata.image import ImageError, MetadataImage
@@ -24,66 +24,91 @@ MIN_ISR = "min.insync.replicas"
 JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11")
 
 
-class MetadataLog:
+class MetadataWalk:
     """Walks the committed log once; ``checked`` counts by invariant what was examined.
 
-    Records that cannot be read or do not fit end the walk: C8 tells of them.
+    What is told of a batch should be told before it is walked. Records that cannot be read or do
+    not fit end the walk: C8 tells of them.
     """
 
-    def __init__(self, known: Reference, below: int, events: Iterable[Event]) -> None:
-        self.anomalies: list[Anomaly] = []
+    def __init__(self) -> None:
         self.checked: Counter[str] = Counter(dict.fromkeys(JUDGED, 0))
-        events = tuple(events)
-        self._alters, self._let_go = AlterGuard(events), LetGoGuard(events)
+        self._over = False
+        self._alters, self._let_go = AlterGuard(), LetGoGuard()
         self._shutting_down: dict[int, int] = {}  # since which offset
-        self._events = [e for e in events if e["t"] in ("reg", "hb") and e.get("err") == 0]
-        self._shut_down = {
-            (e["node"], e["b_ep"]): e for e in self._events if e.get("shut_down") is True
-        }
+        self._registrations: list[Event] = []
+        self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
+        self._gate = Transactions()
         self._image = MetadataImage()
         self._topics: set[UUID] = set()  # ids of all topics that ever were
         self._registered: dict[int, tuple[int, str]] = {}  # broker and incarnation by epoch
         self._before: dict[Partition, PartitionState | None] = {}  # of those that a batch changes
         self._fenced: set[int] = set()  # brokers that a batch may have fenced
         self._begin, self._end = 0, 0
+
+    def begin(self, snapshot: LogSnapshot) -> None:
+        """Begin with what a snapshot holds."""
+        self._begin = self._end = snapshot.end
         try:
-            self._walk(known, below)
+            records = [from_json({"version": 0, **record}) for record in snapshot.records]
+            self._image = MetadataImage.from_records(records, snapshot.end)
         except (RecordError, ImageError):
-            return
-        self.anomalies += self._at_the_end()
-        self.anomalies += self._alters.finish(self._begin, self._end)
+            self._over = True
+        self._topics = {topic.id for topic in self._image.topics.values()}
+
+    def tell(self, event: Event) -> Iterable[Anomaly]:
+        """Take in what a broker or a controller says."""
+        match event["t"]:
+            case "alter":
+                return self._alters.tell(event)
+            case "let_go":
+                self._let_go.tell(event)
+            case "reg" if event.get("err") == 0:
+                self._registrations.append(event)
+            case "hb" if event.get("err") == 0 and event.get("shut_down") is True:
+                self._shut_down[event["node"], event["b_ep"]] = event
+            case _:
+                pass
+        return ()
+
+    def batch(self, batch: LogBatch) -> list[Anomaly]:
+        """Judge the next committed batch and apply it; what is below the beginning is left out."""
+        found: list[Anomaly] = []
+        if self._over or batch.base < self._begin:
+            return found
+        try:
+            for anomaly in self._batch(batch):
+                found.append(anomaly)  # noqa: PERF402 - what was found before an error counts
+        except (RecordError, ImageError):
+            self._over = True
+            return found
+        self._end = batch.last + 1
+        return found
+
+    def finish(self) -> list[Anomaly]:
+        """What is missing, now that there is no more to come."""
+        if self._over:
+            return []
+        found = [*self._at_the_end(), *self._alters.finish(self._begin, self._end)]
         self.checked["C5"] += self._alters.checked
         self.checked["C7"] += self._let_go.checked
+        return found
 
-    def _walk(self, known: Reference, below: int) -> None:
-        if known.snapshot is not None:
-            records = [from_json({"version": 0, **r}) for r in known.snapshot.records]
-            self._begin = self._end = known.snapshot.end
-            self._image = MetadataImage.from_records(records, self._begin)
-            self._topics = {topic.id for topic in self._image.topics.values()}
-        elif known.start > 0:
-            return
-        gate = Transactions()
-        for batch in known.log:
-            if batch.base >= self._begin and batch.last < below:
-                self._batch(batch, gate)
-                self._end = batch.last + 1
-
-    def _batch(self, batch: LogBatch, gate: Transactions) -> None:
+    def _batch(self, batch: LogBatch) -> Iterator[Anomaly]:
         self._before, self._fenced = {}, set()
-        self.anomalies += self._let_go.before(batch.last, self._image, self._shutting_down)
+        yield from self._let_go.before(batch.last, self._image, self._shutting_down)
         for place, each in enumerate(() if batch.control else batch.records):
             offset = each.get("offset", batch.base + place)
-            for record, at in gate.feed(from_json({"version": 0, **each}), offset):
-                self.anomalies += self._record(record, at, batch)
+            for record, at in self._gate.feed(from_json({"version": 0, **each}), offset):
+                yield from self._record(record, at, batch)
                 self._image.apply(record, at)
         for partition, before in self._before.items():
             after = self._image.partition(*partition)
             if after is not None and after != before:
-                self.anomalies += self._partition(partition, before, after, batch)
-                self.anomalies += self._alters.changed(partition, before, after, self._image)
-        self.anomalies += self._brokers(batch)
-        self.anomalies += self._whole_topics(batch)
+                yield from self._partition(partition, before, after, batch)
+                yield from self._alters.changed(partition, before, after, self._image)
+        yield from self._brokers(batch)
+        yield from self._whole_topics(batch)
 
     def _whole_topics(self, batch: LogBatch) -> Iterator[Anomaly]:
         """A topic comes with all its partitions, in one batch or transaction (KAFKA-12376)."""
@@ -229,18 +254,31 @@ class MetadataLog:
     def _at_the_end(self) -> Iterator[Anomaly]:
         for broker in sorted({broker for broker, _ in self._shut_down}):
             yield from self._shut_down_leads(broker)
-        for event in self._events:
-            if event["t"] != "reg" or not self._begin <= event["b_ep"] < self._end:
+        for event in self._registrations:
+            if not self._begin <= event["b_ep"] < self._end:
                 continue
             self.checked["C1"] += 1
-            broker, incarnation = self._registered.get(event["b_ep"], (None, ""))
-            if (broker, incarnation) != (event["node"], event.get("inc_id")):
+            owner, incarnation = self._registered.get(event["b_ep"], (None, ""))
+            if (owner, incarnation) != (event["node"], event.get("inc_id")):
                 yield Anomaly(
                     "C1",
                     f"n{event['node']} was told epoch {event['b_ep']} ({label(event)}), which the"
-                    f" log gives to {'nobody' if broker is None else f'broker {broker}'}",
+                    f" log gives to {'nobody' if owner is None else f'broker {owner}'}",
                     events=(dict(event),),
                 )
+
+
+class MetadataLog(MetadataWalk):
+    """A log that is walked at once, up to an offset, with all that was told of it."""
+
+    def __init__(self, known: Reference, below: int, events: Iterable[Event]) -> None:
+        super().__init__()
+        self.anomalies = [anomaly for event in events for anomaly in self.tell(event)]
+        if known.snapshot is not None:
+            self.begin(known.snapshot)
+        for batch in known.batches(below):
+            self.anomalies += self.batch(batch)
+        self.anomalies += self.finish()
 
 
 def shape_fault(

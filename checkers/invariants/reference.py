@@ -6,9 +6,10 @@ has is in a snapshot; only how that came about is not known any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from checkers.invariants.world import Commits, stored
 from harness.protocols import LogBatch, LogSnapshot, RunData
 
 Logs = Mapping[str, Sequence[LogBatch]]
@@ -25,6 +26,39 @@ class Reference:
     def start(self) -> int:
         """Offset of the log's first record."""
         return self.log[0].base if self.log else 0
+
+    @property
+    def begin(self) -> int | None:
+        """Where what is known begins with a state; None when that before the log is missing."""
+        if self.snapshot is not None:
+            return self.snapshot.end
+        return None if self.start else 0
+
+    def batches(self, below: int) -> Iterator[LogBatch]:
+        """What the log goes on with from there, as far as it ends below an offset."""
+        begin = self.begin
+        if begin is None:
+            return
+        for batch in self.log:
+            if batch.last >= below:
+                return
+            if batch.base >= begin:
+                yield batch
+
+
+def committed(run: RunData, commits: Commits) -> Reference:
+    """What nodes said is committed, from the beginning to where no disk has it any more.
+
+    In the middle of a run a log may end in what is not.
+    """
+    found = {stored(batch): batch for log in run.logs.values() for batch in log}
+    whole: list[LogBatch] = []
+    for batch, _ in commits:
+        known = found.get(batch)
+        if known is None or known.base != (whole[-1].last + 1 if whole else 0):
+            break
+        whole.append(known)
+    return Reference(whole)
 
 
 def reference(run: RunData) -> Reference:

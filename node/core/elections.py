@@ -6,6 +6,8 @@ Source: KIP-595 "Vote", "BeginQuorumEpoch", "EndQuorumEpoch"; KIP-996 (pre-vote)
 
 from __future__ import annotations
 
+from typing import Any
+
 from node.core import effects as fx
 from node.core.messages import (
     BeginQuorumEpochRequest,
@@ -26,6 +28,8 @@ from node.core.roles import (
 )
 from node.core.state import EPOCH_MAX, ReplicaState
 from node.core.types import Endpoint, ReplicaKey, Voter
+
+VOTERS_TOLD_MAX = 100  # anybody may send a list of any length: it does not fill the trace
 
 
 class Elections(ReplicaState):
@@ -206,6 +210,7 @@ class Elections(ReplicaState):
     # ------------------------------------------------------------------ Vote, receiving
 
     def _on_vote_request(self, token: int, request: VoteRequest) -> None:
+        due_ms = self._election_due_ms
         error, granted = self._answer_vote(request)
         self._trace(
             "vote",
@@ -219,6 +224,7 @@ class Elections(ReplicaState):
             my_leo=self.last.offset,
             req_ep=request.epoch,
             err=int(error),
+            due=(due_ms, self._election_due_ms),
             **self._foreign(request.cluster_id),
         )
         if error is not Error.NONE:
@@ -229,6 +235,12 @@ class Elections(ReplicaState):
                 VoteResponse(error, self.epoch, self.leader_id, granted, self.leader_endpoint),
             )
         )
+
+    @property
+    def _election_due_ms(self) -> int | None:
+        """When this replica will want another leader, None when no timer decides that."""
+        role = self._role
+        return None if isinstance(role, Leader) else role.deadline_ms
 
     def _answer_vote(self, request: VoteRequest) -> tuple[Error, bool]:
         """Judge a (pre-)vote request; may move to its epoch and may record a vote."""
@@ -352,7 +364,20 @@ class Elections(ReplicaState):
         role = self._role
         if error is Error.NONE and isinstance(role, Follower) and self.is_voter:
             role.deadline_ms = self._now_ms + self._succession_delay_ms(request.preferred)
-        self._reply_quorum_epoch(token, "EndQuorumEpoch", request, error)
+        self._reply_quorum_epoch(
+            token, "EndQuorumEpoch", request, error, **self._told_order(request.preferred)
+        )
+
+    def _told_order(self, preferred: tuple[ReplicaKey, ...]) -> dict[str, Any]:
+        """The order in which to stand, and how long this voter waits, for the trace."""
+        role = self._role
+        if not isinstance(role, Follower) or not self.is_voter or len(preferred) > VOTERS_TOLD_MAX:
+            return {}
+        return {
+            "preferred": [(key.id, directory(key)) for key in preferred],
+            "wait_ms": role.deadline_ms - self._now_ms,
+            "backoff_ms": self.config.election_backoff_max_ms,
+        }
 
     def _hear_leader(
         self,
@@ -392,12 +417,14 @@ class Elections(ReplicaState):
         api: str,
         request: BeginQuorumEpochRequest | EndQuorumEpochRequest,
         error: Error,
+        **told: Any,
     ) -> None:
+        """Answer, and trace it; ``told`` is what the request told beyond epoch and leader."""
         if error is not Error.NONE:
             self._trace_refusal(api, request.leader_id, request.epoch, error)
         else:
             leader = ReplicaKey(request.leader_id)
-            self._trace_accepted(api, leader, request.epoch, request.cluster_id)
+            self._trace_accepted(api, leader, request.epoch, request.cluster_id, **told)
         self._emit(
             fx.Reply(
                 token,

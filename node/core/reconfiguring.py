@@ -70,7 +70,8 @@ class Reconfiguring(Serving):
         if refusal is not None:
             self._refuse_change(token, "AddVoter", request.voter, refusal)
             return
-        self._trace_accepted("AddVoter", request.voter, None, request.cluster_id)
+        early = {} if request.ack_when_committed else {"early": True}
+        self._trace_accepted("AddVoter", request.voter, None, request.cluster_id, **early)
         self._probes += 1
         peer = PROBE_PEER - self._probes
         self._change = VoterChange(token, self._change_deadline(), request, peer)
@@ -293,6 +294,9 @@ class Reconfiguring(Serving):
 
     def _end_change(self, change: VoterChange, error: Error, message: str | None = None) -> None:
         self._change = None
+        if error is Error.NONE:
+            api = "RemoveVoter" if change.added is None else "AddVoter"
+            self._trace("ack", api=api, off=change.offset, hwm=self.high_watermark)
         self._answer_change(change.token, error, message)
 
     def _refuse_change(

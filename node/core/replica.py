@@ -99,6 +99,7 @@ class Replica(Updating):
 
     def _finish(self) -> list[fx.Effect]:
         """Let timers and the present role act, and hand out what is to be done."""
+        self._cause = None
         try:
             self._poll()
         except IllegalStateError as error:
@@ -203,6 +204,7 @@ class Replica(Updating):
     # ------------------------------------------------------------------ requests
 
     def _on_request(self, token: int, connection: int, request: Request) -> None:
+        self._cause = request
         match request:
             case VoteRequest():
                 self._on_vote_request(token, request)
@@ -237,6 +239,7 @@ class Replica(Updating):
         if isinstance(response, ProbeVersionsResponse):
             self._on_probe_response(peer, response)
             return
+        self._cause = response
         role = self._role
         if isinstance(role, Follower) and peer == role.leader_id:
             role.failures = 0

@@ -13,7 +13,7 @@ from typing import Any
 from node.core import effects as fx
 from node.core.config import LogState, ReplicaConfig, Rng
 from node.core.connections import Connections
-from node.core.messages import Error, Request
+from node.core.messages import Error, Request, Response
 from node.core.own_log import IllegalStateError, OwnLog, directory
 from node.core.roles import (
     TRANSITIONS,
@@ -51,6 +51,7 @@ class ReplicaState(OwnLog):
         self._now_ms = 0
         self._clock_ms = 0  # what the caller last said
         self._stopping = False
+        self._cause: Request | Response | None = None  # what is being answered, or taken in
 
     # ------------------------------------------------------------------ read-only view
 
@@ -133,7 +134,12 @@ class ReplicaState(OwnLog):
         self._trace("rpc_err", api=api, peer=known_id(peer), req_ep=epoch, code=int(error))
 
     def _trace_accepted(
-        self, api: str, peer: ReplicaKey, epoch: int | None, cluster_id: str | None
+        self,
+        api: str,
+        peer: ReplicaKey,
+        epoch: int | None,
+        cluster_id: str | None,
+        **more: Any,
     ) -> None:
         """A quorum request is acted upon; what it claimed is told as it came."""
         self._trace(
@@ -142,6 +148,7 @@ class ReplicaState(OwnLog):
             peer=known_id(peer.id),
             peer_dir=directory(peer),
             req_ep=epoch,
+            **more,
             **self._foreign(cluster_id),
         )
 
@@ -201,6 +208,7 @@ class ReplicaState(OwnLog):
                     "voted": None if voted is None else voted.id,
                     "voted_dir": None if voted is None else directory(voted),
                     "why": why,
+                    "by": None if self._cause is None else type(self._cause).__name__,
                 },
             )
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from traces import MS, Event, Trace, register_record
+from traces import MS, VOTERS_RECORD, Event, Trace, register_record
 
 from harness.protocols import LogBatch
 
@@ -299,6 +299,51 @@ def resign_in_spite_of_a_majority(trace: Trace) -> None:
     trace.heard(1, 2, 3, ok=False)["since_ms"] = 500
 
 
+def obey_a_fetch(trace: Trace) -> None:
+    trace.persist(2, 2)
+    trace.role(2, "unattached", by="FetchRequest")
+
+
+def follow_a_candidate(trace: Trace) -> None:
+    trace.persist(2, 2, leader=3)
+    trace.role(2, "follower", leader=3, by="VoteRequest")
+
+
+def leave_out_an_epoch(trace: Trace) -> None:
+    trace.persist(2, 3, voted=2)
+    trace.role(2, "candidate", voted=2, by=None)
+
+
+def follow_another_than_it_was_told(trace: Trace) -> None:
+    trace.persist(2, 2, leader=1)
+    trace.role(2, "follower", leader=1, by="BeginQuorumEpochRequest")
+    trace.emit(2, "rpc_ok", api="BeginQuorumEpoch", peer=3, peer_dir=None, req_ep=2)
+
+
+def put_off_an_election_for_a_vote_it_refused(trace: Trace) -> None:
+    trace.grant(2, 3, ok=False)["due"] = (5_000, 5_800)
+
+
+def put_off_an_election_for_a_pre_vote(trace: Trace) -> None:
+    trace.grant(2, 3, pre=True)["due"] = (5_000, 5_800)
+
+
+def stand_out_of_turn(trace: Trace) -> None:
+    order = [(node, trace.disks[node].dir) for node in (3, 2)]
+    told = {"preferred": order, "backoff_ms": 1_000, "wait_ms": 0}
+    trace.emit(2, "rpc_ok", api="EndQuorumEpoch", peer=1, peer_dir=None, req_ep=1, **told)
+
+
+def add_who_has_fetched_nothing(trace: Trace) -> None:
+    keys = [*[(node, trace.disks[node].dir) for node in (1, 2, 3)], (4, "ab" * 16)]
+    trace.append(1, {"type": VOTERS_RECORD, "fields": {"voters": keys}}, control=True)
+
+
+def tell_of_a_voter_before_it_is_committed(trace: Trace) -> None:
+    batch = trace.change_voters(1, 1, 2)
+    trace.emit(1, "ack", api="RemoveVoter", off=batch.last, hwm=trace.disks[1].hwm)
+
+
 MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S5", vote_for_a_shorter_log),
     ("S5", vote_for_a_longer_log_of_an_older_epoch),
@@ -330,6 +375,15 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S29", count_a_voters_other_disk),
     ("S29", count_a_fetch_that_diverged),
     ("S29", count_too_few),
+    ("S31", obey_a_fetch),
+    ("S31", follow_a_candidate),
+    ("S31", leave_out_an_epoch),
+    ("S31", follow_another_than_it_was_told),
+    ("L9", put_off_an_election_for_a_vote_it_refused),
+    ("L9", put_off_an_election_for_a_pre_vote),
+    ("L9", stand_out_of_turn),
+    ("S27", add_who_has_fetched_nothing),
+    ("S17", tell_of_a_voter_before_it_is_committed),
     ("L4", lead_alone),
     ("L4", lead_by_observers),
     ("L4", lead_by_another_disk),

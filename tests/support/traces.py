@@ -192,6 +192,7 @@ class Trace:
             my_leo=disk.end,
             req_ep=disk.epoch,
             err=0,
+            due=(5_000, 5_000),
         )
 
     # ------------------------------------------------------------------ whole steps
@@ -199,13 +200,13 @@ class Trace:
     def elect(self, winner: int, epoch: int, voters: Iterable[int] | None = None) -> None:
         """An election that ``winner`` wins with the votes of ``voters``; appends LeaderChange."""
         others = [v for v in (self.voters if voters is None else voters) if v != winner]
-        self.role(winner, "prospective")
+        self.role(winner, "prospective", by=None)
         for other in others:
             self.emit(winner, "votereq", pre=True, to=other)
-            self.role(other, "prospective")  # it misses its leader, too
+            self.role(other, "prospective", by=None)  # it misses its leader, too
             self.grant(other, winner, pre=True)
         self.persist(winner, epoch, voted=winner)
-        self.role(winner, "candidate", voted=winner)
+        self.role(winner, "candidate", voted=winner, by=None)
         for other in others:
             self.emit(winner, "votereq", pre=False, to=other)
         for other in others:
@@ -224,7 +225,7 @@ class Trace:
     def follow(self, node: int, leader: int) -> None:
         """A node learns of the leader."""
         self.persist(node, self.disks[leader].epoch, leader=leader)
-        self.role(node, "follower", leader=leader)
+        self.role(node, "follower", leader=leader, by="BeginQuorumEpochRequest")
 
     def append(
         self, leader: int, *records: Mapping[str, Any], control: bool = False, crc: int = 0
