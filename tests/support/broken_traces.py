@@ -330,7 +330,7 @@ def put_off_an_election_for_a_pre_vote(trace: Trace) -> None:
 
 def stand_out_of_turn(trace: Trace) -> None:
     order = [(node, trace.disks[node].dir) for node in (3, 2)]
-    told = {"preferred": order, "backoff_ms": 1_000, "wait_ms": 0}
+    told: dict[str, Any] = {"preferred": order, "backoff_ms": 1_000, "wait_ms": 0}
     trace.emit(2, "rpc_ok", api="EndQuorumEpoch", peer=1, peer_dir=None, req_ep=1, **told)
 
 
