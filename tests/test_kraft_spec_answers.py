@@ -136,7 +136,9 @@ def test_every_acceptance_is_traced(kind: type) -> None:
         fields["preferred"] = ()
     assert one.ask(kind(2, 6, **fields)).error is Error.NONE
     api = kind.__name__.removesuffix("Request")
-    assert one.traces("rpc_ok") == [{"api": api, "peer": 2, "peer_dir": None, "req_ep": 6}]
+    (told,) = one.traces("rpc_ok")
+    order = {"preferred": [], "wait_ms": 1000, "backoff_ms": 1000} if "preferred" in fields else {}
+    assert told == {"api": api, "peer": 2, "peer_dir": None, "req_ep": 6, **order}
     assert one.ask(kind(2, 5, **fields)).error is Error.FENCED_LEADER_EPOCH
     assert one.traces("rpc_ok") == []
 
@@ -179,6 +181,7 @@ def test_an_election_is_traced_from_the_question_to_the_answer() -> None:
         "voted": None,
         "voted_dir": None,
         "why": "",
+        "by": "VoteRequest",
     }
 
 

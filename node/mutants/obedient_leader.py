@@ -9,7 +9,7 @@ from node.core.replica import Replica
 from node.core.state import EPOCH_MAX
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
+from node.mutants.scenario import Scenario
 
 
 class Obedient(Replica):
@@ -29,7 +29,7 @@ class Obedient(Replica):
         seeds=(2, 1, 3),
         voters=5,
         observers=1,
-        faults=(fault("partition-isolate-leader", 1, 3), fault("kill", 4.5, 1, target="leader")),
+        time_limit_s=3.0,
     ),
 )
 def obedient_leader(parts: NodeParts) -> NodeParts:
