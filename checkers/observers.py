@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from checkers.invariants.clocks import clock_of, kept_time
 from checkers.invariants.convergence import Convergence, converged
-from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of, fold
+from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.local_reads import (
     CommitTimes,
@@ -16,10 +16,7 @@ from checkers.invariants.local_reads import (
     judge_dirty_reads,
     judge_local_reads,
 )
-from checkers.invariants.metadata_log import MetadataLog
-from checkers.invariants.reference import Reference, reference
-from checkers.invariants.trace import Event
-from checkers.watch import watched
+from checkers.watch import content_of, known_log, watched
 from harness.protocols import RunData
 from harness.registry import checkers
 from harness.spec import SIM
@@ -49,16 +46,12 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     if not monitor.events:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event to judge")
     stopped = run.history.stopped is not None
-    known = Reference() if stopped else reference(run)
-    folded = fold(known, _committed_end(monitor.told("commits")), make_fold)
-    images = ImageChecks(folded)
-    anomalies = [Anomaly("C8", folded.misfit)] if folded.misfit else []
-    for event in monitor.told("images"):
-        anomalies += images.feed(event)
+    known = known_log(run, monitor)
+    content = content_of(run, monitor, known, make_fold)
+    folded, images = content.folded, content.images
+    anomalies = sorted(content.anomalies, key=lambda each: (each.invariant, each.message))
     anomalies += () if stopped else _snapshots(run, images, make_fold)
     anomalies += monitor.of(NAME)
-    log = MetadataLog(known, folded.end, monitor.told("brokers"))
-    anomalies += log.anomalies
     intervals = run.history.intervals()
     written = Written(known, intervals)
     clock = clock_of(run)
@@ -78,7 +71,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         Valid.INVALID if anomalies else unsure,
         tuple(anomalies),
         checked={
-            **_sums(monitor.checked_by(NAME), log.checked, {"C8": images.checked}),
+            **_sums(monitor.checked_by(NAME), content.checked),
             "L8": end.checked,
             "local-reads": reads,
         },
@@ -107,10 +100,6 @@ def _sums(*counts: Mapping[str, int]) -> dict[str, int]:
     for count in counts:
         total.update(count)
     return dict(sorted(total.items(), key=lambda item: int(item[0][1:])))
-
-
-def _committed_end(commits: Sequence[Event]) -> int:
-    return max((event["v"] for event in commits), default=0)
 
 
 def _doubts(

@@ -1,7 +1,8 @@
-"""The invariants that go by events, watched while these happen or run over a finished trace.
+"""The invariants that go by events and committed records, watched as these come or run over later.
 
-A simulation feeds its ``Monitor`` event by event and hands it on with all else that it leaves
-behind; for a trace from files one is made, and fed in one pass, by the first checker that asks.
+A simulation feeds its ``Online`` event by event and hands it on with all else that it leaves
+behind; for a trace from files a ``Monitor`` is made, and fed in one pass, by the first checker
+that asks.
 """
 
 from __future__ import annotations
@@ -10,20 +11,53 @@ from collections.abc import Sequence
 
 from checkers.invariants.catalogue import invariants_for
 from checkers.invariants.clocks import CLOCK_RATE, kept_time
+from checkers.invariants.content import Content
+from checkers.invariants.fold import MakeFold
 from checkers.invariants.monitor import Monitor
-from checkers.invariants.trace import Whole
-from harness.protocols import Fault, RunData
+from checkers.invariants.reference import Reference, committed, reference
+from checkers.invariants.trace import Event, Whole
+from harness.protocols import Fault, ReadLog, RunData
 from harness.registry import watches
 from harness.spec import RunSpec
+from harness.verdict import Anomaly
 
 NAME = "invariants"
 
 
+class Online:
+    """Judges each event, and what of the log it commits, read from the leader's disk at once.
+
+    ``content`` has what was committed from the log's beginning on; each batch is read once.
+    """
+
+    def __init__(self, monitor: Monitor, read: ReadLog) -> None:
+        self.monitor = monitor
+        self.content = Content()
+        self._read = read
+        self._below = 0  # what is committed, as leaders say
+
+    def feed(self, event: Event) -> list[Anomaly]:
+        """What an event breaks, and what it commits."""
+        monitor, content = self.monitor, self.content
+        before = monitor.events
+        found = monitor.feed(event)
+        if monitor.events == before:
+            return found  # it is none
+        if event["t"] == "hwm" and event["as"] == "leader":
+            self._below = max(self._below, event["v"])
+            if content.end < self._below:
+                # a disk may not have all yet, or be damaged: then the next leader is asked
+                for batch in self._read(f"n{event['node']}", content.end, self._below):
+                    found = [*found, *content.batch(batch, event)]
+        wrong = content.event(event)
+        return [*found, *wrong] if wrong else found
+
+
 @watches.register(NAME)
-def watch(spec: RunSpec, faults: Sequence[Fault]) -> Monitor:
-    """Judges S1 to S33, L4 and C1 to C12 as the events happen."""
+def watch(spec: RunSpec, faults: Sequence[Fault], read: ReadLog) -> Online:
+    """Judges S1 to S33, L4 and C1 to C12 as the events happen and records are committed."""
     timed = all(fault.nemesis != CLOCK_RATE for fault in faults)
-    return Monitor(invariants_for(spec.settings, timed=timed))
+    return Online(Monitor(invariants_for(spec.settings, timed=timed)), read)
 
 
 class _Newest:
@@ -41,12 +75,43 @@ class _Newest:
 
 
 def _monitor(run: RunData) -> Monitor:
-    watched = run.watches.get(NAME)
-    if isinstance(watched, Monitor):
-        return watched
+    online = run.watches.get(NAME)
+    if isinstance(online, Online):
+        return online.monitor
     monitor = Monitor(invariants_for(run.spec.settings, timed=kept_time(run)))
     monitor.feed_whole(Whole.of(run.events))
     return monitor
 
 
 watched = _Newest().of
+
+
+def content_of(run: RunData, monitor: Monitor, known: Reference, make_fold: MakeFold) -> Content:
+    """What the run's committed log holds, judged with all that nodes said of it.
+
+    What was judged meanwhile is not judged again: only what a simulation could not read then.
+    """
+    below = max((event["v"] for event in monitor.told("commits")), default=0)
+    online = run.watches.get(NAME)
+    if isinstance(online, Online):
+        content = online.content
+        for batch in known.batches(below):
+            if batch.base == content.end:
+                content.batch(batch)
+    else:
+        content = Content(known, make_fold)
+        for event in monitor.told("brokers"):
+            content.event(event)
+        for batch in known.batches(below):
+            content.batch(batch)
+        for event in monitor.told("images"):
+            content.event(event)
+    content.finish()
+    return content
+
+
+def known_log(run: RunData, monitor: Monitor) -> Reference:
+    """The committed log as the disks have it: of a simulation that was stopped, from its start."""
+    if run.history.stopped is not None:
+        return committed(run, monitor.world.commits)
+    return reference(run)

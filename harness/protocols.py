@@ -272,6 +272,13 @@ class Simulated(Protocol):
         """The node's snapshots as they lie on its disk."""
         ...
 
+    def read_log(self, node: str, begin: int, below: int) -> Sequence[LogBatch]:
+        """The batches from an offset on that end below another one, as far as they are there.
+
+        The node may be at work; it does not notice.
+        """
+        ...
+
 
 @runtime_checkable
 class Roles(Protocol):
@@ -525,6 +532,9 @@ class RunData:
     voters: tuple[str, ...] = ()
     observers: tuple[str, ...] = ()
     watches: Mapping[str, Watch] = field(default_factory=dict, compare=False, repr=False)
+
+
+ReadLog = Callable[[str, int, int], Sequence[LogBatch]]  # as ``Simulated.read_log``
 
 
 class Watch(Protocol):

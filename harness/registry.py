@@ -122,7 +122,7 @@ nemeses = Registry("nemesis", "nemesis")
 workloads = Registry("workload", "workloads")
 checkers = Registry("checker", "checkers")
 models = Registry("model", "checkers")
-watches = Registry("watch", "checkers")  # of simulations: factory(spec, faults) -> Watch
+watches = Registry("watch", "checkers")  # of simulations: factory(spec, faults, read) -> Watch
 
 
 def mutants_of(system: Any) -> list[dict[str, Any]]:

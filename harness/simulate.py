@@ -26,7 +26,16 @@ from harness.errors import UsageError
 from harness.history import NEMESIS, VIOLATION, History, HistoryWriter, Op
 from harness.judge import COVERAGE, STANDARD, Judgement, conclude, judge_here
 from harness.nemeses import ALL, misfit, of_schedule, select, swarm
-from harness.protocols import Cluster, Fault, Nemesis, RunData, Simulated, Watch, Workload
+from harness.protocols import (
+    Cluster,
+    Fault,
+    LogBatch,
+    Nemesis,
+    RunData,
+    Simulated,
+    Watch,
+    Workload,
+)
 from harness.recorder import OpList, Recorder, Silence
 from harness.registry import checkers, systems, watches, workloads
 from harness.runner import Run, RunOptions, RunPlan, RunResult
@@ -173,10 +182,11 @@ class _Left:
 def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
     """Run a plan from its first op to its last heal in virtual time, and judge what it left.
 
-    The invariants that go by events are watched meanwhile. At the first violation of one that
-    ``plan.spec.stop_at`` names, or of any, the simulation ends at once: nobody does anything more,
-    and what is judged is how it was at that moment. A simulation that cannot go on, because nothing
-    is left to do or because a node is never done at one moment, is a finding too (L12).
+    The invariants that go by events and committed records are watched meanwhile. At the first
+    violation of one that ``plan.spec.stop_at`` names, or of any, the simulation ends at once:
+    nobody does anything more, and what is judged is how it was at that moment. A simulation that
+    cannot go on, because nothing is left to do or because a node is never done at one moment, is a
+    finding too (L12).
 
     Raises:
         HarnessError: The system did not come up.
@@ -200,8 +210,10 @@ class _Stage:
         self.stalled: str | None = None
         self._plan = plan
         self._stack = stack
-        faults = plan.faults
-        self._watches = {name: watch(plan.spec, faults) for name, watch in watches}
+        self._system: Any = None  # once it is made
+        self._watches = {
+            name: watch(plan.spec, plan.faults, self._read_log) for name, watch in watches
+        }
         self._tape = _Tape(self._watches, plan.spec.stop_at, self._freeze)
         self._ops = OpList()
         self._run: Run | None = None
@@ -230,6 +242,10 @@ class _Stage:
         await self._run.execute()
         await system.teardown()
         await self._environment.teardown()
+
+    def _read_log(self, node: str, begin: int, below: int) -> Sequence[LogBatch]:
+        read: Sequence[LogBatch] = self._system.read_log(node, begin, below)
+        return read
 
     def _freeze(self) -> None:
         """Nothing that is done from now on counts; the loop ends as soon as it can be ended.

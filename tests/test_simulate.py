@@ -83,6 +83,9 @@ def test_what_is_found_while_it_happens_is_what_is_found_afterwards(seed: int) -
         ("fetch-before-flush", "S16"),
         ("publish-before-caught-up", "C10"),
         ("queued-heartbeats", "C12"),
+        ("fenced-in-sync", "C2"),
+        ("skipped-record", "C8"),
+        ("ghost-topic", "C8"),
     ],
 )
 def test_bugs_are_found_while_it_happens_as_they_are_afterwards(

@@ -27,7 +27,7 @@ from harness.store import RunDir
 from harness.systems import kraft_voters as voters
 from harness.systems.kafka_client import KafkaClient
 from harness.systems.kafka_route import Cluster
-from harness.systems.kraft_log import read_log, read_snapshots
+from harness.systems.kraft_log import LogTail, read_log, read_snapshots
 from harness.systems.kraft_site import site_of
 from harness.systems.quorum_probe import QuorumView, ask
 from node import mutants
@@ -36,6 +36,7 @@ from node.core.messages import AddVoterRequest, RemoveVoterRequest
 from node.core.types import Endpoint, Listener, ReplicaKey
 from node.formatting import Quorum, format_node
 from node.log.layout import uuid_to_text
+from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
 from node.wire.errors import ConnectFailed
 
@@ -112,6 +113,7 @@ class Kraft:
         self._site = site_of(environment)
         self._node: dict[str, _Node] = {}
         self._read: dict[bytes, LogBatch] = {}  # of the nodes' logs, which have most in common
+        self._tails: dict[str, LogTail] = {}
         self._roles: dict[str, Role] = {}
         self._disks: dict[int, int] = {}  # how many each node has lost
 
@@ -207,6 +209,15 @@ class Kraft:
     def stored_snapshots(self, node: str) -> list[LogSnapshot]:
         """The node's snapshots as they lie on its disk."""
         return read_snapshots(self._site.data_dir(node), self._site.disk(node))
+
+    def read_log(self, node: str, begin: int, below: int) -> list[LogBatch]:
+        """Batches of the node's log while it runs on a simulated disk; see ``LogTail``."""
+        disk, tail = self._site.disk(node), self._tails.get(node)
+        if not isinstance(disk, MemoryDisk):
+            return []
+        if tail is None:
+            tail = self._tails[node] = LogTail(self._site.data_dir(node), self._read)
+        return tail.read(disk, begin, below)
 
     def event_files(self) -> dict[str, Path]:
         """Where each node writes its protocol events."""

@@ -9,10 +9,25 @@ from typing import Any
 from harness.protocols import LogBatch, LogSnapshot
 from node.core.messages import Batch
 from node.core.types import OffsetAndEpoch
-from node.log.batch import CorruptBatchError, decode_records, iter_batches
+from node.log.batch import (
+    HEADER_BYTES,
+    CorruptBatchError,
+    batch_size,
+    decode_records,
+    iter_batches,
+    parse_batch,
+)
 from node.log.control import ControlRecordError, control_to_json
 from node.log.disk import Disk, FileDisk, read_file
-from node.log.layout import BOOTSTRAP_SNAPSHOT, partition_dir, segment_base, snapshot_of_name
+from node.log.layout import (
+    BOOTSTRAP_SNAPSHOT,
+    partition_dir,
+    segment_base,
+    segment_name,
+    snapshot_of_name,
+)
+from node.log.memory_disk import MemoryDisk
+from node.log.segment import header_offsets
 from node.log.snapshot_format import SnapshotError, iter_snapshot, snapshot_values
 from node.metadata.records import RecordError, decode_record, to_json
 
@@ -53,6 +68,70 @@ def read_snapshots(log_dir: Path, disk: Disk | None = None) -> list[LogSnapshot]
         for id_ in sorted(id_ for id_ in found if id_ is not None)
         if id_ != BOOTSTRAP_SNAPSHOT
     ]
+
+
+class LogTail:
+    """Reads what a running node appends to its log on a simulated disk, batch by batch.
+
+    It goes on where it stopped, so that all readings together are O(bytes of the log).
+    """
+
+    def __init__(self, log_dir: Path, known: dict[bytes, LogBatch]) -> None:
+        self._dir = partition_dir(log_dir)
+        self._known = known
+        self._path: Path | None = None  # of the segment where the next batch lies
+        self._position, self._next = 0, 0  # its place there, and its offset
+
+    def read(self, disk: MemoryDisk, begin: int, below: int) -> list[LogBatch]:
+        """The batches from ``begin`` on that end below ``below``, as far as they are sound."""
+        if self._path is None or self._next > begin or not self._stands(disk):
+            self._seek(disk, begin)
+        found: list[LogBatch] = []
+        try:
+            for batch in self._batches(disk, begin, below):
+                read = self._known.get(batch.data)
+                if read is None:
+                    read = self._known[batch.data] = _log_batch(batch)
+                found.append(read)
+        except CorruptBatchError:
+            self._path = None  # to be looked for again
+        return found
+
+    def _batches(self, disk: MemoryDisk, begin: int, below: int) -> Iterator[Batch]:
+        while self._path is not None:
+            header = disk.peek(self._path, self._position, HEADER_BYTES)
+            if not header:
+                rolled = self._dir / segment_name(self._next)
+                if rolled == self._path or not disk.peek(rolled, 0, 1):
+                    return
+                self._path, self._position = rolled, 0
+                continue
+            if len(header) < HEADER_BYTES:
+                return
+            size = batch_size(header, 0)
+            base, last_delta = header_offsets(header)
+            if base != self._next or base + last_delta >= below:
+                return
+            if base >= begin:
+                yield parse_batch(disk.peek(self._path, self._position, size), self._position)
+            self._position += size
+            self._next = base + last_delta + 1
+
+    def _stands(self, disk: MemoryDisk) -> bool:
+        """Whether the log still goes on, or ends, where it was left: it may have been cut."""
+        assert self._path is not None  # noqa: S101 - asked only then
+        header = disk.peek(self._path, self._position, HEADER_BYTES)
+        if header:
+            return len(header) == HEADER_BYTES and header_offsets(header)[0] == self._next
+        return self._position == 0 or bool(disk.peek(self._path, self._position - 1, 1))
+
+    def _seek(self, disk: MemoryDisk, begin: int) -> None:
+        """Go to the beginning of the segment that should have an offset."""
+        names = [path.name for path in disk.sizes() if path.parent == self._dir]
+        bases = [base for name in names if (base := segment_base(name)) is not None]
+        self._position = 0
+        self._next = max((base for base in bases if base <= begin), default=-1)
+        self._path = None if self._next < 0 else self._dir / segment_name(self._next)
 
 
 def _files(disk: Disk, folder: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:

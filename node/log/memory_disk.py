@@ -171,6 +171,14 @@ class MemoryDisk:
         """All files and their lengths in bytes, sorted."""
         return {path: len(self._names[path].data) for path in sorted(self._names)}
 
+    def peek(self, path: Path, offset: int, size: int) -> bytes:
+        """A part of a file, for who looks at the disk from outside: nothing keeps it from that.
+
+        Empty when the file is not there, or ends before.
+        """
+        inode = self._names.get(path)
+        return b"" if inode is None else bytes(memoryview(inode.data)[offset : offset + size])
+
     def fsynced_size(self, path: Path) -> int:
         """How many bytes at the beginning of a file no crash can change."""
         inode = self._existing(path)
