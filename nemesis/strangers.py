@@ -1,0 +1,89 @@
+"""Strangers: a node of another cluster talks to ours, as after a mistake in a configuration.
+
+All that it says is refused (INCONSISTENT_CLUSTER_ID). What a node makes of it is in its trace, for
+the checkers: a request that it acted upon is told there with the cluster that it named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.protocols import Cluster, Fault, Injection
+from harness.registry import nemeses
+from harness.systems import quorum_probe, stranger
+from harness.systems.kafka_route import SpeaksKafka, cluster_of
+from nemesis.targets import choose_or_one, draw_target, fault_rng
+
+_TARGETS = {"leader": 3, "follower": 2, "minority": 1, "majority": 1, "all": 2}
+_LOOK_S = 0.5  # of one look at a controller's epoch
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """To whom it talked; it says the same again when it leaves."""
+
+    nodes: tuple[str, ...]
+
+
+@nemeses.register("stranger")
+class Stranger:
+    """A node of another cluster asks for votes, says that it leads, and fetches.
+
+    It does so when it comes and when it goes. Params: ``target``, a name of ``nemesis.targets``.
+    """
+
+    family = "strangers"
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The nodes must take Kafka's requests."""
+        if isinstance(cluster.system, SpeaksKafka):
+            return None
+        return f"system {cluster.system.name!r} does not speak Kafka's protocol"
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw to whom it talks."""
+        return {"target": draw_target(rng, _TARGETS)}
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Talk to the voters among the targets; evidence: what each answered."""
+        if (reason := self.available(cluster)) is not None:
+            return Injection("skipped", reason=reason)
+        target = str(fault.params.get("target", "one"))
+        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        nodes = tuple(node for node in choice.nodes if node in cluster.system.voters)
+        seen = await _talk(nodes, cluster)
+        evidence = (choice.evidence(target), *seen)
+        return Injection("installed", nodes, None, evidence, _Undo(nodes))
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Say it once more, to whoever is there by then; nothing is left behind."""
+        undo = injection.undo
+        if not isinstance(undo, _Undo):
+            raise HarnessError(f"fault {fault.id} has no stranger that could go")
+        return {"left": list(undo.nodes), "said": await _talk(undo.nodes, cluster)}
+
+
+async def _talk(nodes: Sequence[str], cluster: Cluster) -> list[Mapping[str, Any]]:
+    """Make every request of a stranger to each node, one after the other."""
+    system = cluster.system
+    way = cluster_of(system)
+    views = await asyncio.gather(
+        *(
+            quorum_probe.ask(way.addresses[voter], way.network, timeout_s=_LOOK_S)
+            for voter in system.voters
+        )
+    )
+    epoch = max((view.epoch for view in views if view is not None), default=0)
+    seen: list[Mapping[str, Any]] = []
+    for node in nodes:
+        answers = {
+            name: await stranger.say(request, way.addresses[node], way.network)
+            for name, request in stranger.requests(epoch).items()
+        }
+        seen.append({"saw": "stranger", "node": node, "epoch": epoch, "answers": answers})
+    return seen

@@ -1,0 +1,32 @@
+"""A replica to which all clusters are one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
+
+
+class Hospitable(Replica):
+    """Does not look which cluster a request is for."""
+
+    def _same_cluster(self, cluster_id: str | None) -> bool:
+        del cluster_id
+        return True
+
+
+@mutant(
+    "any-cluster",
+    breaks=("S31",),
+    source="ours: KIP-595 refuses requests of another cluster (INCONSISTENT_CLUSTER_ID)",
+    scenario=Scenario(
+        faults=(fault("stranger", 1, 1, target="leader"),),
+        time_limit_s=3.0,
+    ),
+)
+def any_cluster(parts: NodeParts) -> NodeParts:
+    """Requests that name another cluster are served as if they named this one."""
+    return replace(parts, replica=Hospitable)
