@@ -10,8 +10,9 @@ from checkers.invariants.catalogue import place
 from checkers.invariants.committed import committed_records
 from checkers.invariants.inventions import Inventions, inventions
 from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
+from checkers.invariants.reference import committed
 from checkers.invariants.snapshots import judge_stored
-from checkers.watch import watched
+from checkers.watch import told_meanwhile, watched
 from harness.errors import HistoryFormatError
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -26,16 +27,18 @@ def consensus(run: RunData) -> CheckResult:
 
     Judges S1 to S33 and L4 of the catalogue, snapshots and voter changes with them. O(n log n) in
     the events. UNKNOWN without events, and when the trace lacks some of what was to be judged.
-    Of a simulation that was stopped only the events are judged: its disks are as they were in the
-    middle of a fault.
+    Of a simulation that was stopped only the events are judged, and the clients' ops by what was
+    committed: its disks are as they were in the middle of a fault.
     """
     if not any(run.events.values()):
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event: nothing was judged")
     monitor = watched(run)
-    end = _End(undecided="stopped: what the disks held was not judged")
     if run.history.stopped is None:
         monitor.finish(run.logs)
         end = _judge_end(run, monitor)
+    else:
+        end = _judge_stopped(run, monitor)
+        end.anomalies += told_meanwhile(run, end.anomalies, "S17", "S18")
     anomalies = [*monitor.of(NAME), *end.anomalies]
     checked = Counter(monitor.checked_by(NAME))
     checked.update(end.checked)
@@ -83,14 +86,27 @@ def _judge_end(run: RunData, monitor: Monitor) -> _End:
     return end
 
 
+def _judge_stopped(run: RunData, monitor: Monitor) -> _End:
+    """What clients were told so far, if all that was committed is still on the disks."""
+    end = _End(undecided="stopped: what the disks held was not judged")
+    if committed(run, monitor.world.commits).end < monitor.world.commits.end:
+        return end
+    kept, invented = _clients(run, monitor)
+    for anomaly in (*kept.anomalies, *invented.anomalies):
+        end.anomalies.append(anomaly)
+        end.found[anomaly.invariant] += 1
+    end.checked.update({"S17": kept.checked, "S18": invented.checked})
+    return end
+
+
 def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
     """What became of the clients' ops, and what nobody asked for."""
     commits, voters = monitor.world.commits, monitor.world.committed_voters()
     names = run.voters if voters is None else tuple(sorted(map(str, voters)))
-    committed = committed_records(run.logs, commits)
+    records = committed_records(run.logs, commits)
     try:
-        kept = survival(run.history, run.logs, commits, names, committed)
-        return kept, inventions(run.history, committed)
+        kept = survival(run.history, run.logs, commits, names, records)
+        return kept, inventions(run.history, records)
     except HistoryFormatError as error:
         undecided = f"acknowledged ops were not looked up: {error}"
         return Survival(undecided=undecided), Inventions()

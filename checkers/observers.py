@@ -16,7 +16,8 @@ from checkers.invariants.local_reads import (
     judge_dirty_reads,
     judge_local_reads,
 )
-from checkers.watch import content_of, known_log, watched
+from checkers.invariants.reference import Reference
+from checkers.watch import content_of, known_log, told_meanwhile, watched
 from harness.protocols import RunData
 from harness.registry import checkers
 from harness.spec import SIM
@@ -53,7 +54,8 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     anomalies += () if stopped else _snapshots(run, images, make_fold)
     anomalies += monitor.of(NAME)
     intervals = run.history.intervals()
-    written = Written(known, intervals)
+    whole = known.end >= monitor.world.commits.end
+    written = Written(known if whole or not stopped else Reference(), intervals, stopped=stopped)
     clock = clock_of(run)
     anomalies += judge_local_reads(intervals, written, Starts(monitor.told("starts"), clock))
     if kept_time(run):
@@ -61,6 +63,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         anomalies += judge_dirty_reads(
             intervals, written, CommitTimes(monitor.told("commits"), clock), slack_ns
         )
+    anomalies += told_meanwhile(run, anomalies, "S34")
     end = Convergence(undecided=STOPPED) if stopped else converged(run, monitor)
     anomalies += end.anomalies
     reads = sum(i.invocation.f == "local-read" and i.outcome == "ok" for i in intervals)

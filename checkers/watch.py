@@ -7,15 +7,17 @@ that asks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from checkers.invariants.catalogue import invariants_for
 from checkers.invariants.clocks import CLOCK_RATE, kept_time
 from checkers.invariants.content import Content
 from checkers.invariants.fold import MakeFold
 from checkers.invariants.monitor import Monitor
+from checkers.invariants.promises import Promises
 from checkers.invariants.reference import Reference, committed, reference
 from checkers.invariants.trace import Event, Whole
+from harness.history import Op
 from harness.protocols import Fault, ReadLog, RunData
 from harness.registry import watches
 from harness.spec import RunSpec
@@ -33,6 +35,7 @@ class Online:
     def __init__(self, monitor: Monitor, read: ReadLog) -> None:
         self.monitor = monitor
         self.content = Content()
+        self.promises = Promises()
         self._read = read
         self._below = 0  # what is committed, as leaders say
 
@@ -49,8 +52,13 @@ class Online:
                 # a disk may not have all yet, or be damaged: then the next leader is asked
                 for batch in self._read(f"n{event['node']}", content.end, self._below):
                     found = [*found, *content.batch(batch, event)]
+                    found += self.promises.batch(batch, event)
         wrong = content.event(event)
         return [*found, *wrong] if wrong else found
+
+    def op(self, op: Op) -> list[Anomaly]:
+        """What an op breaks by the answer that it got."""
+        return self.promises.op(op, behind=self.content.end < self._below)
 
 
 @watches.register(NAME)
@@ -108,6 +116,16 @@ def content_of(run: RunData, monitor: Monitor, known: Reference, make_fold: Make
             content.event(event)
     content.finish()
     return content
+
+
+def told_meanwhile(run: RunData, seen: Iterable[Anomaly], *names: str) -> list[Anomaly]:
+    """What else ops had broken when a simulation was stopped, which its disks may not tell."""
+    online = run.watches.get(NAME)
+    if run.history.stopped is None or not isinstance(online, Online):
+        return []
+    known = {anomaly.message for anomaly in seen}
+    found = online.promises.anomalies
+    return [each for each in found if each.invariant in names and each.message not in known]
 
 
 def known_log(run: RunData, monitor: Monitor) -> Reference:

@@ -544,5 +544,9 @@ class Watch(Protocol):
         """What an event breaks; called once for each, in the order in which they happen."""
         ...
 
+    def op(self, op: Op) -> Sequence[Anomaly]:
+        """What an op breaks, when it is invoked or answered; called as ``feed`` is."""
+        ...
+
 
 Checker = Callable[[RunData], CheckResult]

@@ -122,7 +122,7 @@ class SimRun:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The event at which an invariant was first broken."""
+    """The event at which an invariant was first broken, or the last one before an op that did."""
 
     invariant: str
     message: str
@@ -138,13 +138,15 @@ class Stop:
 
 @dataclass(slots=True)
 class _Tape:
-    """Takes the events as they happen, and has them watched; of those after a stop none."""
+    """Takes events and ops as they happen, and has them watched; of those after a stop none."""
 
     watches: Mapping[str, Watch]
     stop_at: tuple[str, ...] | None  # None: anything
     freeze: Callable[[], None]  # called at the event that breaks something
     digest: Any = field(default_factory=hashlib.sha256)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    ops: OpList = field(default_factory=OpList)
+    last: Mapping[str, Any] = field(default_factory=dict)  # the event
     count: int = 0
     stop: Stop | None = None
 
@@ -154,19 +156,37 @@ class _Tape:
         self.digest.update(line)
         event = _decode(line)
         event["rx_ns"] = event["ts"]  # one clock: it arrives as it happens
+        self.last = event
         self.events.setdefault(node, []).append(event)
         self.count += 1
         for watch in self.watches.values():
             found = watch.feed(event)
             if found:
-                self._broken(node, event, found)
+                self._broken(event, event["ts"], found)
 
-    def _broken(self, node: str, event: Mapping[str, Any], found: Iterable[Anomaly]) -> None:
+    def hold(self, op: Op) -> None:
+        """Keep an op, and have it watched."""
+        if self.stop is not None:
+            return
+        self.ops.hold(op)
+        for watch in self.watches.values():
+            found = watch.op(op)
+            if found:
+                self._broken(self.last, op.time_ns, found)
+
+    def flush(self) -> None:
+        """Nothing can get lost that would not be lost anyway."""
+
+    def close(self) -> None:
+        """Keep no op more."""
+        self.ops.close()
+
+    def _broken(self, event: Mapping[str, Any], time_ns: int, found: Iterable[Anomaly]) -> None:
         wanted = self.stop_at
         first = next((a for a in found if wanted is None or a.invariant in wanted), None)
         if first is not None and self.stop is None:
-            place = node, event["inc"], event["seq"], event["ts"]
-            self.stop = Stop(first.invariant, first.message, *place)
+            place = f"n{event['node']}", event["inc"], event["seq"]
+            self.stop = Stop(first.invariant, first.message, *place, time_ns)
             self.freeze()
 
 
@@ -215,7 +235,6 @@ class _Stage:
             name: watch(plan.spec, plan.faults, self._read_log) for name, watch in watches
         }
         self._tape = _Tape(self._watches, plan.spec.stop_at, self._freeze)
-        self._ops = OpList()
         self._run: Run | None = None
         self._left: _Left | None = None
 
@@ -236,7 +255,7 @@ class _Stage:
         cluster = Cluster(system, self._environment)
         self._run = Run(
             RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses),
-            Recorder(self._ops, clock, Silence()),
+            Recorder(self._tape, clock, Silence()),
             options,
         )
         await self._run.execute()
@@ -252,7 +271,6 @@ class _Stage:
 
         The event comes in the middle of what its node does: the disks are looked at after that.
         """
-        self._ops.close()
         self._environment.loop.call_soon(self._halt, context=Context())
 
     def _halt(self) -> None:
@@ -263,7 +281,7 @@ class _Stage:
         plan, tape, system = self._plan, self._tape, self._system
         result = RunResult() if self._run is None else self._run.summary()
         lines = self._environment.output.lines
-        ops = list(self._ops.ops)
+        ops = list(tape.ops.ops)
         if tape.stop is not None:
             stop = tape.stop
             ops.append(Op(len(ops), stop.time_ns, NEMESIS, "info", VIOLATION, stop.to_json()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ from harness.simulate import SimPlan, SimRun, save, simulate
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.stored import load_run
+from harness.systems.kafka_client import KafkaClient
 from harness.verdict import CheckResult, Valid
 from node.sim import loop as loop_module
 
@@ -97,6 +99,45 @@ def test_bugs_are_found_while_it_happens_as_they_are_afterwards(
     assert found_meanwhile(run) == judged_afterwards(run)
     assert invariant in zoo.found(run)
     assert (run.stop is not None) == (stop_at is None)
+
+
+def lie(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Let clients be told, from a write on, what is not so."""
+    write, tried = KafkaClient.write, set[int]()
+
+    async def lying(client: KafkaClient, key: str, value: int) -> None:
+        tried.add(value)
+        if what == "other":
+            await write(client, key, value + 10_000)
+        elif what == "early":
+            await asyncio.sleep(0.001)
+        elif what == "dirty":
+            await asyncio.sleep(0.5)
+            await write(client, key, value)
+
+    async def dirty(client: KafkaClient, key: str) -> int:  # noqa: ARG001
+        await asyncio.sleep(0.001)
+        return max(tried, default=0)
+
+    monkeypatch.setattr(KafkaClient, "write", lying)
+    if what == "dirty":
+        monkeypatch.setattr(KafkaClient, "read", dirty)
+
+
+@pytest.mark.parametrize(
+    ("what", "invariant"), [("early", "S17"), ("other", "S18"), ("dirty", "S34")]
+)
+def test_an_op_that_breaks_something_ends_a_simulation(
+    what: str, invariant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie(monkeypatch, what)
+    run = run_of(1)
+    assert run.stop is not None
+    assert run.stop.invariant == invariant
+    found = {anomaly.invariant for anomaly in run.judgement.anomalies}
+    assert found - {"linearizability"} == {invariant}
+    assert run.simulated_ns == run.stop.time_ns < 3e9
+    assert found_meanwhile(run) == judged_afterwards(run)
 
 
 def test_a_simulation_stops_at_the_first_violation() -> None:

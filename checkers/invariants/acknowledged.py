@@ -81,7 +81,8 @@ def survival(
 ) -> Survival:
     """Each ok op is in the committed log, each fail is not, each info is at most once. O(n).
 
-    A committed batch must also be in the final logs of a majority of the voters.
+    A committed batch must also be in the final logs of a majority of the voters, unless the run was
+    stopped: then these are not final.
     """
     found = Survival()
     intervals = [i for i in history.intervals() if i.invocation.f in ("write", "create")]
@@ -92,7 +93,8 @@ def survival(
         return found
     _judge_writes(intervals, committed, found)
     _judge_creates(intervals, committed, found)
-    found.anomalies += _under_retained(logs, commits, voters, _owners(intervals, committed))
+    if history.stopped is None:
+        found.anomalies += _under_retained(logs, commits, voters, _owners(intervals, committed))
     return found
 
 
@@ -103,9 +105,8 @@ def _judge_writes(intervals: list[Interval], committed: Committed, found: Surviv
         if write is not None:
             by_write[write].append(interval)
     for write, attempts in by_write.items():
-        offsets = [at for at, _ in committed.writes.get(write, ())]
         found.checked += 1
-        found.anomalies += _judge(f"write {write[0]}={write[1]}", attempts, offsets, committed)
+        found.anomalies += judge_writes(write, attempts, committed)
 
 
 def _judge_creates(intervals: list[Interval], committed: Committed, found: Survival) -> None:
@@ -114,17 +115,30 @@ def _judge_creates(intervals: list[Interval], committed: Committed, found: Survi
         if interval.invocation.f == "create" and interval.invocation.key is not None:
             by_name[interval.invocation.key].append(interval)
     for name, attempts in by_name.items():
-        records = committed.topics.get(name, [])
         found.checked += 1
-        ids = {id_ for id_, _ in records}
-        for attempt in attempts:
-            told = _created_id(attempt)
-            if told is not None and told not in ids and committed.must_hold(attempt):
-                found.anomalies.append(_lost(f"create of topic {name} (id {told})", attempt))
-        possible = [a for a in attempts if a.outcome != "fail"]
-        if len(records) > len(possible):
-            offsets = [at for _, (at, _) in records]
-            found.anomalies.append(_surplus(f"create of topic {name}", attempts, offsets))
+        found.anomalies += judge_creates(name, attempts, committed)
+
+
+def judge_writes(
+    write: tuple[str, str], attempts: list[Interval], committed: Committed
+) -> Iterator[Anomaly]:
+    """Compare how often a write is committed with what came of all tries of it."""
+    offsets = [at for at, _ in committed.writes.get(write, ())]
+    return _judge(f"write {write[0]}={write[1]}", attempts, offsets, committed)
+
+
+def judge_creates(name: str, attempts: list[Interval], committed: Committed) -> Iterator[Anomaly]:
+    """Compare the topics of a name that are committed with what came of all tries to create it."""
+    records = committed.topics.get(name, [])
+    ids = {id_ for id_, _ in records}
+    for attempt in attempts:
+        told = _created_id(attempt)
+        if told is not None and told not in ids and committed.must_hold(attempt):
+            yield _lost(f"create of topic {name} (id {told})", attempt)
+    possible = [a for a in attempts if a.outcome != "fail"]
+    if len(records) > len(possible):
+        offsets = [at for _, (at, _) in records]
+        yield _surplus(f"create of topic {name}", attempts, offsets)
 
 
 def _created_id(interval: Interval) -> str | None:

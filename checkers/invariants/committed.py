@@ -13,6 +13,7 @@ from checkers.invariants.reference import known_from
 from checkers.invariants.trace import Event
 from checkers.invariants.world import Commits, stored
 from harness.history import Interval
+from harness.protocols import LogBatch
 
 At = tuple[int, Event]  # an offset, and the event that first told it is committed
 
@@ -45,9 +46,14 @@ def committed_records(logs: FinalLogs, commits: Commits) -> Committed:
             seen.add(batch.base)
             found = commits.overlapping(stored(batch))
             assert found is not None  # noqa: S101 - it is contained
-            for record in batch.records:
-                _file(record, committed, (batch.base, found[1]))
+            file_records(batch, committed, found[1])
     return committed
+
+
+def file_records(batch: LogBatch, committed: Committed, by: Event) -> None:
+    """Take in a batch of metadata records, committed by an event."""
+    for record in batch.records:
+        _file(record, committed, (batch.base, by))
 
 
 def _file(record: Mapping[str, Any], committed: Committed, at: At) -> None:

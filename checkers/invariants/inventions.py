@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from checkers.invariants.committed import At, Committed
 from checkers.invariants.effects import REGISTER_PREFIX, write_of_op
 from checkers.invariants.trace import label
-from harness.history import History
+from harness.history import History, Op
 from harness.verdict import Anomaly
 
 NAME = "S18"
@@ -28,29 +28,52 @@ def inventions(history: History, committed: Committed) -> Inventions:
     What was committed after the last op that the history has may be of one that it lost. Topics of
     registers are made by the clients, unasked.
     """
-    ops = [interval.invocation for interval in history.intervals()]
+    asked = Asked()
+    for interval in history.intervals():
+        asked.add(interval.invocation)
     end_ns = max((op.time_ns for op in history), default=0)
-    writes = {write_of_op(op) for op in ops}
-    names = {op.key for op in ops if op.f == "create"}
-    found = Inventions()
-    for (key, value), places in committed.writes.items():
-        found.checked += 1
-        if (key, value) not in writes:
-            found.anomalies += _invented(f"write {key}={value}", places, end_ns)
-    for name, topics in committed.topics.items():
-        if name.startswith(REGISTER_PREFIX):
-            continue
-        found.checked += 1
-        if name not in names:
-            places = [at for _, at in topics]
-            found.anomalies += _invented(f"topic {name}", places, end_ns)
-    return found
+    topics = [name for name in committed.topics if not name.startswith(REGISTER_PREFIX)]
+    found = invented_in(committed, asked, committed.writes, topics)
+    known = [anomaly for anomaly in found if (anomaly.time_ns or 0) <= end_ns]
+    return Inventions(known, len(committed.writes) + len(topics))
 
 
-def _invented(what: str, places: list[At], end_ns: int) -> Iterator[Anomaly]:
+class Asked:
+    """The writes and topics that clients asked for."""
+
+    def __init__(self) -> None:
+        self.writes: set[tuple[str, str]] = set()
+        self.topics: set[str] = set()
+
+    def add(self, op: Op) -> None:
+        """Note the invocation of an op."""
+        write = write_of_op(op)
+        if write is not None:
+            self.writes.add(write)
+        elif op.f == "create" and op.key is not None:
+            self.topics.add(op.key)
+
+
+def invented_in(
+    committed: Committed,
+    asked: Asked,
+    writes: Iterable[tuple[str, str]],
+    names: Iterable[str],
+) -> Iterator[Anomaly]:
+    """Of these writes and topics, which are committed, those that nobody asked for."""
+    for key, value in writes:
+        if (key, value) not in asked.writes:
+            yield from _invented(f"write {key}={value}", committed.writes[key, value])
+    for name in names:
+        if name not in asked.topics and not name.startswith(REGISTER_PREFIX):
+            places = [at for _, at in committed.topics[name]]
+            yield from _invented(f"topic {name}", places)
+
+
+def _invented(what: str, places: list[At]) -> Iterator[Anomaly]:
     offset, by = places[0]
     time_ns = by.get("rx_ns")
-    if not isinstance(time_ns, int) or time_ns > end_ns:
+    if not isinstance(time_ns, int):
         return
     yield Anomaly(
         NAME,

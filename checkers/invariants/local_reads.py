@@ -32,7 +32,10 @@ class Read:
 class Written:
     """Where each (key, value) was written, and what anybody ever tried to write."""
 
-    def __init__(self, known: Reference, intervals: Sequence[Interval]) -> None:
+    def __init__(
+        self, known: Reference, intervals: Sequence[Interval], *, stopped: bool = False
+    ) -> None:
+        self.stopped = stopped  # so that what is not committed may still become so
         self.complete = bool(known.log) and known.start == 0
         self.start = known.start  # what a snapshot holds has a place below, not its own
         self._offsets: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -59,7 +62,14 @@ class Written:
         return found[0] if len(found) == 1 else None
 
     def missing(self, key: str, value: object) -> bool:
-        """Whether the log, known from its beginning, holds no such write."""
+        """Whether the log, known from its beginning, holds no such write, and never will."""
+        return not self.stopped and self._lacks(key, value)
+
+    def not_yet(self, key: str, value: object) -> bool:
+        """Whether somebody tried to write that, and the run stopped before it was committed."""
+        return self.stopped and self._lacks(key, value) and self.tried(key, value)
+
+    def _lacks(self, key: str, value: object) -> bool:
         return self.complete and value is not None and (key, str(value)) not in self._offsets
 
 
@@ -107,18 +117,29 @@ def judge_dirty_reads(
         done = interval.completion
         if not interval.invocation.f.endswith("read") or done is None or done.type != "ok":
             continue
-        offset = None if done.key is None else written.offset(done.key, done.value)
+        if done.key is None:
+            continue
+        if written.not_yet(done.key, done.value):
+            yield dirty(interval)
+        offset = written.offset(done.key, done.value)
         if offset is None or offset < written.start:
             continue
         committed_ns = commits.of(offset)
         if committed_ns is not None and done.time_ns + slack_ns < committed_ns:
-            yield Anomaly(
-                "S34",
-                f"{done.f} of {done.key} (op {done.index}) returned {done.value} (offset {offset})"
-                f" {(committed_ns - done.time_ns) / 1e6:.3f} ms before that was committed",
-                ops=(interval.invocation.index, done.index),
-                time_ns=done.time_ns,
-            )
+            late_ms = (committed_ns - done.time_ns) / 1e6
+            yield dirty(interval, f" (offset {offset}) {late_ms:.3f} ms")
+
+
+def dirty(interval: Interval, when: str = "") -> Anomaly:
+    """S34 for a read; ``when``: where it was committed then, and how much later."""
+    done = interval.completion or interval.invocation
+    return Anomaly(
+        "S34",
+        f"{done.f} of {done.key} (op {done.index}) returned {done.value}{when} before that was"
+        " committed",
+        ops=(interval.invocation.index, done.index),
+        time_ns=done.time_ns,
+    )
 
 
 def judge_local_reads(

@@ -28,6 +28,11 @@ class Reference:
         return self.log[0].base if self.log else 0
 
     @property
+    def end(self) -> int:
+        """Where the log ends, exclusive."""
+        return self.log[-1].last + 1 if self.log else 0
+
+    @property
     def begin(self) -> int | None:
         """Where what is known begins with a state; None when that before the log is missing."""
         if self.snapshot is not None:
