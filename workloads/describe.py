@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 from typing import Any
 
-from harness.generator import Draft, mix, repeat
+from harness.generator import Draft, each_thread, mix, repeat
 from harness.history import Op
 from harness.protocols import Client, System, Workload
 from harness.registry import workloads
@@ -39,7 +39,7 @@ def describe(spec: RunSpec) -> Workload:
     return Workload(
         client=client,
         generator=mix(write, repeat(Draft(DESCRIBE))),
-        final_generator=Draft(DESCRIBE),
+        final_generator=each_thread(Draft(DESCRIBE)),
         checkers=("describe", "consensus"),
         model="register",
     )
