@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from checkers.invariants.catalogue import invariants_for
 from checkers.invariants.clocks import CLOCK_RATE, kept_time
-from checkers.invariants.content import Content
+from checkers.invariants.content import WANTED, Content
 from checkers.invariants.fold import MakeFold
 from checkers.invariants.monitor import Monitor
 from checkers.invariants.promises import Promises
@@ -53,8 +53,11 @@ class Online:
                 for batch in self._read(f"n{event['node']}", content.end, self._below):
                     found = [*found, *content.batch(batch, event)]
                     found += self.promises.batch(batch, event)
-        wrong = content.event(event)
-        return [*found, *wrong] if wrong else found
+        if content.due or event["t"] in WANTED:
+            wrong = content.event(event)
+            if wrong:
+                return [*found, *wrong]
+        return found
 
     def op(self, op: Op) -> list[Anomaly]:
         """What an op breaks by the answer that it got."""

@@ -18,6 +18,7 @@ from harness.protocols import LogBatch
 from harness.verdict import Anomaly
 
 IMAGES, BROKERS = frozenset(GATHERED["images"]), frozenset(GATHERED["brokers"])
+WANTED = IMAGES | BROKERS  # types of events; all others matter only when something is due
 
 
 class Content:
@@ -38,7 +39,7 @@ class Content:
         if known.snapshot is not None:
             self._walk.begin(known.snapshot)
         self.end = known.begin or 0  # what is below was taken in
-        self._due: list[LogBatch] = []
+        self.due: list[LogBatch] = []  # to be walked with the next event, whatever that is
         self._moment: tuple[object, object] = (None, None)  # whose, and when, made them due
 
     @property
@@ -54,7 +55,7 @@ class Content:
         if sane and self.folded.misfit is not None:
             found.append(Anomaly("C8", self.folded.misfit))
         self.end = batch.last + 1
-        self._due.append(batch)
+        self.due.append(batch)
         if by is not None:
             self._moment = by["node"], by["ts"]
         return self._keep(found)
@@ -63,7 +64,7 @@ class Content:
         """Take in an event, whatever it is."""
         kind = event["t"]
         found: list[Anomaly] = []
-        if self._due and (event["node"], event["ts"]) != self._moment:
+        if self.due and (event["node"], event["ts"]) != self._moment:
             found += self._walked()
         if kind in IMAGES:
             found += self.images.feed(event)
@@ -76,7 +77,7 @@ class Content:
         self._keep([*self._walked(), *self.images.finish(), *self._walk.finish()])
 
     def _walked(self) -> Iterable[Anomaly]:
-        due, self._due = self._due, []
+        due, self.due = self.due, []
         return [anomaly for batch in due for anomaly in self._walk.batch(batch)]
 
     def _keep(self, found: list[Anomaly]) -> list[Anomaly]:
