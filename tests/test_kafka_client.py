@@ -53,7 +53,6 @@ Op = Callable[[KafkaClient], Awaitable[Any]]
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_route, "REQUEST_TIMEOUT_S", REQUEST_TIMEOUT_S)
     monkeypatch.setattr(kafka_route, "OP_TIMEOUT_S", OP_TIMEOUT_S)
-    monkeypatch.setattr(kafka_client, "OP_TIMEOUT_S", OP_TIMEOUT_S)
     monkeypatch.setattr(kafka_client, "READ_TIMEOUT_S", READ_TIMEOUT_S)
 
 

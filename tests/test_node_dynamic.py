@@ -58,8 +58,11 @@ async def test_controllers_register_each_incarnation_once(tmp_path: Path) -> Non
             assert endpoint.port == cluster.nodes[record.controller_id].endpoint.port
             # All of them: levels are changed only if every controller supports the new one.
             assert set(record.features) == set(supported_features())
+        others = [node for node in cluster.nodes.values() if node is not leader]
+        for node in others:  # a record that only the leader has would die with it
+            await eventually(lambda: len(registrations(node)) >= 3, "all have heard of all")  # noqa: B023
         await leader.kill()
-        second = await cluster.leader([i for i in cluster.nodes if i != leader.id])
+        second = await cluster.leader([node.id for node in others])
         await leader.start()
         await eventually(lambda: len(registrations(second)) == 4, "the new process is registered")
         last = registrations(second)[-1]
