@@ -46,7 +46,7 @@ GoOn = Annotated[
     bool,
     typer.Option(
         help="Simulate to the end whatever is broken; else it ends at the first violation of an "
-        "invariant that goes by events."
+        "invariant that goes by events, committed records or answers."
     ),
 ]
 ScheduleSeed = Annotated[
