@@ -84,7 +84,9 @@ def _sums(found: Hunts) -> Iterator[str]:
         if of_arm:
             caught = [hunt["elapsed_s"] for hunt in of_arm if hunt["caught"]]
             slowest = f", the slowest in {_seconds(max(caught))}" if caught else ""
-            yield f"- **{arm}**: {len(caught)} of {len(of_arm)} caught{slowest}"
+            missed = [hunt["elapsed_s"] for hunt in of_arm if not hunt["caught"]]
+            given_up = f"; the others given up after {_seconds(min(missed))}" if missed else ""
+            yield f"- **{arm}**: {len(caught)} of {len(of_arm)} caught{slowest}{given_up}"
 
 
 def _known() -> Mapping[str, Mutant]:
