@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +226,7 @@ class Run:
         self._recorder.progress.on_phase(phase)
 
     def summary(self) -> RunResult:
-        """How it went so far."""
+        """How it went so far; what comes later does not change it."""
         result = self._result
         self._recorder.flush()
         if self._recorder.failure is not None and result.crash is None:
@@ -237,4 +237,4 @@ class Run:
         if self._player is not None:
             result.faults = self._player.reports()
             result.unplayed = self._player.unplayed()
-        return result
+        return replace(result, phases_ns=dict(result.phases_ns))

@@ -799,6 +799,12 @@ def test_a_missing_field_is_unknown_and_never_a_false_alarm(type_: str) -> None:
     assert result.reason == f"event n3 seq {event['seq']} lacks field {field}"
 
 
+def test_a_leader_that_gives_way_begins_to_wait_although_it_refuses_the_vote() -> None:
+    trace = healthy()
+    trace.grant(1, 3, ok=False)["due"] = (None, 5_800)
+    assert consensus(trace.run()).valid is Valid.VALID
+
+
 @pytest.mark.parametrize("make", [healthy, changing])
 @pytest.mark.parametrize("node", ["n1", "n2", "n3"])
 def test_a_missing_line_is_unknown_and_never_a_false_alarm(

@@ -168,6 +168,13 @@ def test_nothing_is_said_of_what_a_stopped_simulation_did_not_come_to() -> None:
     assert (run.result.recovered, run.result.crash) == (None, None)
 
 
+def test_what_is_dropped_in_the_middle_of_its_work_does_not_count_as_broken() -> None:
+    run = run_of(1, "kill", mutant="split-operation", workload="topics")
+    assert run.stop is not None
+    assert len(run.data.history.clients()) > 0, "clients were at work"
+    assert (run.result.crash, run.judgement.reasons["harness"]) == (None, [])
+
+
 def test_only_the_invariants_that_are_named_stop_a_simulation() -> None:
     run = run_of(1, "all", mutant="commit-without-majority", stop_at=("S9", "S17"))
     found = {anomaly.invariant for anomaly in run.judgement.anomalies}

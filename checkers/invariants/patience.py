@@ -28,6 +28,8 @@ class Patience(Invariant):
         due, before = event.get("due"), world.replica(event).told
         if not isinstance(due, list | tuple) or len(due) != 2:  # noqa: PLR2004 - before and after
             return
+        if due[0] is None:
+            return  # a leader, or who was one: it stands again only once it hears of a newer epoch
         granted = event["ok"] and not event["pre"]
         moved = before is None or (before["t"] == "role" and before.get("by", VOTE) == VOTE)
         if granted or moved:
