@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.invariants.real_time import with_highest_before
 from harness.history import Interval
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -101,15 +102,8 @@ def _overlaps(blocks: Sequence[Block]) -> Iterator[Anomaly]:
 
 def _out_of_order(blocks: Sequence[Block]) -> Iterator[Anomaly]:
     """Each block that is below one that had been given before this one was asked for."""
-    by_end = sorted(blocks, key=lambda b: b.done_ns)
-    highest: Block | None = None
-    place = 0
-    for block in sorted(blocks, key=lambda b: b.invoked_ns):
-        while place < len(by_end) and by_end[place].done_ns < block.invoked_ns:
-            if highest is None or by_end[place].start > highest.start:
-                highest = by_end[place]
-            place += 1
-        if highest is not None and block.end <= highest.start:
+    for block, highest in with_highest_before(blocks, lambda b: b.start):
+        if block.end <= highest.start:
             yield Anomaly(
                 ORDER,
                 f"op {block.ops[1]} got producer ids from {block.start}, though those from"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from checkers.invariants.clocks import Clock
 from checkers.invariants.effects import write_of_op, write_of_record
+from checkers.invariants.real_time import with_highest_before
 from checkers.invariants.reference import Reference
 from checkers.invariants.trace import Event
 from harness.history import Interval
@@ -169,15 +170,8 @@ def judge_local_reads(
 
 def _never_back(reads: list[Read]) -> Iterator[Anomaly]:
     """A read must see no less than every read that was answered before it was asked."""
-    by_end = sorted(reads, key=lambda read: read.done_ns)
-    newest: Read | None = None
-    place = 0
-    for read in sorted(reads, key=lambda read: read.invoked_ns):
-        while place < len(by_end) and by_end[place].done_ns < read.invoked_ns:
-            if newest is None or by_end[place].offset > newest.offset:
-                newest = by_end[place]
-            place += 1
-        if newest is not None and read.offset < newest.offset:
+    for read, newest in with_highest_before(reads, lambda read: read.offset):
+        if read.offset < newest.offset:
             before, now = newest.interval.completion, read.interval.completion
             assert before is not None  # noqa: S101 - only answered reads are kept
             assert now is not None  # noqa: S101
