@@ -114,6 +114,26 @@ def test_another_incarnation_must_wait_until_the_session_is_over() -> None:
     assert cluster.broker(1).fenced
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_after_a_clean_shutdown_the_next_incarnation_need_not_wait(others: int) -> None:
+    """KRAFT.md 5.2: a fast restart waits for the end of the session or for a clean shutdown."""
+    cluster = Cluster(1 + others)
+    if others:
+        cluster.topic("t", (1, 2))
+        assert not cluster.beat(1, want_shut_down=True).should_shut_down
+        refused = cluster.do(
+            cluster.controller.register_broker(registration(1, incarnation=77), cluster.now_ms)
+        )
+        assert refused.error == ApiError.DUPLICATE_BROKER_REGISTRATION, "it has not stopped yet"
+        cluster.beat(2)
+    assert cluster.beat(1, want_shut_down=True).should_shut_down
+    again = cluster.do(
+        cluster.controller.register_broker(registration(1, incarnation=77), cluster.now_ms)
+    )
+    assert again.error == ApiError.NONE
+    assert cluster.broker(1).fenced
+
+
 def test_a_new_incarnation_is_in_no_isr_before_it_is_registered() -> None:
     """The registration is the last record of its batch."""
     cluster = Cluster(2)

@@ -214,6 +214,9 @@ def heartbeat(
     fenced = following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
     if fenced:
         heart.shutdown = None
+    if following is BrokerControlState.SHUTDOWN_NOW:
+        # Kafka 4.3 lets it run out, so that who restarts at once is turned away for that long.
+        ctx.sessions.end((broker.id, broker.epoch))
     heart.metadata_offset = request.current_metadata_offset
     offline = request.offline_log_dirs
     if offline:
