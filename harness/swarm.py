@@ -25,6 +25,7 @@ WORKLOADS: Final[Mapping[str, float]] = {
     "brokers": 1,
     "list-append": 1,
     "membership": 1,
+    "describe": 0.5,
 }
 RATES_HZ: Final = (5.0, 20.0, 50.0)
 TIMES_S: Final = (10.0, 20.0, 30.0)
