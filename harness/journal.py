@@ -14,14 +14,17 @@ One file per run in ``$KRUCIBLE_STATE``, else ``$XDG_STATE_HOME/krucible``, else
     {"entry": 1, "what": {"pid": 8, "start": 101}}
     {"entry": 1, "undone": true}
 
-Other kinds of things to undo (containers, firewall rules) register how: see ``undoes``.
+Other kinds of things to undo (containers, firewall rules) register how: see ``undoes`` and
+``sweeps``. They live in modules ``harness/envs/*_heal.py``, which are found by that name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
+import pkgutil
 import platform
 import signal
 import threading
@@ -29,8 +32,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from harness import envs
 from harness.envs.procfs import (
     ProcessId,
     environment_of,
@@ -79,8 +83,17 @@ class Leftover:
         return asdict(self)
 
 
+class Sweep(Protocol):
+    """Finds what dead harnesses left of one kind, by its own marks and without any journal."""
+
+    def __call__(self, folder: Path | None, only_run: str | None, *, heal: bool) -> list[Leftover]:
+        """What there is, of all runs or some (see ``heal_all``); with ``heal``, undo it."""
+        ...
+
+
 Undo = Callable[[str, Mapping[str, Any]], str]
 _UNDO: dict[str, Undo] = {}
+_SWEEPS: list[Sweep] = []
 
 
 def undoes(kind: str) -> Callable[[Undo], Undo]:
@@ -95,6 +108,15 @@ def undoes(kind: str) -> Callable[[Undo], Undo]:
         return function
 
     return add
+
+
+def sweeps(function: Sweep) -> Sweep:
+    """Decorate a function that is asked for leftovers when all of this host is looked at.
+
+    It must be quick where its kind of thing is not there. It raises EnvError when it cannot look.
+    """
+    _SWEEPS.append(function)
+    return function
 
 
 class Journal:
@@ -142,6 +164,17 @@ class Journal:
             RUN_VARIABLE: self.run,
             HARNESS_VARIABLE: f"{me.pid}.{me.start}",
             STATE_VARIABLE: str(self.path.parent),
+        }
+
+    def owner(self) -> dict[str, str]:
+        """Whose things of this run are, to mark those that have no environment; all strings."""
+        me = _self()
+        return {
+            "run": self.run,
+            "harness": f"{me.pid}.{me.start}",
+            "place": _place(),
+            "boot": _boot(),
+            "state": str(self.path.parent.resolve()),
         }
 
     def record(self, kind: str, **what: Any) -> int:
@@ -210,14 +243,16 @@ def heal_all(folder: Path | None = None, *, only_run: str | None = None) -> list
     at the same time do no harm.
 
     Args:
-        folder: Heal only runs whose journals are there; None: the default folder's, and every
-            marked process on this host wherever its journal was.
+        folder: Heal only runs whose journals are there; None: the default folder's, and
+            everything that is marked as ours on this host wherever its journal was.
         only_run: Heal only this run.
     """
     found: list[Leftover] = []
     for path in _journals(folder):
         if only_run is None or path.stem == only_run:
             found += _heal_journal(path)
+    if folder is None:
+        found += _sweep(only_run, heal=True)
     return found + [_heal_marked(run, process) for run, process in _orphans(folder, only_run)]
 
 
@@ -235,7 +270,9 @@ def leftovers(folder: Path | None = None) -> list[Leftover]:
         Leftover(run, "marked process", {"pid": p.pid, "start": p.start}, "left", done=False)
         for run, p in _orphans(folder, None)
     ]
-    return found + marked
+    swept = _sweep(None, heal=False) if folder is None else []
+    known = {(item.run, item.what.get("name")) for item in found}
+    return found + marked + [i for i in swept if (i.run, i.what.get("name")) not in known]
 
 
 def read_journal(path: Path) -> tuple[dict[str, Any] | None, list[Entry]]:
@@ -284,7 +321,27 @@ def _heal_journal(path: Path) -> list[Leftover]:
     return healed
 
 
+def _sweep(only_run: str | None, *, heal: bool) -> list[Leftover]:
+    _load_healers()
+    found: list[Leftover] = []
+    for sweep in _SWEEPS:
+        try:
+            found += sweep(None, only_run, heal=heal)
+        except EnvError as error:
+            found.append(Leftover(only_run or "any", "unknown", {}, str(error), done=False))
+    return found
+
+
+def _load_healers() -> None:
+    """Import what knows how to undo kinds that are not ours; idempotent."""
+    for module in pkgutil.iter_modules(envs.__path__):
+        if module.name.endswith("_heal"):
+            importlib.import_module(f"{envs.__name__}.{module.name}")
+
+
 def _undo(run: str, entry: Entry) -> Leftover:
+    if entry.kind not in _UNDO:
+        _load_healers()
     function = _UNDO.get(entry.kind)
     if function is None:
         return Leftover(
@@ -369,6 +426,14 @@ def harness_of(variables: Mapping[str, str]) -> ProcessId | None:
     """The harness that started a process with these variables; None when they do not say."""
     pid, _, start = variables.get(HARNESS_VARIABLE, "").partition(".")
     return ProcessId(int(pid), int(start)) if pid.isdigit() and start.isdigit() else None
+
+
+def is_orphaned(owner: Mapping[str, str]) -> bool:
+    """Whether a thing with such marks (see ``Journal.owner``) is of this host, its harness dead."""
+    harness = harness_of({HARNESS_VARIABLE: owner.get("harness", "")})
+    if harness is None or not _is_here(owner):
+        return False
+    return owner.get("boot") != _boot() or not is_alive(harness)
 
 
 def _header(run: str) -> dict[str, Any]:

@@ -1,0 +1,284 @@
+"""The Docker Engine of this host, request by request, with errors that say what to do.
+
+The SDK is imported when an Engine is first asked for: it takes 0.2 s that no other run should pay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import socket
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from harness.errors import EnvError
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+HOST_VARIABLE = "DOCKER_HOST"
+_DEFAULT_HOST = "unix:///var/run/docker.sock"
+_UNIX = "unix://"
+_TIMEOUT_S = 30
+_BUILD_TIMEOUT_S = 600
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+class EngineError(EnvError):
+    """Raised when the Engine does not do what it was asked; ``status`` is HTTP's, or None."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def engine_host() -> str:
+    """Where the Engine is asked for."""
+    return os.environ.get(HOST_VARIABLE) or _DEFAULT_HOST
+
+
+def knock(host: str, *, timeout_s: float = 5.0) -> None:
+    """Raise OSError when nobody listens at a unix socket; the SDK would leak one of its own."""
+    if not host.startswith(_UNIX):
+        raise OSError(f"{host} is no unix socket of this host")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(timeout_s)
+        sock.connect(host.removeprefix(_UNIX))
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """A blocking call off the event loop, which a cancellation waits for.
+
+    Half a request would leave something that nobody knows of.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait({work})
+        raise
+
+
+class Engine:
+    """A connection to the Engine; thread-safe. Every method raises EngineError."""
+
+    def __init__(self, client: APIClient, host: str) -> None:
+        self._client = client
+        self.host = host
+
+    @classmethod
+    def connect(cls, host: str | None = None) -> Engine:
+        """The Engine at ``host``, else at ``$DOCKER_HOST``, else at the usual socket.
+
+        Raises:
+            EngineError: None answers there, or it is not on this host.
+        """
+        host = host or engine_host()
+        if not host.startswith(_UNIX):
+            raise EngineError(
+                f"{HOST_VARIABLE} is {host}: the docker environment mounts the nodes' folders and "
+                f"connects to their addresses, so the Engine must be on this host, at a unix socket"
+            )
+        try:
+            knock(host)
+        except OSError as error:
+            raise EngineError(
+                f"no Docker Engine answers at {host}: {error.strerror or error}; start it (as "
+                f"root: `dockerd &`, or `systemctl start docker`), or set {HOST_VARIABLE}; "
+                f"`krucible doctor` says more"
+            ) from error
+        import docker  # noqa: PLC0415 - see the top
+
+        engine = cls(docker.APIClient(base_url=host, version="1.40", timeout=_TIMEOUT_S), host)
+        with engine.asked("say its version"):
+            engine.version = str(engine._client.version()["Version"])
+        return engine
+
+    version = "?"
+
+    def close(self) -> None:
+        """Close its connections. Idempotent."""
+        self._client.close()
+
+    @contextlib.contextmanager
+    def asked(self, what: str) -> Iterator[None]:
+        """Turn whatever goes wrong within into an EngineError that says what was asked."""
+        import docker.errors  # noqa: PLC0415 - see the top
+        import requests  # noqa: PLC0415
+
+        try:
+            yield
+        except docker.errors.BuildError as error:
+            raise EngineError(f"the Docker Engine cannot {what}: {error.msg}") from error
+        except docker.errors.APIError as error:
+            status = None if error.response is None else int(error.response.status_code)
+            text = str(error.explanation or error).strip()
+            raise EngineError(f"the Docker Engine cannot {what}: {text}", status) from error
+        except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            raise EngineError(
+                f"the Docker Engine at {self.host} does not answer (asked to {what}): {reason}; "
+                f"look whether dockerd runs, then `krucible heal`"
+            ) from error
+
+    def ask(self, what: str, request: Callable[[], T], *, fine: Collection[int] = ()) -> T | None:
+        """Make a request; None when the Engine refuses with a status that is an answer too.
+
+        Raises:
+            EngineError: It refuses otherwise, or does not answer.
+        """
+        try:
+            with self.asked(what):
+                return request()
+        except EngineError as error:
+            if error.status not in fine:
+                raise
+            return None
+
+    # ---- images
+
+    def has_image(self, name: str) -> bool:
+        """Whether an image is there."""
+        images: Any = self._client
+        found = self.ask(
+            f"look at image {name}", lambda: images.inspect_image(name), fine=(_NOT_FOUND,)
+        )
+        return found is not None
+
+    def pull(self, name: str) -> None:
+        """Fetch an image from its registry."""
+        repository, _, tag = name.rpartition(":") if ":" in name else (name, "", "latest")
+        self.ask(f"pull image {name}", lambda: self._client.pull(repository, tag=tag))
+
+    def build(
+        self, context: bytes, *, tag: str, arguments: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
+        """Build an image from a tar file with its Dockerfile; an error has the last lines."""
+        said: list[str] = []
+        with self.asked(f"build image {tag}"):
+            steps = self._client.build(
+                fileobj=io.BytesIO(context),
+                custom_context=True,
+                tag=tag,
+                buildargs=dict(arguments),
+                labels=dict(labels),
+                rm=True,
+                forcerm=True,
+                decode=True,
+                timeout=_BUILD_TIMEOUT_S,
+            )
+            for step in steps:
+                said.append(str(step.get("stream", "")))
+                if "error" in step:
+                    tail = "".join(said)[-1500:].strip()
+                    raise EngineError(f"cannot build image {tag}: {step['error']}\n{tail}")
+
+    # ---- networks
+
+    def create_network(
+        self, name: str, *, subnet: str, gateway: str, labels: Mapping[str, str]
+    ) -> None:
+        """A bridge of its own, without a way out of this host."""
+        ipam: Any = {"Driver": "default", "Config": [{"Subnet": subnet, "Gateway": gateway}]}
+        self.ask(
+            f"create network {name} with {subnet}",
+            lambda: self._client.create_network(
+                name,
+                driver="bridge",
+                check_duplicate=True,
+                internal=True,
+                labels=dict(labels),
+                ipam=ipam,
+            ),
+        )
+
+    def remove_network(self, name: str) -> bool:
+        """Remove a network; False when it is not there."""
+        return self._did(
+            f"remove network {name}",
+            lambda: self._client.remove_network(name),
+            fine=(_NOT_FOUND,),
+        )
+
+    def networks(self, label: str) -> list[dict[str, Any]]:
+        """The networks with a label, as the Engine describes them."""
+        with self.asked("list networks"):
+            found: list[dict[str, Any]] = self._client.networks(filters={"label": label})
+            return found
+
+    # ---- containers
+
+    def run(self, name: str, config: Mapping[str, Any]) -> None:
+        """Create and start a container; ``config`` is what the Engine's API takes."""
+        containers: Any = self._client
+        self.ask(
+            f"create container {name}",
+            lambda: containers.create_container_from_config(dict(config), name),
+        )
+        self.ask(f"start container {name}", lambda: self._client.start(name))
+
+    def inspect(self, name: str) -> dict[str, Any] | None:
+        """A container as the Engine describes it; None when it is not there."""
+        found: dict[str, Any] | None = self.ask(
+            f"look at container {name}",
+            lambda: self._client.inspect_container(name),
+            fine=(_NOT_FOUND,),
+        )
+        return found
+
+    def containers(self, label: str) -> list[dict[str, Any]]:
+        """The containers with a label, running or not, in short."""
+        with self.asked("list containers"):
+            found: list[dict[str, Any]] = self._client.containers(
+                all=True, filters={"label": label}
+            )
+            return found
+
+    def kill(self, name: str, signal_number: int) -> bool:
+        """Signal a container's first process; False when it does not run."""
+        return self._did(
+            f"send signal {signal_number} to container {name}",
+            lambda: self._client.kill(name, signal_number),
+            fine=(_NOT_FOUND, _CONFLICT),
+        )
+
+    def pause(self, name: str) -> None:
+        """Freeze all processes of a container."""
+        self.ask(f"pause container {name}", lambda: self._client.pause(name))
+
+    def unpause(self, name: str) -> bool:
+        """Thaw them; False when there was nothing to thaw."""
+        found = self.inspect(name)
+        if found is None or not found["State"]["Paused"]:
+            return False
+        return self._did(
+            f"unpause container {name}",
+            lambda: self._client.unpause(name),
+            fine=(_NOT_FOUND, _CONFLICT),
+        )
+
+    def remove(self, name: str) -> bool:
+        """Kill a container, frozen or not, and remove it; False when it is not there."""
+        # A removal that is under way already, by somebody else, is a conflict: it will be gone.
+        return self._did(
+            f"remove container {name}",
+            lambda: self._client.remove_container(name, force=True, v=True),
+            fine=(_NOT_FOUND, _CONFLICT),
+        )
+
+    def execute(self, name: str, argv: Sequence[str]) -> tuple[int, str]:
+        """Run a command in a container, as root; its exit code and what it said."""
+        with self.asked(f"run {argv[0]} in container {name}"):
+            made = self._client.exec_create(name, list(argv), user="0")
+            output = self._client.exec_start(made["Id"])
+            code = self._client.exec_inspect(made["Id"])["ExitCode"]
+            return int(code), output.decode(errors="replace")
+
+    def _did(self, what: str, request: Callable[[], Any], *, fine: Collection[int]) -> bool:
+        """Whether a request was done; False when it was refused as one that is fine."""
+        return self.ask(what, lambda: (request(),), fine=fine) is not None
