@@ -1,0 +1,199 @@
+"""Model ``list-append``: transactions over lists, judged by cycles of what came before what.
+
+Elements are appended once each, so reads tell the order of all appends; from it follow the
+dependencies ww (appended behind), wr (read what was appended) and rw (read without what was
+appended later), and processes and time add theirs. A cycle among them means that no order
+explains all answers; its name says which consistency models do not hold.
+
+Sound and, for lists, complete: VALID under (strict) serializability means that there is an order.
+What cannot be decided (elements appended twice, nothing read) is UNKNOWN.
+
+Source: Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies" (VLDB 2020).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.cycles_explain import Explainer
+from checkers.cycles_graph import PROCESS, REALTIME, Graph, graph_of
+from checkers.cycles_models import STRICT, forbidden, needs_process, needs_realtime, violated
+from checkers.cycles_orders import Found, Orders, orders_of
+from checkers.cycles_search import find_cycles
+from checkers.cycles_txns import FS, NEVER, Transactions, transactions_of
+from harness.errors import HistoryFormatError, UsageError
+from harness.formats import Conventions, read_history
+from harness.history import History
+from harness.registry import models
+from harness.verdict import Anomaly, CheckResult, Valid
+
+NAME: Final = "list-append"
+SHOWN_MAX = 20  # anomalies of one name; further ones are only counted
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was found in a history, before anybody asks whether it is forbidden."""
+
+    txns: Transactions
+    orders: Orders
+    graph: Graph
+    found: list[Found]
+
+
+@models.register(NAME)
+class ListAppend:
+    """Lists that transactions append to and read; dependency cycles; initially empty."""
+
+    fs: frozenset[str] = FS
+    initial: Any = ()
+
+    def __init__(self, consistency_model: str = STRICT) -> None:
+        self._consistency_model = consistency_model
+
+    def check(
+        self,
+        history: History,
+        *,
+        conventions: Conventions,
+        time_limit_s: float,  # noqa: ARG002 - linear: nothing to give up
+    ) -> CheckResult:
+        """Judge the client ops of a history."""
+        return check_transactions(
+            history,
+            consistency_model=self._consistency_model,
+            ordered=conventions.equal_times == "ordered",
+        )
+
+
+def check_file(
+    path: Path | str,
+    *,
+    consistency_model: str = STRICT,
+    format: str = "auto",  # noqa: A002 - the option's name
+) -> CheckResult:
+    """Judge a history file of list-append ops or transactions.
+
+    Raises:
+        UsageError: An unknown consistency model or format, an op of another kind.
+        HistoryFormatError: A file that cannot be read, with ``path:line``.
+    """
+    forbidden(consistency_model)
+    loaded = read_history(path, format)
+    try:
+        result = ListAppend(consistency_model).check(
+            loaded.history.clients(), conventions=loaded.conventions, time_limit_s=0
+        )
+    except HistoryFormatError as error:
+        raise HistoryFormatError(f"{path}: {error}") from error
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return replace(result, stats={**result.stats, "model": NAME, "format": loaded.format})
+
+
+def check_transactions(
+    history: History, *, consistency_model: str = STRICT, ordered: bool = True
+) -> CheckResult:
+    """Whether a history of list-append ops keeps what a consistency model promises. O(n log n).
+
+    ``ordered`` False: neighbouring events with one time stamp are concurrent.
+    ``stats`` names every kind of anomaly with its count, also those that the model allows, and
+    the consistency models that do not hold.
+
+    Raises:
+        UsageError: An unknown consistency model, or an op that is none of ours.
+        HistoryFormatError: Ops that do not pair, or values of another shape.
+    """
+    names = forbidden(consistency_model)
+    judged = judge(
+        history,
+        process=needs_process(consistency_model),
+        realtime=needs_realtime(consistency_model),
+        ordered=ordered,
+    )
+    counts = Counter(found.name for found in judged.found)
+    bad = [found for found in judged.found if found.name in names]
+    reads = sum(len(of_key.reads) for of_key in judged.orders.keys.values())
+    reason = _reason(reads, judged.orders)
+    verdict = Valid.UNKNOWN if reason else Valid.VALID
+    return CheckResult(
+        NAME,
+        Valid.INVALID if bad else verdict,
+        anomalies(judged, bad),
+        checked={consistency_model: len(judged.txns), "reads": reads},
+        stats={
+            "consistency_model": consistency_model,
+            "keys": len(judged.orders.keys),
+            "edges": len(judged.graph.targets),
+            "anomalies": dict(sorted(counts.items())),
+            "not": violated(set(counts)),
+        },
+        reason=None if bad else reason,
+    )
+
+
+def judge(
+    history: History, *, process: bool = True, realtime: bool = True, ordered: bool = True
+) -> Judged:
+    """All anomalies of a history, whatever forbids them. Raises as ``check_transactions``."""
+    txns = transactions_of(history, ordered=ordered)
+    orders = orders_of(txns)
+    kinds = (PROCESS if process or realtime else 0) | (REALTIME if realtime else 0)
+    graph = graph_of(txns, orders, kinds)
+
+    def precedes(one: int, other: int) -> bool:
+        return NEVER < txns.ends[one] < txns.begins[other]
+
+    explainer = Explainer(txns, orders)
+    cycles = [
+        Found(
+            cycle.name,
+            explainer.sentence(cycle),
+            tuple(txn for txn, _, _ in cycle.steps),
+            {"cycle": explainer.steps(cycle)},
+        )
+        for cycle in find_cycles(graph, kinds, precedes)
+    ]
+    return Judged(txns, orders, graph, [*orders.found, *cycles])
+
+
+def anomalies(judged: Judged, found: list[Found]) -> tuple[Anomaly, ...]:
+    """The first ``SHOWN_MAX`` of each name, in order of time."""
+    shown: Counter[str] = Counter()
+    out: list[Anomaly] = []
+    for each in found:
+        shown[each.name] += 1
+        if shown[each.name] <= SHOWN_MAX:
+            out.append(anomaly(judged.txns, each))
+    out.sort(key=lambda a: (a.time_ns or 0, a.message))
+    return tuple(out)
+
+
+def anomaly(txns: Transactions, found: Found, invariant: str | None = None) -> Anomaly:
+    """One anomaly as it is reported; ``invariant`` None: by its own name."""
+    ends = [end.time_ns for _, end in map(txns.ops.__getitem__, found.txns) if end is not None]
+    numbers = ", ".join(f"op {txns.indices(txn)[-1]}" for txn in dict.fromkeys(found.txns))
+    said = found.message if "cycle" in found.details else f"{found.message} ({numbers})"
+    return Anomaly(
+        invariant or found.name,
+        f"{found.name}: {said}",
+        ops=tuple(sorted({index for txn in found.txns for index in txns.indices(txn)})),
+        details={"anomaly": found.name, **found.details},
+        time_ns=max(ends, default=None),
+    )
+
+
+def _reason(reads: int, orders: Orders) -> str | None:
+    if orders.unrecoverable:
+        key = orders.unrecoverable[0]
+        return (
+            f"key {key!r} and {len(orders.unrecoverable) - 1} others have elements that were "
+            "appended more than once, so that their order cannot be told: append each only once"
+            if len(orders.unrecoverable) > 1
+            else f"key {key!r} has elements that were appended more than once, so that its order "
+            "cannot be told: append each only once"
+        )
+    return None if reads else "no list was read: nothing was judged"
