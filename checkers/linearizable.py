@@ -19,11 +19,11 @@ from typing import Any
 
 import msgspec
 
-from checkers.linearizable_calls import Call, Calls, calls_of, event_places
+from checkers.linearizable_calls import Call, Calls, calls_of, columns_of, event_places
 from checkers.linearizable_explain import explain
 from checkers.linearizable_search import Budget, Outcome, search
 from checkers.linearizable_zones import by_zones
-from checkers.models import CasRegister, Judge, Model
+from checkers.models import CasRegister, Judge, Model, Register
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats import Conventions, read_history
 from harness.history import History
@@ -179,7 +179,9 @@ class _Check:
 
     def _judge(self, calls: Sequence[Call]) -> Outcome:
         """By zones where they apply, else by search."""
-        zones = by_zones(calls, self._model, self._start)
+        zones = None
+        if isinstance(self._model, Register):
+            zones = by_zones(columns_of(calls), self._start)
         if zones is None:
             self._methods["search"] += 1
             return search(calls, self._model, [self._start], self._budget)
@@ -188,7 +190,8 @@ class _Check:
             return Outcome(linearizable=True, calls=calls)
         # The search over the few calls in conflict finds out what to say about them.
         small = Budget(CONFIGURATIONS_MAX, inf)
-        outcome = search(zones.conflict, self._model, [self._start], small)
+        conflict = [calls[row] for row in zones.conflict]
+        outcome = search(conflict, self._model, [self._start], small)
         assert outcome.linearizable is False, "zones and search disagree"  # noqa: S101
         return outcome
 

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from math import inf
 
+from checkers.linearizable_columns import Columns
 from checkers.models import Action, Model
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats.conventions import Conventions
@@ -81,6 +83,18 @@ def calls_of(
             Call(places[op.index], places[end.index] if known and end else None, action, interval)
         )
     return Calls({k: _useful(v, model, counts) for k, v in by_key.items()}, counts)
+
+
+def columns_of(calls: Sequence[Call]) -> Columns:
+    """The calls of one key as columns; a cas that changes nothing is a read."""
+    actions = [call.action for call in calls]
+    return Columns(
+        ["read" if a.f == "cas" and a.observes else a.f for a in actions],
+        [a.value for a in actions],
+        [a.seen for a in actions],
+        [call.begin for call in calls],
+        [inf if call.end is None else call.end for call in calls],
+    )
 
 
 def _useful(calls: list[Call], model: Model, counts: Counter[str]) -> list[Call]:

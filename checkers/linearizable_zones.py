@@ -1,13 +1,14 @@
 """Zones: registers whose every write has a value of its own are judged in O(n log n).
 
 Then each read names its write. The *cluster* of a value is its write and its reads; they must
-form one block of the order. With ``f`` the first return and ``s`` the last begin in a cluster,
-cluster A has to come before B when ``fA < sB``; the history is linearizable exactly when no read
-returned before its write began and no two clusters have to come before each other: no two
-*forward* zones (``f < s``) overlap, and no *backward* zone (``s < f``) lies within a forward one.
+form one block of the order. With ``f`` the first return and ``s`` the last begin in a block,
+block A has to come before B when ``fA < sB``; the history is linearizable exactly when each block
+is in itself and no two blocks have to come before each other: no two *forward* zones (``f < s``)
+overlap, and no *backward* zone (``s < f``) lies within a forward one.
 
-A write of unknown outcome that was read is a write that has not returned; one that was not read
-may be left out. The initial value is a write before everything.
+A compare-and-set of a to b glues the cluster of b right behind that of a: see
+``linearizable_chains``. A write of unknown outcome that was read is a write that has not
+returned; one that was not read may be left out. The initial value is a write before everything.
 
 Source: Gibbons and Korach, "Testing shared memories", 1997.
 """
@@ -16,88 +17,94 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from checkers.linearizable_calls import Call
-from checkers.models import Model, Register, State
+from checkers.linearizable_columns import Columns
 
-
-@dataclass(slots=True)
-class _Cluster:
-    """The calls of one value, and its zone."""
-
-    write: Call | None  # None: the initial value, or no write at all
-    first_return: float = inf
-    last_begin: float = -inf
-    returns_first: Call | None = None
-    begins_last: Call | None = None
-
-    def add(self, call: Call) -> None:
-        """Count a call of this value."""
-        if call.end is not None and call.end < self.first_return:
-            self.first_return, self.returns_first = call.end, call
-        if call.begin > self.last_begin:
-            self.last_begin, self.begins_last = call.begin, call
-
-    def witnesses(self) -> list[Call]:
-        """The calls that make the zone what it is."""
-        calls = (self.write, self.returns_first, self.begins_last)
-        return list({call.begin: call for call in calls if call is not None}.values())
+REGISTER_FS = frozenset(("read", "write", "cas", "not"))
 
 
 @dataclass(frozen=True, slots=True)
 class Zones:
-    """The answer: linearizable, or the few calls that already are not (``conflict``)."""
+    """The answer: linearizable, or the rows of a few calls that already are not (``conflict``)."""
 
     linearizable: bool
-    conflict: tuple[Call, ...] = field(default=())
+    conflict: tuple[int, ...] = ()
 
 
-def by_zones(calls: Sequence[Call], model: Model, start: State) -> Zones | None:
-    """Judge the calls of one key; None where the method does not apply. O(n log n)."""
-    if not isinstance(model, Register):
-        return None
-    clusters: dict[Hashable, _Cluster] = {start: _Cluster(None, first_return=-1)}
-    for call in calls:
-        if call.action.f == "write":
-            if call.action.value in clusters:
-                return None  # a value written twice: a read does not name its write
-            clusters[call.action.value] = _Cluster(call)
-            clusters[call.action.value].add(call)
-        elif call.action.f != "read":
-            return None
-    for call in calls:
-        if call.action.f != "read":
-            continue
-        cluster = clusters.get(call.action.seen)
-        if cluster is None:
-            return Zones(linearizable=False, conflict=(call,))  # nobody wrote that
-        if cluster.write is not None and call.end is not None and call.end < cluster.write.begin:
-            return Zones(linearizable=False, conflict=(cluster.write, call))
-        cluster.add(call)
-    pair = _conflict(list(clusters.values()))
-    if pair is None:
-        return Zones(linearizable=True)
-    conflict = sorted((c for one in pair for c in one.witnesses()), key=lambda call: call.begin)
-    return Zones(linearizable=False, conflict=tuple(conflict))
+VALID = Zones(linearizable=True)
 
 
-def _conflict(clusters: list[_Cluster]) -> tuple[_Cluster, _Cluster] | None:
-    """Two clusters each of which has to come before the other."""
-    forward = [c for c in clusters if c.first_return < c.last_begin]
-    forward.sort(key=lambda c: c.first_return)
+def overlap(first: Sequence[float], last: Sequence[float]) -> tuple[int, int] | None:
+    """Two blocks each of which has to come before the other; by first return and last begin."""
+    forward = [at for at, (f, s) in enumerate(zip(first, last, strict=True)) if f < s]
+    forward.sort(key=first.__getitem__)
     for one, other in pairwise(forward):
-        if other.first_return < one.last_begin:
+        if first[other] < last[one]:
             return one, other
-    firsts = [c.first_return for c in forward]
-    for cluster in clusters:
-        at = bisect_left(firsts, cluster.last_begin) - 1
-        if (
-            at >= 0
-            and forward[at] is not cluster
-            and cluster.last_begin <= cluster.first_return < forward[at].last_begin
-        ):
-            return forward[at], cluster
+    firsts = [first[at] for at in forward]
+    if not firsts:
+        return None
+    for at, (f, s) in enumerate(zip(first, last, strict=True)):
+        if f >= s:
+            before = bisect_left(firsts, s) - 1
+            if before >= 0 and f < last[forward[before]]:
+                return forward[before], at
     return None
+
+
+def by_zones(columns: Columns, start: Hashable) -> Zones | None:
+    """Judge reads and writes of one register; None where the method does not apply. O(n log n).
+
+    It does not where a value was written twice, and where there is a compare-and-set.
+    """
+    if "cas" in columns.f or "not" in columns.f:
+        return None
+    rows = [row for row, f in enumerate(columns.f) if f == "write"]
+    value, begin, end = columns.value, columns.begin, columns.end
+    block = {value[row]: at for at, row in enumerate(rows, start=1)}
+    if len(block) < len(rows) or start in block:
+        return None  # a value written twice: a read does not name its write
+    block[start] = 0
+    wrote = [-inf, *[begin[row] for row in rows]]
+    first = [-inf, *[end[row] for row in rows]]
+    last = wrote.copy()
+    of = block.get
+    for row, (f, seen, b, e) in enumerate(zip(columns.f, columns.seen, begin, end, strict=True)):
+        if f == "read" and e != inf:
+            at = of(seen)
+            if at is None:
+                return Zones(linearizable=False, conflict=(row,))  # nobody wrote that
+            if e < first[at]:  # noqa: PLR1730 - calls of min and max would cost twice as much
+                if e < wrote[at]:
+                    return Zones(linearizable=False, conflict=tuple(sorted((rows[at - 1], row))))
+                first[at] = e
+            if b > last[at]:  # noqa: PLR1730
+                last[at] = b
+    pair = overlap(first, last)
+    if pair is None:
+        return VALID
+    return Zones(linearizable=False, conflict=_witnesses(columns, start, rows, pair))
+
+
+def _witnesses(
+    columns: Columns, start: Hashable, rows: Sequence[int], pair: tuple[int, int]
+) -> tuple[int, ...]:
+    """The calls that make two zones what they are: writes, first returns, last begins."""
+    found: set[int] = set()
+    for at in pair:
+        value = columns.value[rows[at - 1]] if at else start
+        block = [rows[at - 1]] if at else []
+        block += [
+            row
+            for row, (f, seen, e) in enumerate(
+                zip(columns.f, columns.seen, columns.end, strict=True)
+            )
+            if f == "read" and seen == value and e != inf
+        ]
+        found.update(block[:1] if at else [])
+        found.add(min(block, key=columns.end.__getitem__))
+        found.add(max(block, key=columns.begin.__getitem__))
+    return tuple(sorted(found))

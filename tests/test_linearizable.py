@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lin_brute import brute_force, history_of, random_history, shapes, textbook
 
 from checkers.linearizable import check_file, check_history, linearizable
-from checkers.linearizable_calls import calls_of, event_places
+from checkers.linearizable_calls import calls_of, columns_of, event_places
 from checkers.linearizable_search import Budget, search
 from checkers.linearizable_zones import by_zones
 from checkers.models import CasRegister, KvAppend, Model, Mutex, Register, Set
@@ -393,7 +393,7 @@ def test_what_a_correct_register_answers_is_valid_by_both_methods(
     history = simulate(Random(seed), 120, concurrency, keys=2, info=info)
 
     for calls in calls_by_key(history):
-        zones = by_zones(calls, Register(), None)
+        zones = by_zones(columns_of(calls), None)
         found = search(calls, Register(), [None], Budget(10_000, float("inf")))
         assert zones is not None
         assert zones.linearizable
@@ -411,12 +411,13 @@ def test_zones_and_search_agree_on_corrupted_histories(seed: int, concurrency: i
         ops[victim.index] = victim.with_(value=rng.choice(seen))
 
     for calls in calls_by_key(History(ops)):
-        zones = by_zones(calls, Register(), None)
+        zones = by_zones(columns_of(calls), None)
         found = search(calls, Register(), [None], Budget(10_000, float("inf")))
         assert zones is not None
         assert zones.linearizable is found.linearizable
         if not zones.linearizable:  # the conflict alone is already one
-            small = search(zones.conflict, Register(), [None], Budget(10_000, float("inf")))
+            conflict = [calls[row] for row in zones.conflict]
+            small = search(conflict, Register(), [None], Budget(10_000, float("inf")))
             assert small.linearizable is False
 
 
