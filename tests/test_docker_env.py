@@ -1,0 +1,207 @@
+"""The docker environment: real containers, real firewall rules, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from docker_cluster import docker_nodes, kill, left_of, need_engine, start
+
+from harness.envs.docker import HOLDER_CAPABILITIES, Docker
+from harness.envs.docker_engine import Engine
+from harness.envs.procfs import PROC
+from harness.errors import EnvError, NodeStartError
+from harness.journal import Journal, leftovers, read_journal
+from harness.registry import environments
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def _engine() -> None:
+    need_engine()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with contextlib.closing(Engine.connect()) as found:
+        yield found
+
+
+def test_a_node_runs_without_capabilities_under_its_own_address_and_name(
+    tmp_path: Path, engine: Engine
+) -> None:
+    async def scenario() -> None:
+        async with docker_nodes(tmp_path) as env:
+            own = [env.bind_address(node) for node in ("n1", "n2")]
+            assert len({address.host for address in own} | {env.client_source()}) == 3
+            assert env.address("n1") == own[0]
+            assert f"listening on {own[0]}" in env.log_file("n1").read_text()
+            assert f"connection from {env.client_source()}" in env.log_file("n1").read_text()
+            process = env.process("n1")
+            status = (PROC / str(process.pid) / "status").read_text()
+            capabilities = [line.split() for line in status.splitlines() if "CapEff" in line]
+            assert capabilities == [["CapEff:", "0000000000000000"]]
+            assert f"Uid:\t{os.getuid()}\t" in status
+            holder = engine.inspect("krucible-test-run-n1-net")
+            assert holder is not None
+            assert holder["HostConfig"]["CapAdd"] == sorted(HOLDER_CAPABILITIES) == ["NET_ADMIN"]
+            assert len(left_of(tmp_path / "state")) == 5, "two of each node, and the network"
+
+    asyncio.run(scenario())
+    assert left_of(tmp_path / "state") == []
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_it_is_registered_under_its_name() -> None:
+    assert environments.get("docker") is Docker
+
+
+def test_a_killed_node_is_gone_and_comes_back_on_its_disk(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with docker_nodes(tmp_path) as env:
+            before = env.process("n1")
+            assert before.state in "RSD"
+            (env.node_dir("n1") / "disk").write_text("kept")
+            await kill(env, "n1")
+            gone = env.process("n1")
+            assert (gone.pid, gone.state) == (None, "gone")
+            assert "killed by SIGKILL" in gone.detail
+            assert not (PROC / str(before.pid)).exists()
+            refused = await env.net.probe("n2", "n1")
+            assert not refused.passed
+            assert "refused" in refused.detail, "its network stays, nobody listens"
+            await start(env, "n1")
+            assert env.process("n1").pid != before.pid
+            assert (env.node_dir("n1") / "disk").read_text() == "kept"
+            with pytest.raises(EnvError, match="n1 runs already"):
+                await env.start("n1", ["true"], env={})
+
+    asyncio.run(scenario())
+
+
+def test_a_frozen_node_hears_nobody_and_its_links_can_still_be_cut(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with docker_nodes(tmp_path) as env:
+            await env.signal("n1", signal.SIGSTOP)
+            assert env.process("n1").state == "T"
+            assert not (await env.ask("n1", timeout_s=0.3))[0]
+            journal = read_journal(tmp_path / "state" / "test-run.jsonl")[1]
+            assert [e.kind for e in journal if not e.undone].count("freeze") == 1
+            await env.net.cut([("n2", "n1")])
+            await env.signal("n1", signal.SIGCONT)
+            assert env.process("n1").state in "RSD"
+            assert (await env.ask("n1", timeout_s=2))[0]
+            assert not (await env.net.probe("n2", "n1")).passed
+            await env.signal("n1", signal.SIGSTOP)
+            await kill(env, "n1")
+            assert env.process("n1").state == "gone", "what is frozen can be killed, too"
+
+    asyncio.run(scenario())
+
+
+def test_a_cut_link_drops_packets_until_it_is_healed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with docker_nodes(tmp_path, ("n1", "n2", "n3")) as env:
+            net = env.net
+            assert (await net.probe("n1", "n2")).passed
+            await net.cut([("n1", "n2")])
+            assert net.cuts() == {("n1", "n2")}
+            silent = await net.probe("n1", "n2", timeout_s=0.4)
+            assert (silent.passed, silent.detail) == (False, "no answer within 0.4 s")
+            assert silent.elapsed_ms >= 390
+            others = [("n3", "n2"), ("n1", "n3"), ("n3", "n1")]
+            for probe in await asyncio.gather(*(net.probe(a, b) for a, b in others)):
+                assert probe.passed, probe
+            assert (await env.ask("n2", timeout_s=0.5))[0], "clients are never cut off"
+            seen = (await net.stats())["n1", "n2"]
+            assert seen["dropped_packets"] >= 1
+            assert seen["held_bytes"] >= 40
+            await net.cut([("n3", "n2"), ("n1", "n2")])
+            await net.heal([("n1", "n2")])
+            assert (await net.probe("n1", "n2")).passed
+            assert not (await net.probe("n3", "n2")).passed, "the other cut stays"
+            assert (await net.stats())["n1", "n2"] == seen, "counters outlive their rule"
+            await kill(env, "n2")
+            await start(env, "n2")
+            assert not (await net.probe("n3", "n2")).passed, "and outlives a restart"
+            await net.heal()
+            assert net.cuts() == frozenset()
+            assert (await net.probe("n3", "n2")).passed
+            with pytest.raises(EnvError, match="no node is called 'n9'"):
+                await net.cut([("n1", "n9")])
+
+    asyncio.run(scenario())
+
+
+def test_rules_are_in_a_chain_of_our_own_and_others_are_left_alone(
+    tmp_path: Path, engine: Engine
+) -> None:
+    async def scenario() -> None:
+        async with docker_nodes(tmp_path) as env:
+            foreign = ["iptables", "-A", "INPUT", "-p", "tcp", "--dport", "7", "-j", "DROP"]
+            assert engine.execute("krucible-test-run-n2-net", foreign) == (0, "")
+            await env.net.cut([("n1", "n2")])
+            _, rules = engine.execute("krucible-test-run-n2-net", ["iptables", "-S"])
+            ours = [line for line in rules.splitlines() if env.bind_address("n1").host in line]
+            assert len(ours) == 1
+            assert ours[0].startswith("-A KRUCIBLE-")
+            await env.net.heal()
+            _, rules = engine.execute("krucible-test-run-n2-net", ["iptables", "-S"])
+            assert "-A INPUT -p tcp -m tcp --dport 7 -j DROP" in rules.splitlines()
+            assert env.bind_address("n1").host not in rules
+
+    asyncio.run(scenario())
+
+
+def test_parallel_runs_have_networks_of_their_own(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with (
+            docker_nodes(tmp_path, run="one") as one,
+            docker_nodes(tmp_path, run="two") as two,
+        ):
+            assert one.address("n1").host != two.address("n1").host
+            await one.net.cut([("n1", "n2")])
+            assert (await two.net.probe("n1", "n2")).passed
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_ends_by_itself_says_how(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with docker_nodes(tmp_path, ("n1",)) as env:
+            await kill(env, "n1")
+            program = "import sys, time; print('so long', flush=True); time.sleep(0.5); sys.exit(3)"
+            await env.start("n1", [sys.executable, "-c", program], env={})
+            async with asyncio.timeout(10):
+                while "exit code 3" not in env.process("n1").detail:
+                    await asyncio.sleep(0.01)
+            assert "so long" in env.log_file("n1").read_text()
+            with pytest.raises(EnvError, match="cannot signal n1: .*exit code 3"):
+                await env.signal("n1", signal.SIGTERM)
+            with pytest.raises(NodeStartError, match="n1"):
+                await env.start("n1", ["/no/such/program"], env={})
+                async with asyncio.timeout(10):
+                    while env.process("n1").state != "gone":
+                        await asyncio.sleep(0.01)
+                raise NodeStartError(f"n1 {env.process('n1').detail}")
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_setup_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal.open("r", folder=tmp_path / "state")
+    env = Docker(tmp_path / "run", journal)
+    monkeypatch.setattr("harness.envs.docker_net._CREATE", "echo no filter here >&2; exit 3")
+    with pytest.raises(EnvError, match=r"failed in the network of n\d \(3\): no filter here"):
+        asyncio.run(env.setup(("n1", "n2")))
+    assert left_of(tmp_path / "state") == []
+    assert journal.open_entries() == ()
+    journal.close()
+    assert leftovers(tmp_path / "state") == []
