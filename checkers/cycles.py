@@ -13,7 +13,10 @@ Source: Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies" (VLDB 2020).
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -139,6 +142,11 @@ def judge(
     history: History, *, process: bool = True, realtime: bool = True, ordered: bool = True
 ) -> Judged:
     """All anomalies of a history, whatever forbids them. Raises as ``check_transactions``."""
+    with _no_collection():
+        return _judge(history, process=process, realtime=realtime, ordered=ordered)
+
+
+def _judge(history: History, *, process: bool, realtime: bool, ordered: bool) -> Judged:
     txns = transactions_of(history, ordered=ordered)
     orders = orders_of(txns)
     kinds = (PROCESS if process or realtime else 0) | (REALTIME if realtime else 0)
@@ -160,25 +168,38 @@ def judge(
     return Judged(txns, orders, graph, [*orders.found, *cycles])
 
 
-def anomalies(judged: Judged, found: list[Found]) -> tuple[Anomaly, ...]:
-    """The first ``SHOWN_MAX`` of each name, in order of time."""
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Millions of small objects, none of them in a circle: to search them for circles is vain."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def anomalies(
+    judged: Judged, found: list[Found], invariant: Callable[[str], str] = str
+) -> tuple[Anomaly, ...]:
+    """The first ``SHOWN_MAX`` of each name, in order of time; ``invariant`` gives each its name."""
     shown: Counter[str] = Counter()
     out: list[Anomaly] = []
     for each in found:
         shown[each.name] += 1
         if shown[each.name] <= SHOWN_MAX:
-            out.append(anomaly(judged.txns, each))
+            out.append(_anomaly(judged.txns, each, invariant(each.name)))
     out.sort(key=lambda a: (a.time_ns or 0, a.message))
     return tuple(out)
 
 
-def anomaly(txns: Transactions, found: Found, invariant: str | None = None) -> Anomaly:
-    """One anomaly as it is reported; ``invariant`` None: by its own name."""
+def _anomaly(txns: Transactions, found: Found, invariant: str) -> Anomaly:
     ends = [end.time_ns for _, end in map(txns.ops.__getitem__, found.txns) if end is not None]
     numbers = ", ".join(f"op {txns.indices(txn)[-1]}" for txn in dict.fromkeys(found.txns))
     said = found.message if "cycle" in found.details else f"{found.message} ({numbers})"
     return Anomaly(
-        invariant or found.name,
+        invariant,
         f"{found.name}: {said}",
         ops=tuple(sorted({index for txn in found.txns for index in txns.indices(txn)})),
         details={"anomaly": found.name, **found.details},

@@ -9,7 +9,7 @@ out of one are ``ON``, and go on with the same.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -53,6 +53,14 @@ class Edges:
             self.targets.append(target)
             self.kinds.append(kind)
 
+    def extend(self, pairs: Iterable[tuple[int, int]], kind: int) -> None:
+        """Many edges of one kind."""
+        for source, target in pairs:
+            if source != target:
+                self.sources.append(source)
+                self.targets.append(target)
+                self.kinds.append(kind)
+
     def node(self) -> int:
         """A new virtual node."""
         self.nodes += 1
@@ -95,16 +103,15 @@ def _add_key(edges: Edges, of_key: KeyHistory) -> None:
     if NOBODY in writers:  # as they would be without what nobody should have appended
         before = _carried(writers)
         after = _carried(writers[::-1])[::-1]
-    for one, other in pairwise([w for w in writers if w != NOBODY]):
-        edges.add(one, other, WW)
-    whole: list[int] = []  # who read all that anybody ever read
-    for txn, length in of_key.compatible:
-        if length and before[length - 1] != NOBODY:
-            edges.add(before[length - 1], txn, WR)
-        if length < len(after) and after[length] != NOBODY:
-            edges.add(txn, after[length], RW)
-        else:
-            whole.append(txn)
+    somebody = before if NOBODY not in writers else [w for w in writers if w != NOBODY]
+    edges.extend(pairwise(somebody), WW)
+    reads = of_key.compatible
+    edges.extend(((before[n - 1], txn) for txn, n in reads if n and before[n - 1] != NOBODY), WR)
+    over = len(after)
+    while over and after[over - 1] == NOBODY:
+        over -= 1
+    edges.extend(((txn, after[n]) for txn, n in reads if n < over), RW)
+    whole = [txn for txn, n in reads if n >= over] if of_key.unseen else []
     if of_key.unseen:
         _add_unseen(edges, of_key.unseen, before[-1] if before else NOBODY, whole)
 
@@ -164,7 +171,8 @@ def _add_processes(edges: Edges, txns: Transactions) -> None:
 
 def _add_time(edges: Edges, txns: Transactions, orders: Orders) -> None:
     """What ended before something else began came before it, by way of a chain of moments."""
-    events: dict[int, int] = {}
+    none = 1 << 62
+    events = [none] * (2 * len(txns) + 1)  # by place
     for txn, (begin, end) in enumerate(zip(txns.begins, txns.ends, strict=True)):
         if txns.outcomes[txn] == FAIL or not orders.committed[txn]:
             continue
@@ -174,8 +182,9 @@ def _add_time(edges: Edges, txns: Transactions, orders: Orders) -> None:
             events[end] = ~txn
     moment = NOBODY
     fresh = True  # whether something began since the last moment
-    for place in sorted(events):
-        txn = events[place]
+    for txn in events:
+        if txn == none:
+            continue
         if txn >= 0:
             if moment != NOBODY:
                 edges.add(moment, txn, ON)

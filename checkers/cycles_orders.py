@@ -17,6 +17,7 @@ from typing import Any
 
 from checkers.cycles_txns import FAIL, INFO, OK, Mop, Transactions
 
+_NOTHING: list[Hashable] = []
 NOBODY = -1  # the writer of an element that no transaction appended, or only a failed one
 SHOWN_MAX = 10  # elements of a list in a sentence, and anomalies of one kind for one key
 
@@ -109,11 +110,11 @@ def _inside(
     changed: set[Hashable] = set()
     for mop in mops:
         key = mop.key
-        mine = own.get(key, [])
+        mine = own.get(key, _NOTHING)
         if mop.append:
             own[key] = [*mine, mop.element]
             changed.add(key)
-            if mop.element in shown.get(key, ()):
+            if key in shown and mop.element in shown[key]:
                 yield Found(
                     "future-read",
                     f"{_show(shown[key])} of {key!r} holds {mop.element!r}, which its reader itself"
@@ -121,25 +122,29 @@ def _inside(
                     (txn,),
                 )
         elif mop.seen is not None:
-            want = [*known[key], *mine] if key in known else None
-            tail = mop.seen[len(mop.seen) - len(mine) :] if len(mine) <= len(mop.seen) else None
-            if (want is not None and want != mop.seen) or (want is None and tail != mine):
-                expected = _show(want) if want is not None else f"a list that ends in {mine}"
-                yield Found(
-                    "internal",
-                    f"its own transaction makes {key!r} {expected}, but it read {_show(mop.seen)}",
-                    (txn,),
-                )
+            seen = mop.seen
+            if key in known:
+                if seen != [*known[key], *mine]:
+                    want = _show([*known[key], *mine])
+                    yield _contradiction(txn, key, want, seen)
+            elif mine and mine != seen[-len(mine) :]:
+                yield _contradiction(txn, key, f"a list that ends in {_show(mine)}", seen)
             if key not in changed:
-                shown[key] = mop.seen
-            known[key], own[key] = mop.seen, []
+                shown[key] = seen
+            known[key] = seen
+            if mine:
+                own[key] = []
         _note(keys, txn, mop, txns.outcomes[txn], external=key not in changed)
-    if len(mops) > 1:
-        count = Counter(mop.key for mop in mops if mop.append)
-        for key in (key for key, times in count.items() if times > 1):
-            mine = [mop.element for mop in mops if mop.append and mop.key == key]
-            if txns.outcomes[txn] != FAIL:
-                keys[key].several[txn] = mine
+    if len(changed) < sum(mop.append for mop in mops) and txns.outcomes[txn] != FAIL:
+        for key in changed:
+            all_mine = [mop.element for mop in mops if mop.append and mop.key == key]
+            if len(all_mine) > 1:
+                keys[key].several[txn] = all_mine
+
+
+def _contradiction(txn: int, key: Hashable, want: str, seen: list[Any]) -> Found:
+    message = f"its own transaction makes {key!r} {want}, but it read {_show(seen)}"
+    return Found("internal", message, (txn,))
 
 
 def _order(key: Hashable, of_key: KeyHistory, orders: Orders, txns: Transactions) -> None:

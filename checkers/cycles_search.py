@@ -167,7 +167,8 @@ class _Search:
         graph = self._graph
         behind: Sequence[int] = (target,)
         if target >= graph.txns:
-            behind = graph.targets[graph.starts[target] : graph.starts[target] + TRIES_MAX]
+            first, stop = graph.starts[target], graph.starts[target + 1]
+            behind = graph.targets[first : min(stop, first + TRIES_MAX)]
         for other in behind:
             if other < graph.txns and other != source and self._precedes(other, source):
                 return Cycle(((source, kind, other), (other, REALTIME, source)))

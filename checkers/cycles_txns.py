@@ -20,7 +20,7 @@ NEVER = -1  # the end of a transaction of which nobody knows when, or whether, i
 APPENDS, READS = frozenset(("append",)), frozenset(("r", "read"))
 FS = frozenset(("txn", "append", "read"))
 _OUTCOMES = {"ok": OK, "info": INFO, "fail": FAIL, "invoke": INFO}
-_PLAIN = (int, str)
+_PLAIN = frozenset((int, str))
 
 
 class Mop(NamedTuple):
@@ -148,14 +148,19 @@ def _mops(begin: Op, end: Op | None) -> list[Mop]:
 
 
 def _mop(value: Any, *, known: bool) -> Mop:
-    parts = _list(value)
-    f = parts[0] if parts else None
-    key = freeze(parts[1]) if len(parts) > 1 else None
-    if f in APPENDS and len(parts) == 3:  # noqa: PLR2004 - [f key value]
+    parts = value if type(value) is list else _list(value)
+    size = len(parts)
+    if size < 2:  # noqa: PLR2004 - [f key value]
+        raise ValueError(f"micro-op {value!r}, want [append KEY VALUE] or [r KEY VALUES]")
+    f, key = parts[0], parts[1]
+    if type(key) not in _PLAIN:
+        key = freeze(key)
+    if f in APPENDS and size == 3:  # noqa: PLR2004
         return Mop(True, key, _element(parts[2]))
-    if f in READS and len(parts) in (2, 3):
-        seen = parts[2] if len(parts) > 2 else None  # noqa: PLR2004
-        return Mop(False, key, None, _seen(seen) if known else None)
+    if f in READS and size < 4:  # noqa: PLR2004
+        if not known:
+            return Mop(False, key)
+        return Mop(False, key, None, _seen(parts[2]) if size == 3 else [])  # noqa: PLR2004
     raise ValueError(f"micro-op {value!r}, want [append KEY VALUE] or [r KEY VALUES]")
 
 
@@ -169,8 +174,8 @@ def _seen(value: Any) -> list[Any]:
     """The elements of a list that was read; nil is the empty one."""
     if value is None:
         return []
-    seen = _list(value)
-    return seen if set(map(type, seen)) <= set(_PLAIN) else [_element(each) for each in seen]
+    seen = value if type(value) is list else _list(value)
+    return seen if _PLAIN.issuperset(map(type, seen)) else [_element(each) for each in seen]
 
 
 def _list(value: Any) -> list[Any]:

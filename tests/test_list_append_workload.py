@@ -76,7 +76,7 @@ def test_appends_at_the_same_time_may_come_in_any_order() -> None:
     ],
 )
 def test_what_no_list_can_do_is_found(steps: Any, invariant: str) -> None:
-    assert [a.invariant for a in judge(*steps).anomalies] == [invariant]
+    assert {a.invariant for a in judge(*steps).anomalies} == {invariant}
 
 
 def test_reads_that_fork_are_found() -> None:
@@ -84,14 +84,14 @@ def test_reads_that_fork_are_found() -> None:
     begun = [ends[0], ends[2]]
     result = judge(*begun, *read(3, 1), *read(4, 2), ends[1], ends[3])
     assert [a.invariant for a in result.anomalies] == ["S34"]
-    assert "as [1] by" in result.anomalies[0].message
+    assert "read as [1] and as [2]" in result.anomalies[0].message
 
 
 def test_the_cycle_that_is_shown_is_short() -> None:
     many = [step for n in range(1, 40) for step in append(n, n)]
     result = judge(*many, *append(77, 77), *read(99, *range(1, 40)))
     (anomaly,) = result.anomalies
-    assert anomaly.message.count("then") == 2
+    assert len(anomaly.details["cycle"]) == 2
     assert len(anomaly.ops) == 4
 
 
@@ -126,7 +126,7 @@ def test_nothing_read_is_nothing_judged() -> None:
     assert judge(*append(1, 1)).valid is Valid.UNKNOWN
 
 
-@pytest.mark.parametrize("steps", [[(1, "invoke", "append", "x")], [*read(1, 1)[:1]]])
+@pytest.mark.parametrize("steps", [[(1, "invoke", "append", None)], [*read(1, 1)[:1]]])
 def test_values_that_are_none_of_ours_are_refused(steps: list[Step]) -> None:
     process, _, f, _ = steps[0]
     with pytest.raises(HistoryFormatError, match=f):
