@@ -12,18 +12,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import msgspec
 
-from checkers.linearizable_calls import Call, Calls, calls_of, columns_of, event_places
+from checkers.linearizable_budget import (
+    CONFIGURATIONS_MAX,
+    MEMORY_LIMIT_BYTES,
+    TIME_LIMIT_S,
+    Budget,
+)
+from checkers.linearizable_calls import Call, Calls, calls_of, event_places
 from checkers.linearizable_explain import explain
-from checkers.linearizable_search import Budget, Outcome, search
-from checkers.linearizable_zones import by_zones
-from checkers.models import CasRegister, Judge, Model, Register
+from checkers.linearizable_methods import EXPLAIN_S, judge
+from checkers.linearizable_search import Outcome
+from checkers.models import CasRegister, Judge, Model
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats import Conventions, read_history
 from harness.history import History
@@ -31,10 +35,16 @@ from harness.protocols import RunData
 from harness.registry import checkers, models
 from harness.verdict import Anomaly, CheckResult, Valid
 
+__all__ = [
+    "MEMORY_LIMIT_BYTES",
+    "TIME_LIMIT_S",
+    "check_file",
+    "check_history",
+    "linearizable",
+]
+
 NAME = "linearizable"
 INVARIANT = "linearizability"
-TIME_LIMIT_S = 60.0
-CONFIGURATIONS_MAX = 2_000_000  # held at once: some 600 MB
 ANOMALIES_MAX = 20  # explained; further keys are only counted
 REGISTER_FS = frozenset(("read", "write", "cas"))
 LOCAL_FS = frozenset(("local-read",))  # what one node's image says: stale by design
@@ -73,12 +83,12 @@ def check_file(
     clients = History(op for op in loaded.history.clients() if op.f not in LOCAL_FS)
     name = model or loaded.conventions.model or _guess(clients, path)
     conventions = loaded.conventions
-    judge = models.get(name)()
+    object_ = models.get(name)()
     if initial is not None:
         conventions = replace(conventions, initial=_initial(initial))
     elif conventions.model != name:
-        conventions = replace(conventions, initial=getattr(judge, "initial", None))
-    check = judge.check if isinstance(judge, Judge) else partial(check_history, model=judge)
+        conventions = replace(conventions, initial=getattr(object_, "initial", None))
+    check = object_.check if isinstance(object_, Judge) else partial(check_history, model=object_)
     try:
         result: CheckResult = check(clients, conventions=conventions, time_limit_s=time_limit_s)
     except HistoryFormatError as error:
@@ -94,6 +104,7 @@ def check_history(
     *,
     conventions: Conventions | None = None,
     time_limit_s: float = TIME_LIMIT_S,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
     configurations_max: int = CONFIGURATIONS_MAX,
     invariant: str = INVARIANT,
 ) -> CheckResult:
@@ -106,16 +117,18 @@ def check_history(
         UsageError: An op that the model does not know.
         HistoryFormatError: Ops that do not pair, or have values that they cannot have.
     """
-    judge: Model = models.get(model)() if isinstance(model, str) else model
-    rules = conventions or Conventions(initial=judge.initial)
+    object_: Model = models.get(model)() if isinstance(model, str) else model
+    rules = conventions or Conventions(initial=object_.initial)
+    budget = Budget.of(time_limit_s, memory_limit_bytes, configurations_max)
     places, blurred = event_places(history, rules)
-    check = _Check(judge, rules, time_limit_s, configurations_max, invariant)
-    result = check.run(calls_of(history, judge, rules, places=places))
+    check = _Check(object_, rules, budget, invariant)
+    result = check.run(calls_of(history, object_, rules, places=places))
     if not blurred or result.valid is not Valid.VALID:
         return result
     # Valid with overlapping ops of one process allowed; is it without?
     ordered = replace(rules, equal_times="ordered")
-    strict = check.run(calls_of(history, judge, ordered, places=event_places(history, ordered)[0]))
+    places, _ = event_places(history, ordered)
+    strict = check.run(calls_of(history, object_, ordered, places=places))
     if strict.valid is Valid.VALID:
         return result
     return replace(
@@ -133,13 +146,12 @@ class _Check:
         self,
         model: Model,
         rules: Conventions,
-        time_limit_s: float,
-        configurations_max: int,
+        budget: Budget,
         invariant: str,
     ) -> None:
         self._model = model
         self._start = model.start(rules.initial)
-        self._budget = Budget(configurations_max, monotonic() + time_limit_s)
+        self._budget = budget
         self._invariant = invariant
         self._layer_max = 0
         self._methods: Counter[str] = Counter()
@@ -178,34 +190,35 @@ class _Check:
         )
 
     def _judge(self, calls: Sequence[Call]) -> Outcome:
-        """By zones where they apply, else by search."""
-        zones = None
-        if isinstance(self._model, Register):
-            zones = by_zones(columns_of(calls), self._start)
-        if zones is None:
-            self._methods["search"] += 1
-            return search(calls, self._model, [self._start], self._budget)
-        self._methods["zones"] += 1
-        if zones.linearizable:
-            return Outcome(linearizable=True, calls=calls)
-        # The search over the few calls in conflict finds out what to say about them.
-        small = Budget(CONFIGURATIONS_MAX, inf)
-        conflict = [calls[row] for row in zones.conflict]
-        outcome = search(conflict, self._model, [self._start], small)
-        assert outcome.linearizable is False, "zones and search disagree"  # noqa: S101
+        method, outcome = judge(calls, self._model, self._start, self._budget)
+        self._methods[method] += 1
         return outcome
 
     def _anomaly(self, key: str | None, outcome: Outcome) -> Anomaly:
-        explanation = explain(outcome.calls, self._model, self._start, outcome)
-        stuck = outcome.at
-        assert stuck is not None and stuck.interval.completion is not None  # noqa: S101, PT018
         where = "" if key is None else f"key {key!r}: "
+        stuck = outcome.at
+        if stuck is None or stuck.interval.completion is None or not outcome.calls:
+            return self._short(key, where, stuck)
+        limit_s = min(EXPLAIN_S, self._budget.left_s() + 1)
+        starts = outcome.starts or [self._start]
+        explanation = explain(outcome.calls, self._model, starts, outcome, limit_s)
         return Anomaly(
             self._invariant,
             where + explanation.sentence,
             ops=explanation.ops,
             details={"key": key, **explanation.details},
             time_ns=stuck.interval.completion.time_ns,
+        )
+
+    def _short(self, key: str | None, where: str, stuck: Call | None) -> Anomaly:
+        """What is left to say when the limits leave no room for an explanation."""
+        what = "" if stuck is None else f"; nothing explains op {stuck.index} any more"
+        return Anomaly(
+            self._invariant,
+            f"{where}no order explains all answers{what} (the limits left no time to say why)",
+            ops=() if stuck is None else (stuck.index,),
+            details={"key": key},
+            time_ns=None if stuck is None else stuck.interval.invocation.time_ns,
         )
 
 

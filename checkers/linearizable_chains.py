@@ -49,9 +49,10 @@ def by_chains(columns: Columns, start: Hashable) -> Zones | None:
     try:
         chains = _Chains(columns, held, start)
         chains.judge()
+        explained = chains.explains_all()
     except _ConflictError as conflict:
         return Zones(linearizable=False, conflict=conflict.rows)
-    return VALID if chains.explains_all() else None
+    return VALID if explained else None
 
 
 def _producers(columns: Columns, start: Hashable) -> dict[Hashable, _Held] | None:
@@ -194,10 +195,11 @@ class _Chains:
         for at, (f, s) in enumerate(zip(self._first, self._last, strict=True)):
             starts.append((f, True, at) if f < s else (_free(zones, s), False, at))
         starts.sort()
-        values: list[tuple[float, _Held]] = []
-        for begun, _, at in starts:
-            for value in self._chains[at]:
-                values.append((max(begun, value.offset), value))
+        values = [
+            (max(begun, value.offset), value)
+            for begun, _, at in starts
+            for value in self._chains[at]
+        ]
         ends = [since for since, _ in values[1:]]
         return {
             id(value): (since, until)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any
 
+from checkers.linearizable_budget import Budget
 from checkers.linearizable_calls import Call
-from checkers.linearizable_search import Budget, Outcome, search
+from checkers.linearizable_search import Outcome, search
 from checkers.models import Illegal, Model, State, show
 
 TIME_LIMIT_S = 5.0  # to find the window of one key
@@ -44,11 +44,20 @@ class _Partial:
     rest: list[Call] = field(default_factory=list)
 
 
-def explain(calls: Sequence[Call], model: Model, start: State, outcome: Outcome) -> Explanation:
-    """Explain the failed search of one key's calls; ``outcome.at`` is the call that failed."""
+def explain(
+    calls: Sequence[Call],
+    model: Model,
+    starts: Sequence[State],
+    outcome: Outcome,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> Explanation:
+    """Explain the failed search of one key's calls; ``outcome.at`` is the call that failed.
+
+    ``starts``: the states that the first of the calls may have found.
+    """
     stuck = outcome.at
     assert stuck is not None and stuck.end is not None  # noqa: S101, PT018
-    window, starts = _window(calls, model, start, outcome)
+    window, starts = _window(calls, model, starts, outcome, time_limit_s)
     partials, complete = _partials(window, model, starts)
     states = _last_states(partials)
     known = [call for call in window if call.end is not None]
@@ -74,7 +83,11 @@ def explain(calls: Sequence[Call], model: Model, start: State, outcome: Outcome)
 
 
 def _window(
-    calls: Sequence[Call], model: Model, start: State, outcome: Outcome
+    calls: Sequence[Call],
+    model: Model,
+    first: Sequence[State],
+    outcome: Outcome,
+    time_limit_s: float,
 ) -> tuple[list[Call], list[State]]:
     """The shortest failing stretch that ends with the stuck call, and the states it may begin in.
 
@@ -84,17 +97,17 @@ def _window(
     stuck = outcome.at
     assert stuck is not None and stuck.end is not None  # noqa: S101, PT018
     prefix = [call for call in calls if call.begin < stuck.end]
-    deadline = monotonic() + TIME_LIMIT_S
+    budget = Budget.of(time_limit_s, configurations_max=CONFIGURATIONS_MAX)
     anywhere = list(dict.fromkeys(s for _, states in outcome.layers for s in states))
-    tries = [(place, [*anywhere, start]) for place, _ in reversed(outcome.layers)]
+    tries = [(place, [*anywhere, *first]) for place, _ in reversed(outcome.layers)]
     if len(anywhere) > STATES_MAX:
         tries = []
     for place, starts in [*tries, *reversed(outcome.layers)]:
         window = _cut(prefix, place, stuck.end)
-        found = search(window, model, starts, Budget(CONFIGURATIONS_MAX, deadline))
+        found = search(window, model, starts, budget)
         if found.linearizable is False:
             return window, starts
-    return _cut(prefix, -1, stuck.end), [start]
+    return _cut(prefix, -1, stuck.end), list(first)
 
 
 def _cut(calls: Sequence[Call], after: int, end: int) -> list[Call]:

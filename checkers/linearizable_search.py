@@ -31,52 +31,24 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from time import monotonic
 
+from checkers.linearizable_budget import Budget, BudgetError
 from checkers.linearizable_calls import Call
 from checkers.models import Action, Foresees, Illegal, Model, Outlook, State
 
 Groups = dict[int, list[int]]  # bits by action number
 Config = tuple[int, int, int]  # state number, bits of calls done, bits of optional mutators
 _CLOCK_EVERY = 512  # expansions between two looks at the clock
+_SORT_BYTES = 160  # for each configuration, while a layer is sorted
 _PAIRWISE_MAX = 64  # configurations of one state that are compared with each other
 _WIDTHS = (32, 1024, None)  # configurations in a layer; None: all
 _LAYERS_KEPT = 64  # for the explanation, those that are not too wide
 _KEPT_WIDTH_MAX = 4096
 _STATES_MAX = 1024  # remembered beyond those of the layer; a state may be a long string
 _WAYS_SHARE = 16  # part of a layer's width that may differ in the unknown calls used alone
-
-
-class BudgetError(Exception):
-    """Raised inside the search when a limit is reached; ``reason`` says which."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-@dataclass(slots=True)
-class Budget:
-    """What a check may use: time over all its keys, configurations at any one moment.
-
-    A configuration held takes some 300 bytes, so their number bounds the memory.
-    """
-
-    configurations_max: int
-    deadline_s: float  # by ``clock``
-    clock: Callable[[], float] = monotonic
-    used: int = 0  # configurations looked at, in all
-
-    def spend(self, looked_at: int, held: int) -> None:
-        """Count configurations; raises BudgetError when a limit is passed."""
-        self.used += looked_at
-        if held > self.configurations_max:
-            raise BudgetError(f"more than {self.configurations_max} configurations at once")
-        if self.clock() > self.deadline_s:
-            raise BudgetError("the time limit")
 
 
 @dataclass(slots=True)
@@ -91,6 +63,7 @@ class Outcome:
     layers: list[tuple[int, list[State]]] = field(default_factory=list)
     configurations: int = 0
     layer_max: int = 0
+    starts: Sequence[State] = ()  # that the first of ``calls`` may have found, where not the start
     cut: bool = False  # some layer was too wide and lost configurations
 
 
@@ -284,6 +257,7 @@ class _Walk:
         self._done_at.clear()
         self._same_at.clear()
         self._hopeless.clear()
+        self._budget.spend(0, len(layer))
         if self._fresh:
             layer = {self._arrive(*config) for config in layer}
             self._fresh = False
@@ -402,6 +376,7 @@ class _Walk:
 
     def _prune(self, layer: set[Config]) -> set[Config]:
         """Drop configurations that another one of the same state can stand for."""
+        self._budget.spend(0, len(layer), _SORT_BYTES * len(layer))
         by_state: dict[int, list[Config]] = {}
         for config in layer:
             by_state.setdefault(config[0], []).append(config)
@@ -409,8 +384,9 @@ class _Walk:
         for configs in by_state.values():
             if len(configs) > 1:
                 configs.sort(key=self._options, reverse=True)
-                self._budget.spend(0, len(layer))
             for at, config in enumerate(configs):
+                if at % _CLOCK_EVERY == _CLOCK_EVERY - 1:
+                    self._budget.spend(0, len(layer))
                 rivals = configs[: min(at, _PAIRWISE_MAX)]
                 if not any(self._stands_for(rival, config) for rival in rivals):
                     kept.add(config)

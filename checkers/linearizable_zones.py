@@ -77,7 +77,7 @@ def by_zones(columns: Columns, start: Hashable) -> Zones | None:
             at = of(seen)
             if at is None:
                 return Zones(linearizable=False, conflict=(row,))  # nobody wrote that
-            if e < first[at]:  # noqa: PLR1730 - calls of min and max would cost twice as much
+            if e < first[at]:
                 if e < wrote[at]:
                     return Zones(linearizable=False, conflict=tuple(sorted((rows[at - 1], row))))
                 first[at] = e

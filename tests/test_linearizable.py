@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from lin_brute import brute_force, history_of, random_history, shapes, textbook
 
 from checkers.linearizable import check_file, check_history, linearizable
+from checkers.linearizable_budget import Budget
 from checkers.linearizable_calls import calls_of, columns_of, event_places
-from checkers.linearizable_search import Budget, search
+from checkers.linearizable_search import search
 from checkers.linearizable_zones import by_zones
 from checkers.models import CasRegister, KvAppend, Model, Mutex, Register, Set
 from harness.errors import HistoryFormatError, UnknownPluginError, UsageError
@@ -465,7 +466,7 @@ def test_an_op_that_must_wait_says_for_what() -> None:
 
     (anomaly,) = check_history(history, "cas-register").anomalies
 
-    assert "read -> 7 (op 1, process 1)" in anomaly.message
+    assert "cas 5 to 6 (op 0, process 0)" in anomaly.message
 
 
 def test_a_repeated_value_is_searched_and_explained() -> None:

@@ -30,9 +30,7 @@ CLOCKS = {
     "harness/journal.py": "waits for processes of dead runs to be gone",
     "harness/judge.py": "stops checkers that take too long",
     "harness/store.py": "names a run by the moment of its start",
-    "checkers/linearizable.py": "gives up at its time limit: UNKNOWN, never another verdict",
-    "checkers/linearizable_search.py": "the same limit",
-    "checkers/linearizable_explain.py": "the same limit",
+    "checkers/linearizable_budget.py": "gives up at its time limit: UNKNOWN, never another verdict",
 }
 # Who may make randomness, and why. Everything else is handed a generator that the seed decides.
 DICE = {

@@ -1,0 +1,90 @@
+"""What a check may use: time, memory, and what happens when it has used it.
+
+Memory is what the whole process holds, as the system counts it (resident), since that is what
+runs out; a search asks while it grows. A table that grows is copied once, so a search stops where
+three quarters are used, and what it holds at its peak stays below the limit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+TIME_LIMIT_S: Final = 60.0
+MEMORY_LIMIT_BYTES: Final = 4 << 30
+CONFIGURATIONS_MAX: Final = 20_000_000
+_SHARE = 0.75  # of the memory limit at which a search stops: tables double when they grow
+_SMALL = 4_096  # configurations that are never worth a look at the memory
+_STATM = Path("/proc/self/statm")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class BudgetError(Exception):
+    """Raised inside a search when a limit is reached; ``reason`` says which."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds; 0 where the system does not say."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * _PAGE
+    except OSError:
+        return 0
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a check may use: time and memory over all its keys, configurations at one moment."""
+
+    configurations_max: int
+    deadline_s: float  # by ``clock``
+    clock: Callable[[], float] = monotonic
+    used: int = 0  # configurations looked at, in all
+    memory_bytes: int | None = None  # of the process, in all; None: no limit
+    memory: Callable[[], int] = resident_bytes
+
+    @classmethod
+    def of(
+        cls,
+        time_limit_s: float,
+        memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+        configurations_max: int = CONFIGURATIONS_MAX,
+    ) -> Budget:
+        """A budget that begins now."""
+        deadline_s = monotonic() + time_limit_s
+        return cls(configurations_max, deadline_s, memory_bytes=memory_limit_bytes)
+
+    def left_s(self) -> float:
+        """Seconds until the deadline; never below 0."""
+        return max(0.0, self.deadline_s - self.clock())
+
+    def part(self, configurations_max: int) -> Budget:
+        """A budget within this one, with fewer configurations at once and a count of its own."""
+        return Budget(
+            min(configurations_max, self.configurations_max),
+            self.deadline_s,
+            self.clock,
+            memory_bytes=self.memory_bytes,
+            memory=self.memory,
+        )
+
+    def spend(self, looked_at: int, held: int, soon_bytes: int = 0) -> None:
+        """Count configurations, and memory about to be used; raises BudgetError at a limit."""
+        self.used += looked_at
+        if held > self.configurations_max:
+            raise BudgetError(f"more than {self.configurations_max} configurations at once")
+        if self.clock() > self.deadline_s:
+            raise BudgetError("the time limit")
+        if (
+            held > _SMALL
+            and self.memory_bytes is not None
+            and self.memory() + soon_bytes > self.memory_bytes * _SHARE
+        ):
+            raise BudgetError(f"the memory limit of {self.memory_bytes >> 20} MiB")

@@ -1,0 +1,97 @@
+"""Which method judges one key: the cheapest that is sound for what its history looks like.
+
+Zones where every value is written once, with chains of compare-and-set; the forced order where
+answers tell the order of all appends; else a search, for registers or for any model. A method
+that does not apply says so and the next one takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from checkers.linearizable_budget import Budget
+from checkers.linearizable_calls import Call, columns_of
+from checkers.linearizable_chains import by_chains
+from checkers.linearizable_columns import Columns
+from checkers.linearizable_registers import Found, search_register
+from checkers.linearizable_search import Outcome, search
+from checkers.linearizable_zones import by_zones
+from checkers.models import Model, Register, State
+
+EXPLAIN_S = 5.0  # to find what to say about one key
+_EXPLAIN_CONFIGURATIONS = 50_000
+_STRETCHES = (8, 64, 512, 4096)  # returns before the one that failed
+
+
+def judge_register(columns: Columns, start: Hashable, budget: Budget) -> tuple[str, Found]:
+    """Judge one register: the method's name, and what it found."""
+    name, zones = "zones", by_zones(columns, start)
+    if zones is None and _unique(columns):
+        name, zones = "chains", by_chains(columns, start)
+    if zones is None:
+        return "search", search_register(columns, start, budget)
+    if zones.linearizable:
+        return name, Found(linearizable=True)
+    return name, Found(linearizable=False, conflict=zones.conflict)
+
+
+def _unique(columns: Columns) -> bool:
+    """Whether it is worth a try: the first values that were written all differ."""
+    head = [v for f, v in zip(columns.f[:64], columns.value, strict=False) if f in ("write", "cas")]
+    return len(set(head)) == len(head)
+
+
+def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> tuple[str, Outcome]:
+    """Judge the calls of one key: the method's name, and what it found."""
+    if not isinstance(model, Register):
+        return "search", search(calls, model, [start], budget)
+    name, found = judge_register(columns_of(calls), start, budget)
+    if found.linearizable is None:
+        at = None if found.row is None else calls[found.row]
+        return name, Outcome(None, at, found.reason, calls, layer_max=found.layer_max)
+    if found.linearizable:
+        return name, Outcome(linearizable=True, calls=calls, layer_max=found.layer_max)
+    return name, _failed(calls, model, start, found, budget)
+
+
+def _failed(
+    calls: Sequence[Call], model: Model, start: State, found: Found, budget: Budget
+) -> Outcome:
+    """The stretch of a history that is not linearizable, as the general search sees it.
+
+    Without one the outcome has no calls: then there is nothing to show but the verdict.
+    """
+    limit = Budget.of(min(EXPLAIN_S, budget.left_s() + 1), budget.memory_bytes)
+    if found.conflict:
+        few = [calls[row] for row in found.conflict]
+        outcome = search(few, model, [start], limit.part(_EXPLAIN_CONFIGURATIONS))
+        if outcome.linearizable is False:
+            return outcome
+    elif found.row is not None:
+        stuck = calls[found.row]
+        starts = [start, *dict.fromkeys(call.action.value for call in calls)]
+        returns = sorted(c.end for c in calls if c.end is not None and c.end <= (stuck.end or 0))
+        for length in _STRETCHES:
+            if length >= len(returns):
+                break
+            few = until(calls, returns[-length - 1], stuck)
+            outcome = search(few, model, starts, limit.part(_EXPLAIN_CONFIGURATIONS))
+            if outcome.linearizable is False:
+                outcome.starts = starts
+                return outcome
+    outcome = search(calls, model, [start], limit)
+    if outcome.linearizable is False:
+        return outcome
+    assert outcome.linearizable is None, "search and method disagree"  # noqa: S101
+    return Outcome(linearizable=False, at=None if found.row is None else calls[found.row])
+
+
+def until(calls: Sequence[Call], after: int, stuck: Call) -> list[Call]:
+    """The calls in flight after a place and before ``stuck`` returned."""
+    end = stuck.end
+    assert end is not None  # noqa: S101
+    return [
+        call if call.end is None or call.end <= end else call.open_ended()
+        for call in calls
+        if call.begin < end and (call.end is None or call.end > after)
+    ]

@@ -1,0 +1,375 @@
+"""The search for one register: just-in-time linearization of reads, writes and compare-and-set.
+
+The method and its reductions are those of ``linearizable_search``, told of registers alone, where
+more can be said and each step costs less:
+
+- What a configuration's state explains by itself (reads of it, comparisons with another value) is
+  not written down until the state is left.
+- A write that nobody is there to see is tried only where a pending cas starts from its value.
+- Where a narrow search dies, nobody knows whether a wide one would. Then the stretch before its
+  death is searched alone, from any value and with all that was in flight free to have happened
+  or not: what fails even so fails for good. Only else is everything searched with more width.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from checkers.linearizable_budget import Budget, BudgetError
+from checkers.linearizable_columns import Columns
+
+Config = tuple[Hashable, int, int]  # the value, bits of calls done, bits of optional mutators
+_WIDTHS = (8, 64, 1024, None)  # configurations in a layer; None: all
+_PAIRWISE_MAX = 64
+_SORT_BYTES = 160  # for each configuration, while a layer is sorted
+_WINDOW_MIN = 4  # windows: this many times the calls in flight, then doubled
+_WINDOW_WIDTH = 20_000  # configurations that a window may hold
+_CLOCK_EVERY = 256
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found: ``linearizable`` None when the budget ran out at ``row``."""
+
+    linearizable: bool | None
+    row: int | None = None  # whose return nothing explains
+    conflict: tuple[int, ...] = ()  # rows that zones found to exclude each other
+    reason: str | None = None
+    layer_max: int = 1
+
+
+def search_register(columns: Columns, start: Hashable, budget: Budget) -> Found:
+    """Decide whether the calls of one register have an order, beginning with ``start``."""
+    order = _returns(columns)
+    found = Found(linearizable=True)
+    for width in _WIDTHS:
+        walk = Walk(columns, budget, width)
+        found = walk.run(order, [(start, 0, 0)], 0)
+        if found.linearizable is not False or not walk.cut:
+            break
+        window = _window(columns, order, start, found, budget)
+        if window:
+            break
+    return found
+
+
+def _returns(columns: Columns) -> list[int]:
+    """The rows in the order in which they returned; those after the last doubt are left out."""
+    end = columns.end
+    order = sorted([row for row, e in enumerate(end) if e != inf], key=end.__getitem__)
+    f = columns.f
+    while order and f[order[-1]] == "write":
+        order.pop()  # legal whatever came before, and nobody looks any more
+    return order
+
+
+def _window(
+    columns: Columns, order: Sequence[int], start: Hashable, found: Found, budget: Budget
+) -> bool:
+    """Whether some stretch that ends where the search died fails by itself."""
+    assert found.row is not None  # noqa: S101
+    died = order.index(found.row)
+    values = {start, *columns.value}
+    begin, end = columns.begin, columns.end
+    flight = sum(1 for row in order[died:] if begin[row] <= end[found.row]) + 1
+    length = _WINDOW_MIN * flight
+    while length < died:
+        first = died - length
+        since = end[order[first]]
+        walk = Walk(columns, budget.part(_WINDOW_WIDTH), None)
+        try:
+            free = walk.open(row for row in range(len(begin)) if begin[row] <= since < end[row])
+            layer: list[Config] = [(value, 0, free) for value in values]
+            after = walk.run(order[: died + 1], layer, first + 1)
+        finally:
+            budget.used += walk.budget.used
+        if after.linearizable is None:
+            return False
+        if after.linearizable is False:
+            return True
+        length *= 4
+    return False
+
+
+class Walk:
+    """The calls in flight, and how a layer changes when one of them returns."""
+
+    def __init__(self, columns: Columns, budget: Budget, width: int | None) -> None:
+        self.budget = budget
+        self.cut = False
+        self._columns = columns
+        self._width = width
+        self._free: list[int] = []
+        self._used = 0
+        self._bits: dict[int, int] = {}  # by row, of the calls in flight
+        self._reads: dict[Hashable, int] = {}  # bits by the value seen
+        self._nots: dict[Hashable, int] = {}  # bits by the value it was not
+        self._any_not = 0
+        self._seeing = 0
+        # (end, row, bit) in the order in which they return
+        self._writes: dict[Hashable, list[tuple[float, int, int]]] = {}
+        self._cas: dict[Hashable, dict[Hashable, list[tuple[float, int, int]]]] = {}
+        self._blind = 0  # bits of the writes that will return
+        self._unknown = 0
+
+    def open(self, rows: Iterable[int]) -> int:
+        """Take up calls in flight of which nobody knows what is done; the optional ones' bits."""
+        optional = 0
+        for row in rows:
+            if self._columns.f[row] in ("write", "cas"):
+                self._begin(row)
+                optional |= self._bits[row]
+        return optional & ~self._unknown
+
+    def run(self, order: Sequence[int], layer: list[Config], at: int) -> Found:
+        """Walk through the returns from place ``at`` on; the calls before are done or open."""
+        columns, budget = self._columns, self.budget
+        begin, end, n = columns.begin, columns.end, len(columns.begin)
+        known = self._bits
+        found = Found(linearizable=True)
+        target: int | None = None
+        since = end[order[at - 1]] if at else -inf
+        row = 0
+        if at:
+            while row < n and begin[row] <= since:
+                row += 1
+        try:
+            for place in range(at, len(order)):
+                target = order[place]
+                now = end[target]
+                while row < n and begin[row] <= now:
+                    self._begin(row)
+                    row += 1
+                bit = known.get(target)
+                if bit is None:
+                    continue  # it was in flight when the window began, and may be done
+                layer = self._finish(target, bit, layer)
+                if not layer:
+                    return Found(linearizable=False, row=target, layer_max=found.layer_max)
+                found.layer_max = max(found.layer_max, len(layer))
+                if place % _CLOCK_EVERY == 0:
+                    budget.spend(_CLOCK_EVERY, len(layer))
+        except BudgetError as error:
+            return Found(None, target, (), error.reason, found.layer_max)
+        return found
+
+    def _begin(self, row: int) -> None:
+        columns = self._columns
+        if self._free:
+            bit = self._free.pop()
+        else:
+            bit = 1 << self._used
+            self._used += 1
+        f, end = columns.f[row], columns.end[row]
+        if f == "read":
+            if end == inf:
+                self._free.append(bit)
+                return  # nobody saw anything
+            seen = columns.seen[row]
+            self._reads[seen] = self._reads.get(seen, 0) | bit
+            self._seeing |= bit
+        elif f == "write":
+            insort(self._writes.setdefault(columns.value[row], []), (end, row, bit))
+            if end != inf:
+                self._blind |= bit
+        elif f == "cas":
+            to = self._cas.setdefault(columns.seen[row], {})
+            insort(to.setdefault(columns.value[row], []), (end, row, bit))
+        else:
+            seen = columns.seen[row]
+            self._nots[seen] = self._nots.get(seen, 0) | bit
+            self._any_not |= bit
+            self._seeing |= bit
+        if end == inf:
+            self._unknown |= bit
+        self._bits[row] = bit
+
+    def _finish(  # noqa: PLR0912 - see _expand
+        self, row: int, bit: int, layer: list[Config]
+    ) -> list[Config]:
+        """The layer after a call returned: in every configuration it is done by then."""
+        columns = self._columns
+        f, seen = columns.f[row], columns.seen[row]
+        after: set[Config] = set()
+        todo: list[Config] = []
+        keep = ~bit
+        if f == "read":
+            for config in layer:
+                state, done, optional = config
+                if done & bit:
+                    after.add((state, done & keep, optional))
+                elif state == seen:
+                    after.add(config)
+                else:
+                    todo.append(config)
+        elif f == "not":
+            for config in layer:
+                state, done, optional = config
+                if done & bit:
+                    after.add((state, done & keep, optional))
+                elif state != seen:
+                    after.add(config)
+                else:
+                    todo.append(config)
+        else:
+            for config in layer:
+                state, done, optional = config
+                if done & bit:
+                    after.add((state, done & keep, optional))
+                    continue
+                if optional & bit:
+                    after.add((state, done, optional & keep))
+                todo.append(config)
+        if todo:
+            self._expand(todo, bit, after)
+        self._retire(row, bit)
+        if len(after) > 1:
+            return self._prune(after)
+        return list(after)
+
+    def _retire(self, row: int, bit: int) -> None:
+        columns = self._columns
+        del self._bits[row]
+        self._free.append(bit)
+        f = columns.f[row]
+        if f == "read":
+            rest = self._reads[columns.seen[row]] & ~bit
+            if rest:
+                self._reads[columns.seen[row]] = rest
+            else:
+                del self._reads[columns.seen[row]]
+            self._seeing &= ~bit
+        elif f == "write":
+            same = self._writes[columns.value[row]]
+            same.remove((columns.end[row], row, bit))
+            if not same:
+                del self._writes[columns.value[row]]
+            self._blind &= ~bit
+        elif f == "cas":
+            to = self._cas[columns.seen[row]]
+            alike = to[columns.value[row]]
+            alike.remove((columns.end[row], row, bit))
+            if not alike:
+                del to[columns.value[row]]
+                if not to:
+                    del self._cas[columns.seen[row]]
+        else:
+            rest = self._nots[columns.seen[row]] & ~bit
+            if rest:
+                self._nots[columns.seen[row]] = rest
+            else:
+                del self._nots[columns.seen[row]]
+            self._any_not &= ~bit
+            self._seeing &= ~bit
+
+    def _expand(  # noqa: C901, PLR0912, PLR0915 - the hot loop: a call costs more than its body
+        self, todo: list[Config], target: int, after: set[Config]
+    ) -> None:
+        """Linearize calls in flight, fewest first, until ``target`` is done."""
+        reads, nots, any_not = self._reads, self._nots, self._any_not
+        writes, cas = self._writes, self._cas
+        blind, unknown = self._blind, self._unknown
+        queue: list[tuple[Config, bool]] = [(config, False) for config in todo]
+        known: dict[tuple[Hashable, int, int, bool], list[int]] = {}
+        at = 0
+        while at < len(queue):
+            (state, done, optional), unneeded = queue[at]
+            at += 1
+            if at % _CLOCK_EVERY == 0:
+                self.budget.spend(_CLOCK_EVERY, len(queue) + len(after))
+            done |= reads.get(state, 0)
+            if any_not:
+                done |= any_not & ~nots.get(state, 0)
+            moves: list[tuple[Hashable, int, bool]] = []
+            if not unneeded:
+                for value, same in writes.items():
+                    for _, _, bit in same:
+                        if not done & bit:
+                            if (
+                                value != state
+                                or bit == target
+                                or (cas and blind & ~(done | optional | bit))
+                            ):
+                                moves.append((value, bit, True))
+                            break
+            for value, alike in cas.get(state, _NONE).items():
+                for _, _, bit in alike:
+                    if not done & bit:
+                        moves.append((value, bit, False))
+                        if not optional & bit:
+                            break
+            for value, bit, is_blind in moves:
+                now = done | bit
+                sees = reads.get(value, 0)
+                if any_not:
+                    sees |= any_not & ~nots.get(value, 0)
+                if is_blind:
+                    options = (optional | blind) & ~now
+                else:
+                    options = optional
+                    for _, _, same_bit in writes.get(state, ()):
+                        options |= same_bit
+                    options &= ~now & ~unknown
+                if bit == target or sees & target:
+                    after.add((value, now & ~sees & ~target, options & ~target))
+                    continue
+                unseen = not sees & ~now and (is_blind or bool(bit & unknown))
+                if unseen and value not in cas:
+                    continue  # nobody is there to see it
+                used = now & unknown
+                rivals = known.setdefault((value, (now ^ used) & ~sees, options, unseen), [])
+                if any(not rival & ~used for rival in rivals):
+                    continue
+                rivals.append(used)
+                queue.append(((value, now & ~sees, options), unseen))
+        self.budget.used += at % _CLOCK_EVERY
+
+    def _prune(self, after: set[Config]) -> list[Config]:
+        """Drop configurations that another one of the same value can stand for."""
+        if len(after) > _CLOCK_EVERY:
+            self.budget.spend(0, len(after), _SORT_BYTES * len(after))
+        by_state: dict[Hashable, list[Config]] = {}
+        for config in after:
+            by_state.setdefault(config[0], []).append(config)
+        kept: list[Config] = []
+        for configs in by_state.values():
+            if len(configs) > 1:
+                configs.sort(key=self._options, reverse=True)
+                best = len(kept)
+                for at, config in enumerate(configs):
+                    if at % _CLOCK_EVERY == _CLOCK_EVERY - 1:
+                        self.budget.spend(0, len(after))
+                    rivals = kept[best : best + _PAIRWISE_MAX]
+                    if not any(self._stands_for(rival, config) for rival in rivals):
+                        kept.append(config)
+            else:
+                kept.append(configs[0])
+        if self._width is not None and len(kept) > self._width:
+            self.cut = True
+            kept.sort(key=self._options, reverse=True)
+            del kept[self._width :]
+        return kept
+
+    def _options(self, config: Config) -> tuple[int, int]:
+        _, done, optional = config
+        better = optional.bit_count() + (done & self._seeing).bit_count()
+        return better - (done & self._unknown).bit_count(), done
+
+    def _stands_for(self, one: Config, other: Config) -> bool:
+        """Whether ``one`` can do whatever ``other`` can."""
+        _, done, optional = one
+        _, done_other, optional_other = other
+        if optional_other & ~optional:
+            return False
+        differ = done ^ done_other
+        if differ & ~(optional | self._seeing | self._unknown):
+            return False
+        if differ & self._seeing & done_other:
+            return False
+        return not differ & self._unknown & done
+
+
+_NONE: dict[Hashable, list[tuple[float, int, int]]] = {}
