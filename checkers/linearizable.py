@@ -24,7 +24,9 @@ from checkers.linearizable_budget import (
     Budget,
 )
 from checkers.linearizable_calls import Call, Calls, calls_of, event_places
+from checkers.linearizable_columns import Columns
 from checkers.linearizable_explain import explain
+from checkers.linearizable_fast import Decision, decide, history_of
 from checkers.linearizable_methods import EXPLAIN_S, judge
 from checkers.linearizable_search import Outcome
 from checkers.models import CasRegister, Judge, Model
@@ -38,8 +40,12 @@ from harness.verdict import Anomaly, CheckResult, Valid
 __all__ = [
     "MEMORY_LIMIT_BYTES",
     "TIME_LIMIT_S",
+    "Columns",
+    "Decision",
+    "check_columns",
     "check_file",
     "check_history",
+    "decide",
     "linearizable",
 ]
 
@@ -136,6 +142,60 @@ def check_history(
         valid=Valid.UNKNOWN,
         reason="the verdict hangs on the order of events with equal times: they stand in an order "
         "that is not linearizable, but only equal times say so; record finer times",
+    )
+
+
+def check_columns(
+    columns: Columns,
+    model: Model | str = "cas-register",
+    *,
+    initial: Any = None,
+    time_limit_s: float = TIME_LIMIT_S,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+) -> CheckResult:
+    """Judge a history given as columns: the verdict of ``decide``, and the first key that fails.
+
+    The numbers of ops in the explanation are those of the key's events in the order of time; the
+    process of an op is its row.
+
+    Raises:
+        HistoryFormatError: Columns that do not agree, are not sorted, or have impossible values.
+    """
+    columns.check()
+    object_: Model = models.get(model)() if isinstance(model, str) else model
+    first = object_.initial if initial is None else initial
+    budget = Budget.of(time_limit_s, memory_limit_bytes)
+    found = decide(
+        columns,
+        object_,
+        initial=first,
+        time_limit_s=time_limit_s,
+        memory_limit_bytes=memory_limit_bytes,
+    )
+    anomalies: tuple[Anomaly, ...] = ()
+    if found.valid is Valid.INVALID:
+        one = columns.take(found.rows, keep_key=True)
+        told = check_history(
+            history_of(one),
+            object_,
+            conventions=Conventions(initial=first, failed_cas="observation", equal_times="ordered"),
+            time_limit_s=min(EXPLAIN_S, budget.left_s() + 1),
+            memory_limit_bytes=memory_limit_bytes,
+        )
+        what = f"key {found.key!r}: no order explains all answers"
+        anomalies = told.anomalies or (Anomaly(INVARIANT, what, details={"key": found.key}),)
+    keys = 1 if columns.key is None else len(set(columns.key))
+    reason = None
+    if found.valid is Valid.UNKNOWN:
+        where = "" if found.at is None else f" at row {found.at}"
+        reason = f"{found.reason} ran out for key {found.key!r}{where}"
+    return CheckResult(
+        NAME,
+        found.valid if len(columns) else Valid.UNKNOWN,
+        anomalies,
+        checked={INVARIANT: len(columns), "keys": keys},
+        stats={"undecided": [str(key) for key in found.undecided], "at_row": found.at},
+        reason=reason if len(columns) else "no op to judge: nothing was decided",
     )
 
 

@@ -7,10 +7,9 @@ be ten times that.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
 from operator import itemgetter
 from typing import Any
 
@@ -60,7 +59,9 @@ class Columns:
                     f"row {row} ended at {end}, before it began at {begin}: no op does that"
                 )
 
-    def by_key(self) -> Iterator[tuple[Hashable, Sequence[int], Columns]]:
+    def by_key(
+        self, only: Container[Hashable] | None = None
+    ) -> Iterator[tuple[Hashable, Sequence[int], Columns]]:
         """Each key's rows and their columns, keys in order of appearance. O(n)."""
         if self.key is None:
             yield None, range(len(self.f)), self
@@ -69,26 +70,26 @@ class Columns:
         for row, key in enumerate(self.key):
             if key in rows:
                 rows[key].append(row)
-            else:
+            elif only is None or key in only:
                 rows[key] = [row]
         for key, of_key in rows.items():
             yield key, of_key, self.take(of_key)
 
-    def take(self, rows: Sequence[int]) -> Columns:
-        """Some of the rows, of one key."""
-        if len(rows) == 1:
-            row = rows[0]
-            return Columns(
-                self.f[row : row + 1],
-                self.value[row : row + 1],
-                self.seen[row : row + 1],
-                self.begin[row : row + 1],
-                self.end[row : row + 1],
-            )
-        pick: Any = itemgetter(*rows)
+    def take(self, rows: Sequence[int], *, keep_key: bool = False) -> Columns:
+        """Some of the rows, without their keys unless ``keep_key``."""
+        pick = _pick(rows)
         return Columns(
-            pick(self.f), pick(self.value), pick(self.seen), pick(self.begin), pick(self.end)
+            pick(self.f),
+            pick(self.value),
+            pick(self.seen),
+            pick(self.begin),
+            pick(self.end),
+            pick(self.key) if keep_key and self.key is not None else None,
         )
 
 
-UNKNOWN = inf  # the end of a call of unknown outcome
+def _pick(rows: Sequence[int]) -> Any:
+    """A function from a column to what stands in these rows."""
+    if len(rows) > 1:
+        return itemgetter(*rows)
+    return lambda column: [column[row] for row in rows]

@@ -44,7 +44,8 @@ def _unique(columns: Columns) -> bool:
 def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> tuple[str, Outcome]:
     """Judge the calls of one key: the method's name, and what it found."""
     if not isinstance(model, Register):
-        return "search", search(calls, model, [start], budget)
+        outcome = search(calls, model, [start], budget)
+        return "search", outcome
     name, found = judge_register(columns_of(calls), start, budget)
     if found.linearizable is None:
         at = None if found.row is None else calls[found.row]
@@ -52,6 +53,13 @@ def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> 
     if found.linearizable:
         return name, Outcome(linearizable=True, calls=calls, layer_max=found.layer_max)
     return name, _failed(calls, model, start, found, budget)
+
+
+def judge_calls(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> Found:
+    """The verdict alone on one object of any model but registers."""
+    outcome = search(calls, model, [start], budget)
+    row = None if outcome.at is None else outcome.at.index
+    return Found(outcome.linearizable, row, (), outcome.reason, outcome.layer_max)
 
 
 def _failed(

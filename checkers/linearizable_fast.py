@@ -1,0 +1,142 @@
+"""Histories given as columns: judged without an object for each op.
+
+``check_columns`` answers as ``check_history`` does; ``decide`` answers with the verdict alone and
+is what a benchmark should time. Rows that fail are made into ops only to be explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from checkers.linearizable_budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budget
+from checkers.linearizable_calls import Call
+from checkers.linearizable_columns import Columns
+from checkers.linearizable_methods import judge_calls, judge_register
+from checkers.linearizable_registers import Found
+from checkers.linearizable_sweep import doubtful
+from checkers.models import Model, Register, State, thaw
+from harness.formats.conventions import Conventions
+from harness.history import History, Interval, Op
+from harness.registry import models
+from harness.verdict import Valid
+
+MODEL = "cas-register"
+RULES = Conventions(failed_cas="observation")
+_SWEPT = 2_000  # rows from which keys are swept together
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict; ``key`` is the first that failed, or else that is undecided for ``reason``.
+
+    ``rows`` are those of that key, in its history's own numbers; ``at`` the one whose return
+    nothing explains, or that the search had come to.
+    """
+
+    valid: Valid
+    key: Hashable = None
+    rows: Sequence[int] = ()
+    at: int | None = None
+    reason: str | None = None
+    undecided: tuple[Hashable, ...] = ()
+
+
+def decide(
+    columns: Columns,
+    model: Model | str = MODEL,
+    *,
+    initial: Any = None,
+    time_limit_s: float = TIME_LIMIT_S,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+) -> Decision:
+    """Whether the calls are linearizable: stops at the first key that is not.
+
+    ``initial`` None takes the model's own. Values are compared with ``==``.
+
+    Raises:
+        HistoryFormatError: A value that an op of the model cannot have.
+    """
+    object_: Model = models.get(model)() if isinstance(model, str) else model
+    start = object_.start(object_.initial if initial is None else initial)
+    budget = Budget.of(time_limit_s, memory_limit_bytes)
+    if columns.key is None:
+        found = _judge(columns, object_, start, budget)
+        if found.linearizable:
+            return _FINE
+        return _decision(None, range(len(columns)), found)
+    keys = None
+    if isinstance(object_, Register) and len(columns) > _SWEPT:
+        keys = doubtful(columns, start)
+        if not keys:
+            return _FINE
+    undecided: list[Decision] = []
+    for key, rows, of_key in sorted(columns.by_key(keys), key=lambda part: len(part[1])):
+        found = _judge(of_key, object_, start, budget)
+        if found.linearizable is False:
+            return _decision(key, rows, found)
+        if found.linearizable is None:
+            undecided.append(_decision(key, rows, found))
+    if not undecided:
+        return _FINE
+    first = undecided[0]
+    keys_open = tuple(one.key for one in undecided)
+    return Decision(Valid.UNKNOWN, first.key, first.rows, first.at, first.reason, keys_open)
+
+
+def _judge(columns: Columns, model: Model, start: State, budget: Budget) -> Found:
+    if isinstance(model, Register):
+        return judge_register(columns, start, budget)[1]
+    return judge_calls(list(calls_from(columns, model)), model, start, budget)
+
+
+_FINE = Decision(Valid.VALID)
+
+
+def _decision(key: Hashable, rows: Sequence[int], found: Found) -> Decision:
+    at = None if found.row is None else rows[found.row]
+    if found.linearizable is False:
+        return Decision(Valid.INVALID, key, rows, at)
+    return Decision(Valid.UNKNOWN, key, rows, at, found.reason, (key,))
+
+
+def calls_from(columns: Columns, model: Model) -> Iterator[Call]:
+    """The rows of one key as calls of any model; those that say nothing are left out."""
+    intervals = _intervals(columns)
+    for interval, begin, end in zip(intervals, columns.begin, columns.end, strict=True):
+        action = model.action(interval, RULES)
+        if action is None or (end == inf and action.observes):
+            continue
+        yield Call(begin, None if end == inf else end, action, interval)  # type: ignore[arg-type]
+
+
+def _intervals(columns: Columns) -> Iterator[Interval]:
+    """Each row as an op with its completion; index and process are the number of the row."""
+    rows = zip(columns.f, columns.value, columns.seen, columns.begin, columns.end, strict=True)
+    for row, (f, value, seen, begin, end) in enumerate(rows):
+        asked, answer, outcome = thaw(value), thaw(seen), "ok"
+        if f in ("cas", "not"):
+            asked = answer = [thaw(seen), thaw(value)]
+            f, outcome = "cas", "ok" if f == "cas" else "fail"  # noqa: PLW2901
+        elif value is not None and seen is None:
+            answer = asked
+        times = int(begin), 0 if end == inf else int(end)
+        yield Interval(
+            Op(row, times[0], row, "invoke", f, asked),
+            None if end == inf else Op(row, times[1], row, outcome, f, answer),  # type: ignore[arg-type]
+        )
+
+
+def history_of(columns: Columns) -> History:
+    """The rows as ops in the order of their events; equal times begin before they end."""
+    events: list[tuple[float, bool, int, Op]] = []
+    keys = columns.key or [None] * len(columns)
+    for row, (interval, key) in enumerate(zip(_intervals(columns), keys, strict=True)):
+        name = None if key is None else str(key)
+        events.append((columns.begin[row], False, row, interval.invocation.with_(key=name)))
+        if interval.completion is not None:
+            events.append((columns.end[row], True, row, interval.completion.with_(key=name)))
+    events.sort(key=lambda event: event[:3])
+    return History(op.with_(index=at) for at, (_, _, _, op) in enumerate(events))
