@@ -89,11 +89,16 @@ def graph_of(txns: Transactions, orders: Orders, kinds: int) -> Graph:
     for of_key in orders.keys.values():
         if of_key.sound:
             _add_key(edges, of_key)
+    add_order(edges, txns, orders.committed, kinds)
+    return edges.graph()
+
+
+def add_order(edges: Edges, txns: Transactions, committed: Sequence[int], kinds: int) -> None:
+    """The edges of processes and of time, as far as ``kinds`` has them, between what happened."""
     if kinds & PROCESS:
         _add_processes(edges, txns)
     if kinds & REALTIME:
-        _add_time(edges, txns, orders)
-    return edges.graph()
+        _add_time(edges, txns, committed)
 
 
 def _add_key(edges: Edges, of_key: KeyHistory) -> None:
@@ -169,12 +174,12 @@ def _add_processes(edges: Edges, txns: Transactions) -> None:
             last[process] = txn
 
 
-def _add_time(edges: Edges, txns: Transactions, orders: Orders) -> None:
+def _add_time(edges: Edges, txns: Transactions, committed: Sequence[int]) -> None:
     """What ended before something else began came before it, by way of a chain of moments."""
     none = 1 << 62
     events = [none] * (2 * len(txns) + 1)  # by place
     for txn, (begin, end) in enumerate(zip(txns.begins, txns.ends, strict=True)):
-        if txns.outcomes[txn] == FAIL or not orders.committed[txn]:
+        if txns.outcomes[txn] == FAIL or not committed[txn]:
             continue
         if begin != NEVER:
             events[begin] = txn

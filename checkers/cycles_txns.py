@@ -62,13 +62,25 @@ class Transactions:
 def transactions_of(history: History, *, ordered: bool = True) -> Transactions:
     """Pair the client ops of a history and read their micro-ops. O(n).
 
+    Raises:
+        UsageError: An op that is neither a transaction nor an append or read.
+        HistoryFormatError: Ops that do not pair, or values of another shape.
+    """
+    txns = paired(history, ordered=ordered)
+    for number, (begin, end) in enumerate(txns.ops):
+        txns.mops[number] = _mops(begin, end)
+    return txns
+
+
+def paired(history: History, *, ordered: bool = True) -> Transactions:
+    """The transactions of a history, without their micro-ops. O(n).
+
     ``ordered`` False: neighbouring events with one time stamp are concurrent.
     In a history without any invocation, as Elle's small ones are, a completion stands for the
     whole transaction, and nobody knows when that began.
 
     Raises:
-        UsageError: An op that is neither a transaction nor an append or read.
-        HistoryFormatError: Ops that do not pair, or values of another shape.
+        HistoryFormatError: Ops that do not pair.
     """
     clients = [op for op in history if op.process != NEMESIS]
     places = None if ordered else _places(clients)
@@ -98,8 +110,6 @@ def transactions_of(history: History, *, ordered: bool = True) -> Transactions:
             txns.ops[number] = (txns.ops[number][0], op)
             txns.outcomes[number] = _OUTCOMES[op.type]
             txns.ends[number] = at if op.type == "ok" else NEVER
-    for number, (begin, end) in enumerate(txns.ops):
-        txns.mops[number] = _mops(begin, end)
     return txns
 
 
