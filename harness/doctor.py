@@ -11,23 +11,20 @@ import platform
 import re
 import resource
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
 
+from harness import doctor_hosts
+from harness.doctor_finding import Finding
 from harness.envs.loopback import Block
 from harness.envs.procfs import PROC, identify
 from harness.errors import EnvError
 from harness.journal import leftovers, state_folder
-
-Status = Literal["ok", "warn", "bad"]
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
@@ -37,27 +34,12 @@ CORES_MIN = 2
 DESCRIPTORS_MIN = 4096
 NODES_USUAL = 7
 _COMMAND_TIMEOUT_S = 15
-_ENGINE_TIMEOUT_S = 5
 _CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FAKETIME_LIBRARIES = (
     "/usr/lib/*/faketime/libfaketimeMT.so.1",
     "/usr/lib/faketime/libfaketimeMT.so.1",
     "/usr/local/lib/faketime/libfaketimeMT.so.1",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found; ``remedy`` says what to do when it is not ``ok``."""
-
-    name: str
-    status: Status
-    detail: str
-    remedy: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The finding as a JSON object."""
-        return asdict(self)
 
 
 def examine(folder: Path | None = None) -> list[Finding]:
@@ -75,10 +57,10 @@ def examine(folder: Path | None = None) -> list[Finding]:
         check_descriptors,
         check_state,
         lambda: check_fsync(disk),
-        check_docker,
         check_java,
         check_chromium,
         check_faketime,
+        *doctor_hosts.checks(),
         check_leftovers,
     ]
     return [check() for check in checks]
@@ -179,22 +161,6 @@ def check_fsync(folder: Path) -> Finding:
 # --------------------------------------------------------------------------- needed by some runs
 
 
-def check_docker() -> Finding:
-    """A Docker Engine answers, for ``--env docker``."""
-    where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-    command = shutil.which("docker") or "no docker command"
-    try:
-        version = _engine_version(where)
-    except OSError as error:
-        return Finding(
-            "docker",
-            "warn",
-            f"no Engine answers at {where} ({command}): {_first_line(str(error))}",
-            "for --env docker: start the Docker Engine, or set DOCKER_HOST",
-        )
-    return Finding("docker", "ok", f"Engine {version} at {where}; {command}")
-
-
 def check_java() -> Finding:
     """A Java new enough for Spark (``krucible analyze``) and for Apache Kafka."""
     home = os.environ.get("JAVA_HOME")
@@ -246,26 +212,6 @@ def check_leftovers() -> Finding:
 
 
 # --------------------------------------------------------------------------- helpers
-
-
-def _engine_version(where: str) -> str:
-    """The version of the Engine that answers; raises OSError when none does."""
-    import docker  # noqa: PLC0415 - takes 0.2 s, which only this check should pay
-
-    if where.startswith("unix://"):  # tried by hand first: the SDK leaks the socket of a failure
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(_ENGINE_TIMEOUT_S)
-            sock.connect(where.removeprefix("unix://"))
-    try:
-        client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
-    except docker.errors.DockerException as error:
-        raise OSError(str(error)) from error
-    try:
-        return str(client.version().get("Version", "?"))
-    except docker.errors.DockerException as error:
-        raise OSError(str(error)) from error
-    finally:
-        client.close()
 
 
 def _fsync_times_ms(folder: Path) -> list[float]:

