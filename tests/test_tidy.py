@@ -29,6 +29,9 @@ CLOCKS = {
     "harness/envs/tcp_probe.py": "measures how long a probe took",
     "harness/journal.py": "waits for processes of dead runs to be gone",
     "harness/judge.py": "stops checkers that take too long",
+    "harness/cli/nightly.py": "names a night by the moment of its start",
+    "harness/nightly/sims.py": "simulates seeds until its slice of the night is over",
+    "harness/nightly/work.py": "a night's budget is real time",
     "harness/store.py": "names a run by the moment of its start",
     "checkers/linearizable_budget.py": "gives up at its time limit: UNKNOWN, never another verdict",
 }

@@ -1,0 +1,228 @@
+"""What a night has done, as it does it: one JSON line each, on disk before the next is begun.
+
+::
+
+    <store>/nights/<start>/
+        ledger.jsonl   begin, seed, reached, live, canary, again, shrunk, dropped, spent, end
+        plan.json      what it does
+        summary.json   what it came to; not there: the night is not over
+        junit.xml      the same for machines that know JUnit
+        fleet.html     the same for people
+
+A night that was killed goes on from its ledger: what is in it is not done again, and a last line
+that is torn is left out. ``Night`` is the fold of the lines.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+
+from harness.errors import UsageError
+
+FOLDER: Final = "nights"
+VERSION: Final = 1
+Line = Mapping[str, Any]
+Signature = tuple[str, ...]
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Failing:
+    """One way to fail: runs of one entry that broke the same invariants, or are in doubt alike."""
+
+    entry: str
+    verdict: str
+    invariants: Signature
+    times: int = 0
+    first_seed: int = 0
+    last_seed: int = 0
+    message: str = ""
+    runs: list[str] = field(default_factory=list)  # stored ones
+    again: Line | None = None  # the first of them, run again: k of N
+    shrunk: Line | None = None
+
+    @property
+    def key(self) -> tuple[str, str, Signature]:
+        """What makes it the same failure."""
+        return self.entry, self.verdict, self.invariants
+
+
+@dataclass(slots=True)
+class Night:
+    """All that a ledger says."""
+
+    begun: Line = field(default_factory=dict)
+    seeds: dict[str, set[int]] = field(default_factory=dict)  # by entry: judged
+    verdicts: dict[str, Counter[str]] = field(default_factory=dict)  # by entry
+    failing: dict[tuple[str, str, Signature], Failing] = field(default_factory=dict)
+    different: list[int] = field(default_factory=list)  # seeds that were not the same twice
+    twice: int = 0  # seeds that were simulated twice
+    reached: Counter[str] = field(default_factory=Counter)
+    canaries: dict[str, Line] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)  # what broke the harness, in words
+    spent_s: dict[str, float] = field(default_factory=dict)  # by entry
+    simulated_s: float = 0.0
+    dropped: int = 0  # runs
+    resumed: int = 0  # times
+    ended: Line | None = None
+
+    @property
+    def used_s(self) -> float:
+        """Seconds of work so far."""
+        return sum(self.spent_s.values())
+
+    @property
+    def histories(self) -> int:
+        """Histories that were checked."""
+        return sum(map(len, self.seeds.values()))
+
+    def take(self, line: Line) -> None:
+        """Add a line; one of a kind that is not known is left alone."""
+        take = _TAKES.get(str(line.get("t")))
+        if take is not None:
+            take(self, line)
+
+    def _begin(self, line: Line) -> None:
+        if self.begun:
+            self.resumed += 1
+        else:
+            self.begun = line
+
+    def _judged(self, line: Line) -> None:
+        entry, seed, verdict = line["entry"], line["seed"], line["verdict"]
+        self.seeds.setdefault(entry, set()).add(seed)
+        self.verdicts.setdefault(entry, Counter())[verdict] += 1
+        self.simulated_s += line.get("simulated_s", 0.0)
+        same = line.get("same_bytes")
+        self.twice += same is not None
+        if same is False:
+            self.different.append(seed)
+        if line.get("harness_error"):
+            self.broken.append(f"{entry}, seed {seed}: {line['harness_error']}")
+        if verdict == "valid" and same is not False:
+            return
+        failing = Failing(entry, verdict, tuple(line["invariants"]))
+        failing = self.failing.setdefault(failing.key, failing)
+        if not failing.times:
+            failing.first_seed, failing.message = seed, line.get("message", "")
+        failing.times += 1
+        failing.last_seed = seed
+        if line.get("store"):
+            failing.runs.append(line["store"])
+
+    def _again(self, line: Line) -> None:
+        self._failing_of(line).again = line
+
+    def _shrunk(self, line: Line) -> None:
+        self._failing_of(line).shrunk = line
+
+    def _failing_of(self, line: Line) -> Failing:
+        return self.failing[line["entry"], line["verdict"], tuple(line["invariants"])]
+
+    def _reached(self, line: Line) -> None:
+        self.reached.update(line["counts"])
+
+    def _canary(self, line: Line) -> None:
+        self.canaries[line["name"]] = line
+
+    def _spent(self, line: Line) -> None:
+        self.spent_s[line["entry"]] = self.spent_s.get(line["entry"], 0.0) + line["s"]
+
+    def _broke(self, line: Line) -> None:
+        self.broken.append(str(line["reason"]))
+
+    def _dropped(self, line: Line) -> None:
+        self.dropped += len(line["runs"])
+
+    def _end(self, line: Line) -> None:
+        self.ended = line
+
+
+_TAKES: Final = {
+    "begin": Night._begin,  # noqa: SLF001 - the table of its own methods
+    "seed": Night._judged,  # noqa: SLF001
+    "live": Night._judged,  # noqa: SLF001
+    "again": Night._again,  # noqa: SLF001
+    "shrunk": Night._shrunk,  # noqa: SLF001
+    "reached": Night._reached,  # noqa: SLF001
+    "canary": Night._canary,  # noqa: SLF001
+    "spent": Night._spent,  # noqa: SLF001
+    "broke": Night._broke,  # noqa: SLF001
+    "dropped": Night._dropped,  # noqa: SLF001
+    "end": Night._end,  # noqa: SLF001
+}
+
+
+class Ledger:
+    """The ledger of one night, open for more."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.night = read(folder) if (folder / "ledger.jsonl").is_file() else Night()
+        self._file: IO[bytes] = _open_whole(folder / "ledger.jsonl")
+
+    def add(self, *lines: Line) -> None:
+        """Keep lines, for ever: they are on disk when this returns."""
+        self._file.write(b"".join(_encode(line) + b"\n" for line in lines))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        for line in lines:
+            self.night.take(line)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._file.close()
+
+
+def read(folder: Path) -> Night:
+    """The night as its ledger says, also one that is not over; raises UsageError."""
+    night = Night()
+    for line in _lines(folder / "ledger.jsonl"):
+        night.take(line)
+    return night
+
+
+def unfinished(root: Path, fingerprint: str) -> Path | None:
+    """The last night of a store with that plan, when it is not over."""
+    for folder in sorted((root / FOLDER).glob("*/ledger.jsonl"), reverse=True):
+        begun = next(_lines(folder), {})
+        if begun.get("plan") == fingerprint:
+            done = (folder.parent / "summary.json").is_file()
+            return None if done else folder.parent
+    return None
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """The lines of a ledger without a torn last one; raises UsageError for any other bad one."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the ledger of a night: {error}") from error
+    whole: Sequence[bytes] = data.split(b"\n")[:-1]
+    for number, line in enumerate(whole, start=1):
+        try:
+            found = msgspec.json.decode(line)
+        except msgspec.DecodeError as error:
+            raise UsageError(
+                f"{path}:{number}: not a line of a ledger: {error}; mend it, or begin a new night "
+                "with --fresh"
+            ) from error
+        yield found
+
+
+def _open_whole(path: Path) -> IO[bytes]:
+    """Open for appending, without a torn last line."""
+    file = path.open("ab+")
+    file.seek(0)
+    data = file.read()
+    file.truncate(data.rfind(b"\n") + 1)
+    file.seek(0, os.SEEK_END)
+    return file

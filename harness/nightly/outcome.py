@@ -1,0 +1,184 @@
+"""What a night came to: its reasons to be red, its exit code, its summary and its JUnit file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.junit import Case, Suite
+from harness.nightly.ledger import Failing, Night
+from harness.nightly.plan import Plan
+from harness.proportion import wilson
+from harness.reached import never
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+
+SEEDS_FOR_COVERAGE: Final = 300  # fewer of the whole swarm need not reach all that is wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Red:
+    """A reason why a night is not green: what, and the exit code that it asks for."""
+
+    code: int
+    reason: str
+
+
+def reds(plan: Plan, night: Night) -> list[Red]:
+    """Every reason, the worst first: invalid, then a harness not to be trusted, then doubt."""
+    return sorted(_reds(plan, night), key=lambda red: _SEVERITY.index(red.code))
+
+
+def exit_code(plan: Plan, night: Night) -> int:
+    """The worst reason's; 0 when there is none."""
+    found = reds(plan, night)
+    return found[0].code if found else EXIT_VALID
+
+
+_SEVERITY: Final = (EXIT_INVALID, EXIT_HARNESS, EXIT_UNKNOWN)
+
+
+def _reds(plan: Plan, night: Night) -> Iterator[Red]:
+    for failing in night.failing.values():
+        code = EXIT_INVALID if failing.verdict == "invalid" else EXIT_UNKNOWN
+        if failing.verdict != "valid":
+            yield Red(code, sentence(failing))
+    for name, canary in night.canaries.items():
+        if not canary["caught"]:
+            yield Red(EXIT_HARNESS, f"canary {name} was not caught: {canary['why']}")
+    for wanted in plan.canary:
+        if wanted.name not in night.canaries:
+            yield Red(EXIT_UNKNOWN, f"canary {wanted.name} was not tried")
+    if night.different:
+        seeds = ", ".join(map(str, night.different[:5]))
+        yield Red(EXIT_HARNESS, f"not the same bytes twice: seeds {seeds}")
+    for reason in dict.fromkeys(night.broken):
+        yield Red(EXIT_HARNESS, f"the harness broke: {reason}")
+    if not night.histories:
+        yield Red(EXIT_UNKNOWN, "no history was checked")
+    missing = coverage(plan, night)
+    if missing:
+        yield Red(EXIT_UNKNOWN, f"coverage: never happened: {', '.join(missing)}")
+
+
+def coverage(plan: Plan, night: Night) -> list[str] | None:
+    """What the whole swarm should have reached and has not; None when it had too few seeds."""
+    whole = [f"sim:{sim.name}" for sim in plan.sim if not sim.pinned()]
+    if sum(len(night.seeds.get(name, ())) for name in whole) < SEEDS_FOR_COVERAGE:
+        return None
+    return never(night.reached)
+
+
+def sentence(failing: Failing) -> str:
+    """A failure in one sentence."""
+    what = f"{failing.verdict}: {', '.join(failing.invariants)}".removesuffix(": ")
+    seeds = (
+        f"seed {failing.first_seed}"
+        if failing.times == 1
+        else f"{failing.times} runs, seeds {failing.first_seed} .. {failing.last_seed}"
+    )
+    message = f": {failing.message}" if failing.message else ""
+    return f"{failing.entry}: {what} ({seeds}){message}"
+
+
+def summary(plan: Plan, night: Night, *, code: int) -> dict[str, Any]:
+    """The night as one JSON object."""
+    missing = coverage(plan, night)
+    return {
+        "exit_code": code,
+        "reasons": [red.reason for red in reds(plan, night)],
+        "begun": night.begun.get("at"),
+        "first_seed": night.begun.get("first_seed"),
+        "resumed": night.resumed,
+        "used_s": round(night.used_s, 3),
+        "histories": night.histories,
+        "simulated_s": round(night.simulated_s, 3),
+        "entries": {
+            entry: {
+                "runs": len(seeds),
+                "verdicts": dict(night.verdicts[entry]),
+                "used_s": round(night.spent_s.get(entry, 0.0), 3),
+            }
+            for entry, seeds in sorted(night.seeds.items())
+        },
+        "failing": [_failing(each) for each in night.failing.values()],
+        "canaries": dict(night.canaries),
+        "twice": night.twice,
+        "not_same_bytes": night.different,
+        "harness_errors": list(dict.fromkeys(night.broken)),
+        "reached": dict(sorted(night.reached.items())),
+        "never": missing,
+        "dropped_runs": night.dropped,
+    }
+
+
+def _failing(failing: Failing) -> dict[str, Any]:
+    again = failing.again
+    interval = None
+    if again is not None and again["times"] and failing.entry.startswith("live:"):
+        interval = wilson(again["reproduced"], again["times"])
+    return {
+        "entry": failing.entry,
+        "verdict": failing.verdict,
+        "invariants": list(failing.invariants),
+        "message": failing.message,
+        "times": failing.times,
+        "first_seed": failing.first_seed,
+        "last_seed": failing.last_seed,
+        "runs": failing.runs,
+        "reproduced": None if again is None else [again["reproduced"], again["times"]],
+        "interval_95": interval,
+        "shrunk": None if failing.shrunk is None else failing.shrunk.get("store"),
+    }
+
+
+# --------------------------------------------------------------------------- JUnit
+
+
+def suites(plan: Plan, night: Night) -> list[Suite]:
+    """The night as suites: one for each entry, one for the canaries, one for the harness."""
+    found = [Suite(entry, tuple(_entry(night, entry))) for entry in sorted(night.seeds)]
+    canaries = [_canary(name, canary) for name, canary in night.canaries.items()]
+    if canaries:
+        found.append(Suite("canaries", tuple(canaries)))
+    different = f"not the same bytes: seeds {night.different}" if night.different else None
+    broken = "\n".join(dict.fromkeys(night.broken)) or None
+    missing = coverage(plan, night)
+    harness = (
+        Case(f"{night.twice} seeds twice, the same bytes", failure=different),
+        Case("the harness worked", error=broken),
+        Case(
+            "coverage" if missing is not None else "coverage: too few seeds to tell",
+            failure=f"never happened: {', '.join(missing)}" if missing else None,
+        ),
+    )
+    return [*found, Suite("harness", harness)]
+
+
+def _entry(night: Night, entry: str) -> Iterator[Case]:
+    valid = night.verdicts[entry]["valid"]
+    yield Case(f"{valid} of {len(night.seeds[entry])} runs", night.spent_s.get(entry, 0.0))
+    for failing in night.failing.values():
+        if failing.entry == entry and failing.verdict != "valid":
+            text = "\n".join([sentence(failing), *commands(failing)])
+            name = ", ".join(failing.invariants) or failing.verdict
+            if failing.verdict == "invalid":
+                yield Case(name, failure=text)
+            else:
+                yield Case(name, error=text)
+
+
+def _canary(name: str, canary: Any) -> Case:
+    return Case(name, canary["elapsed_s"], failure=None if canary["caught"] else canary["why"])
+
+
+def commands(failing: Failing) -> list[str]:
+    """What to type to see a failure again."""
+    if not failing.runs:
+        return []
+    lines = [f"krucible repro {failing.runs[0]}"]
+    if failing.shrunk is not None and failing.shrunk.get("store"):
+        lines.append(f"krucible repro {failing.shrunk['store']}  # shrunk")
+    elif failing.entry.startswith("sim:") and failing.verdict == "invalid":
+        lines.append(f"krucible shrink {failing.runs[0]}")
+    return lines

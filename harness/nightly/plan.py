@@ -1,0 +1,314 @@
+"""The plan of a night: which simulations, live runs and canaries, for how long.
+
+A TOML file::
+
+    budget = "8h"             # of work; what a night that was killed has used counts
+    jobs = 2                  # simulations at a time; one per processor when not given
+    store-limit = "20 GB"     # valid runs are dropped, the oldest first; failing ones never
+
+    [on-failure]
+    repro-times = 5           # a live failure is run again so often, a simulated one twice
+    shrink = "2m"             # the time to shrink a simulated failure in; "0s" for never
+    kept = 10                 # runs of one failure that are stored; all are counted
+
+    [[sim]]                   # seeds in virtual time; what is not given is drawn from the seed
+    name = "swarm"
+    weight = 8                # its share of the time
+    twice = 0.02              # the share of seeds that is simulated twice, for the same bytes
+    save = 0.001              # the share of valid seeds that is stored
+    nemesis = ["partition"]   # and workload, voters, observers, time-limit, rate, concurrency,
+    settings = {}             # settings, as options of `krucible sim`
+
+    [[live]]                  # real processes
+    name = "local-register"
+    weight = 2                # and system, env, workload, nemesis, ... as of `krucible run`
+    mutant = "..."            # to see what a red night looks like; [[sim]] has it, too
+
+    [[canary]]                # a seeded bug: not caught means a red night
+    mutant = "forgotten-vote"
+    budget = "2m"
+    live = false              # true: real processes, as of `krucible run --mutant`
+
+Every name and number is checked before the night begins.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from harness import nemeses as nemesis_names
+from harness.errors import UsageError
+from harness.registry import environments, mutant_names, systems, unknown, workloads
+from harness.spec import SIM, RunSpec
+from harness.swarm import draw
+
+_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB|TB)")
+_BYTES: Final = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
+Weight = Annotated[float, Meta(gt=0, le=1e6)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Duration = Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*[smh]$")]
+Size = Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*(kB|MB|GB|TB)$")]
+Voters = Annotated[int, Meta(ge=1, le=7)]
+Observers = Annotated[int, Meta(ge=0, le=20)]
+TimeLimit = Annotated[float, Meta(ge=1, le=86_400)]
+Rate = Annotated[float, Meta(ge=0, le=100_000)]
+Concurrency = Annotated[int, Meta(ge=1, le=1_000)]
+
+
+class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Seeds in virtual time."""
+
+    name: Name
+    weight: Weight = 1.0
+    twice: Share = 0.02
+    save: Share = 0.0
+    workload: str | None = None
+    nemesis: tuple[str, ...] | None = None
+    voters: Voters | None = None
+    observers: Observers | None = None
+    time_limit: TimeLimit | None = None
+    rate: Rate | None = None
+    concurrency: Concurrency | None = None
+    mutant: str | None = None
+    settings: dict[str, str] = {}
+
+    def pinned(self) -> dict[str, Any]:
+        """What is given, for ``harness.swarm.draw``."""
+        fields = {
+            "workload": self.workload,
+            "nemeses": self.nemesis,
+            "voters": self.voters,
+            "observers": self.observers,
+            "time_limit_s": self.time_limit,
+            "rate_hz": self.rate,
+            "concurrency": self.concurrency,
+            "mutant": self.mutant,
+            "settings": self.settings or None,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether its faults were asked for: one that was only drawn may as well not fit."""
+        return self.nemesis is not None
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Runs with real processes."""
+
+    name: Name
+    weight: Weight = 1.0
+    system: str = "kraft"
+    env: str = "local"
+    workload: str = "register"
+    nemesis: tuple[str, ...] = (nemesis_names.ALL,)
+    voters: Voters = 3
+    observers: Observers = 2
+    time_limit: TimeLimit = 30.0
+    rate: Rate = 100.0
+    concurrency: Concurrency = 10
+    mutant: str | None = None
+    settings: dict[str, str] = {}
+
+    def spec(self, seed: int) -> RunSpec:
+        """The options of one of its runs."""
+        return RunSpec(
+            seed=seed,
+            system=self.system,
+            env=self.env,
+            workload=self.workload,
+            nemeses=self.nemesis,
+            voters=self.voters,
+            observers=self.observers,
+            time_limit_s=self.time_limit,
+            rate_hz=self.rate,
+            concurrency=self.concurrency,
+            mutant=self.mutant,
+            settings=dict(self.settings),
+        )
+
+
+class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A seeded bug that must be caught, for the right reason."""
+
+    mutant: str
+    budget: Duration = "2m"
+    live: bool = False
+    workload: str = "register"  # of live ones; the others have their own scenario
+    time_limit: TimeLimit = 30.0
+
+    @property
+    def name(self) -> str:
+        """What it is called in the ledger."""
+        return f"{self.mutant} (live)" if self.live else self.mutant
+
+    @property
+    def budget_s(self) -> float:
+        """How long it may take to be caught."""
+        return seconds(self.budget)
+
+
+class OnFailure(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
+):
+    """What is done at once with a failure."""
+
+    repro_times: Annotated[int, Meta(ge=1, le=1_000)] = 5
+    shrink: Duration = "2m"
+    kept: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
+
+    @property
+    def shrink_s(self) -> float:
+        """How long a failure may take to be shrunk."""
+        return seconds(self.shrink)
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A night."""
+
+    budget: Duration = "8h"
+    jobs: Annotated[int, Meta(ge=1, le=256)] | None = None
+    store_limit: Size | None = None
+    on_failure: OnFailure = OnFailure()
+    sim: tuple[Sim, ...] = ()
+    live: tuple[Live, ...] = ()
+    canary: tuple[Canary, ...] = ()
+
+    @property
+    def budget_s(self) -> float:
+        """Seconds of work."""
+        return seconds(self.budget)
+
+    @property
+    def store_limit_bytes(self) -> int | None:
+        """How much the store may hold."""
+        return None if self.store_limit is None else size(self.store_limit)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that do the same: a night goes on with its own plan only."""
+        return sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
+
+
+DEFAULT: Final = Plan(
+    sim=(Sim(name="swarm", weight=9.0),),
+    live=(
+        Live(name="register", weight=0.4),
+        Live(name="topics", workload="topics", weight=0.3),
+        Live(name="observers", workload="observers", weight=0.3),
+    ),
+    canary=(Canary(mutant="forgotten-vote"), Canary(mutant="premature-high-watermark", live=True)),
+)
+
+
+def load(path: Path) -> Plan:
+    """Read a plan and check every name in it; raises UsageError with the place of the mistake."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot read the plan: {error}") from error
+    try:
+        plan = msgspec.convert(tomllib.loads(text), Plan)
+        check(plan)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: not TOML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {_plain(str(error))}") from error
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return plan
+
+
+def check(plan: Plan) -> None:
+    """Raise UsageError for a plan that names what there is not, or that does nothing."""
+    if not plan.sim and not plan.live:
+        raise UsageError("nothing to do: want at least one [[sim]] or [[live]] table")
+    for kind, names in (
+        ("sim", [each.name for each in plan.sim]),
+        ("live", [each.name for each in plan.live]),
+        ("canary", [each.name for each in plan.canary]),
+    ):
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        if twice:
+            raise UsageError(f"[[{kind}]]: {twice[0]!r} is there twice; give each its own name")
+    if seconds(plan.budget) <= 0:
+        raise UsageError(f"budget {plan.budget!r}: want a time above 0, as in 90s, 30m or 8h")
+    for sim in plan.sim:
+        _check_spec(f"[[sim]] {sim.name!r}", draw(1, sim.pinned()), sim.nemesis or ())
+    for live in plan.live:
+        if live.env == SIM:
+            raise UsageError(f"[[live]] {live.name!r}: env {SIM!r} is what [[sim]] is for")
+        _check_spec(f"[[live]] {live.name!r}", live.spec(1), live.nemesis)
+    canaries_s = sum(canary.budget_s for canary in plan.canary)
+    if canaries_s >= plan.budget_s:
+        raise UsageError(
+            f"budget {plan.budget!r}: the canaries alone may take {canaries_s:g} s; give them less "
+            "or the night more"
+        )
+    for canary in plan.canary:
+        try:
+            _check_mutant(canary.mutant, systems.get("kraft"))
+            workloads.get(canary.workload)
+        except UsageError as error:
+            raise UsageError(f"[[canary]]: {error}") from error
+
+
+def _check_spec(place: str, spec: RunSpec, nemesis: Sequence[str]) -> None:
+    try:
+        system = systems.get(spec.system)
+        check_settings = getattr(system, "check_settings", None)
+        if check_settings is not None:
+            check_settings(spec.settings)
+        if spec.env != SIM:
+            environments.get(spec.env)
+        workloads.get(spec.workload)(replace(spec, seed=1))
+        _check_mutant(spec.mutant, system)
+        nemesis_names.select(nemesis, spec)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from error
+
+
+def _check_mutant(name: str | None, system: Any) -> None:
+    there = mutant_names(system)
+    if name is not None and name not in there:
+        raise UsageError(unknown("mutant", name, there))
+
+
+def seconds(text: str) -> float:
+    """A length of time; raises UsageError."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r}: want a time, as in 90s, 30m or 8h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def size(text: str) -> int:
+    """A size in bytes; raises UsageError."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r}: want a size, as in 500 MB or 20 GB")
+    return int(float(match[1]) * _BYTES[match[2]])
+
+
+def _plain(message: str) -> str:
+    """A message of the validator with the place in the file's own words."""
+    return (
+        message.replace(" - at `$.", " in `")
+        .replace("`$`", "the plan")
+        .replace("Object contains unknown field", "there is no setting")
+        .replace("Object missing required field", "missing setting")
+    )

@@ -1,0 +1,66 @@
+"""Keeping a store under its limit: valid runs go, the oldest first; all others stay."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from harness.store import RunDir, Store
+from harness.verdict import Valid
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """What was dropped, and how many bytes of runs are left."""
+
+    dropped: tuple[Path, ...]
+    left_bytes: int
+
+
+def rotate(store: Store, limit_bytes: int, keep: Container[str] = ()) -> Rotated:
+    """Drop valid runs until all runs together fit, or none is left that may go.
+
+    A run may go when its ``results.json`` calls it valid on all axes and ``keep`` does not hold its
+    path. One that is still under way, was cut short, failed, or is in doubt is never touched.
+    """
+    sizes = [(run, size_of(run.path)) for run in store.runs()]
+    total = sum(size for _, size in sizes)
+    dropped: list[Path] = []
+    for run, size in sizes:
+        if total <= limit_bytes:
+            break
+        if str(run.path) in keep or not is_valid(run):
+            continue
+        _drop(run.path)
+        dropped.append(run.path)
+        total -= size
+    return Rotated(tuple(dropped), total)
+
+
+def is_valid(run: RunDir) -> bool:
+    """Whether a run was judged, and found valid on all three axes."""
+    try:
+        results = msgspec.json.decode(run.results.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return False  # not judged: nobody knows what is in it
+    return isinstance(results, dict) and (
+        results.get("system"),
+        results.get("coverage"),
+        results.get("harness"),
+    ) == (Valid.VALID, Valid.VALID, "ok")
+
+
+def size_of(folder: Path) -> int:
+    """Bytes in the files of a folder."""
+    return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _drop(path: Path) -> None:
+    """Remove a run at once for whoever lists the store, then its files."""
+    gone = path.with_name(f".dropped.{path.name}")
+    path.rename(gone)
+    shutil.rmtree(gone)

@@ -1,0 +1,111 @@
+"""Seeds of a night in processes of their own: each is in the ledger as soon as it is judged."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import seeds as streams
+from harness.errors import HarnessError
+from harness.nightly.plan import Canary, Sim
+from harness.reached import reached
+from harness.simulate import SimPlan, SimRun, save, simulate
+from harness.store import Store
+from harness.swarm import draw
+from harness.verdict import Valid
+from harness.zoo import Hunt, bugs, directed
+
+Line = dict[str, Any]
+Key = tuple[str, str, tuple[str, ...]]  # as of ``ledger.Failing.key``
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some seeds of an entry, for so many seconds; ``known``: failures stored often enough."""
+
+    entry: str
+    sim: Sim
+    seeds: Iterable[int]
+    for_s: float
+    store: Path
+    known: Container[Key]
+
+    def work(self) -> Iterator[Line]:
+        """A ledger line for each seed, and at the end one of what they reached."""
+        until_s = time.monotonic() + self.for_s
+        counts: Counter[str] = Counter()
+        for seed in self.seeds:
+            yield self._seed(seed, counts)
+            if time.monotonic() >= until_s:
+                break
+        yield {"t": "reached", "counts": dict(counts)}
+
+    def _seed(self, seed: int, counts: Counter[str]) -> Line:
+        line: Line = {"t": "seed", "entry": self.entry, "seed": seed, "invariants": []}
+        try:
+            plan = SimPlan.of(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
+            run = simulate(plan)
+            counts.update(reached(run.data))
+            line |= _judged(run)
+            rng = streams.rng(seed, "nightly")
+            if rng.random() < self.sim.twice:
+                line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
+            kept = rng.random() < self.sim.save
+            if kept or self._is_news(line):
+                line["store"] = str(save(run, Store(self.store)).path)
+        except HarnessError as error:
+            return {**line, "verdict": "unknown", "harness_error": str(error)}
+        except Exception as error:  # one seed's: it is told, and costs the others nothing
+            reason = "".join(traceback.format_exception_only(error)).strip()
+            return {**line, "verdict": "unknown", "harness_error": reason}
+        return line
+
+    def _is_news(self, line: Mapping[str, Any]) -> bool:
+        if line["verdict"] == "valid":
+            return line.get("same_bytes") is False
+        return (self.entry, line["verdict"], tuple(line["invariants"])) not in self.known
+
+
+def _judged(run: SimRun) -> Line:
+    judgement = run.judgement
+    names = sorted({anomaly.invariant for anomaly in judgement.anomalies})
+    doubts = [reason for reasons in judgement.reasons.values() for reason in reasons]
+    first = judgement.anomalies[0].message if judgement.anomalies else "; ".join(doubts)
+    line: Line = {
+        "verdict": str(run.verdict),
+        "invariants": names,
+        "simulated_s": round(run.simulated_ns / 1e9, 3),
+        "sha256": run.trace_sha256,
+    }
+    if run.verdict is not Valid.VALID:
+        line["message"] = first
+    if run.result.crash is not None:
+        line["harness_error"] = run.result.crash
+    return line
+
+
+def canary(wanted: Canary) -> Iterator[Line]:
+    """The hunt for a seeded bug in its own scenario, a line after each seed."""
+    (bug,) = bugs([wanted.mutant])
+    for hunt in directed(bug):
+        yield canary_line(wanted, hunt)
+
+
+def canary_line(wanted: Canary, hunt: Hunt) -> Line:
+    """What a hunt has come to so far, as a ledger line."""
+    wrong = ", ".join(hunt.wrong) or "nothing"
+    broken = "".join(f"; broken: {why}" for why in hunt.broken)
+    return {
+        "t": "canary",
+        "name": wanted.name,
+        "caught": hunt.caught,
+        "by": hunt.caught_by,
+        "seed": hunt.seed,
+        "elapsed_s": round(hunt.elapsed_s, 3),
+        "why": "" if hunt.caught else f"{hunt.tried} seeds broke {wrong}{broken}",
+    }

@@ -1,0 +1,275 @@
+"""A night's work, one step after the other: what is due, what failed, and the store's limit."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Final
+
+from harness.crew import Job, Said, work_off
+from harness.journal import heal_all
+from harness.nightly import commands, sims
+from harness.nightly.commands import krucible
+from harness.nightly.ledger import Failing, Ledger, Line
+from harness.nightly.plan import Canary, Live, Plan, Sim
+from harness.nightly.rotation import rotate
+from harness.store import Store
+from harness.zoo import bugs
+
+SLICE_S: Final = 60.0  # of seeds of one entry, at most, before somebody else's turn
+LATE_S: Final = 300.0  # what a seed or a run may take beyond its time
+RUN_TIMES: Final = 4  # a live run may take so often its time limit, and LATE_S
+ROTATE_S: Final = 300.0  # between two looks at the size of the store
+
+Tell = Callable[[Line], None]  # is told of every line, after it is kept
+
+
+class Worker:
+    """Does a plan; everything that comes of it goes into the ledger first."""
+
+    def __init__(self, plan: Plan, ledger: Ledger, store: Path, tell: Tell) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        self._night = ledger.night
+        self._store = store
+        self._tell = tell
+        self._jobs = plan.jobs or os.cpu_count() or 1
+        self._first = int(self._night.begun["first_seed"])
+        self._rotated_s = time.monotonic()
+
+    def work(self) -> None:
+        """All there is to do until the budget is used up; goes on from where the ledger ends."""
+        for canary in self._plan.canary:
+            if canary.name not in self._night.canaries:
+                self._spend(f"canary:{canary.name}", partial(self._canary, canary))
+        while self._left_s > 0:
+            self._look_after()
+            entry, step = self._due()
+            self._spend(entry, step)
+            self._keep_under_limit(ROTATE_S)
+        self._look_after()
+        self._keep_under_limit(0.0)
+
+    @property
+    def _left_s(self) -> float:
+        return self._plan.budget_s - self._night.used_s
+
+    def _due(self) -> tuple[str, Callable[[], None]]:
+        """The entry that has had the least of its share."""
+        weights: dict[str, float] = {}
+        steps: dict[str, Callable[[], None]] = {}
+        for sim in self._plan.sim:
+            name = f"sim:{sim.name}"
+            weights[name], steps[name] = sim.weight, partial(self._sim, name, sim)
+        for live in self._plan.live:
+            name = f"live:{live.name}"
+            weights[name], steps[name] = live.weight, partial(self._live, name, live)
+        spent = self._night.spent_s
+        entry = min(weights, key=lambda name: spent.get(name, 0.0) / weights[name])
+        return entry, steps[entry]
+
+    def _spend(self, entry: str, step: Callable[[], None]) -> None:
+        began_s = time.monotonic()
+        try:
+            step()
+        finally:
+            self._keep({"t": "spent", "entry": entry, "s": round(time.monotonic() - began_s, 3)})
+
+    def _keep(self, line: Mapping[str, Any]) -> None:
+        self._ledger.add(line)
+        self._tell(line)
+
+    def _seeds(self, entry: str) -> Iterator[int]:
+        """The entry's seeds that were not judged yet."""
+        done = self._night.seeds.setdefault(entry, set())
+        return (seed for seed in count(self._first) if seed not in done)
+
+    # ------------------------------------------------------------------ steps
+
+    def _sim(self, entry: str, sim: Sim) -> None:
+        for_s = min(SLICE_S, max(1.0, self._left_s))
+        # each process its own part of the seeds; a process that dies leaves its part for later
+        todo = list(islice(self._seeds(entry), self._jobs * int(for_s * _SEEDS_PER_S)))
+        known = {
+            failing.key
+            for failing in self._night.failing.values()
+            if len(failing.runs) >= self._plan.on_failure.kept
+        }
+        jobs = [
+            Job(
+                entry,
+                sims.Slice(entry, sim, todo[n :: self._jobs], for_s, self._store, known).work,
+                for_s + LATE_S,
+            )
+            for n in range(self._jobs)
+        ]
+        with closing(work_off(jobs, self._jobs)) as told:
+            for each in told:
+                if isinstance(each, Said):
+                    self._keep(each.value)
+                elif each.broken is not None:
+                    self._keep({"t": "broke", "reason": f"{entry}: {each.broken}"})
+
+    def _live(self, entry: str, live: Live) -> None:
+        seed = next(self._seeds(entry))
+        limit_s = live.time_limit * RUN_TIMES + LATE_S
+        answer = krucible(commands.run_arguments(live, seed, self._store), limit_s)
+        line: dict[str, Any] = {"t": "live", "entry": entry, "seed": seed, "invariants": []}
+        line |= _of_run(answer)
+        self._keep(line)
+        if answer.broken is not None:
+            self._heal()
+
+    def _canary(self, canary: Canary) -> None:
+        if canary.live:
+            self._keep(self._live_canary(canary))
+            return
+        last: Line = {"t": "canary", "name": canary.name, "caught": False, "elapsed_s": 0.0}
+        last = {**last, "why": "it was not tried"}
+        job = Job(canary.name, partial(sims.canary, canary), canary.budget_s)
+        with closing(work_off([job], 1)) as told:
+            for each in told:
+                if isinstance(each, Said):
+                    last = each.value
+                elif each.broken is not None and not last["caught"]:
+                    last = {**last, "why": f"{last['why']}; {each.broken}".strip("; ")}
+        self._keep(last)
+
+    def _live_canary(self, canary: Canary) -> Line:
+        (bug,) = bugs([canary.mutant])
+        began_s, tries, seen = time.monotonic(), 0, set[str]()
+        broken = ""
+        while True:
+            left_s = canary.budget_s - (time.monotonic() - began_s)
+            if tries and left_s <= 0:
+                break
+            arguments = commands.canary_arguments(canary, self._first + tries, self._store)
+            answer = krucible(arguments, max(left_s, canary.time_limit) + LATE_S)
+            tries += 1
+            broken = answer.broken or ""
+            names = {anomaly["invariant"] for anomaly in answer.value.get("anomalies", ())}
+            seen |= names
+            if names & bug.breaks:
+                break
+        caught = sorted(seen & bug.breaks)
+        found = ", ".join(sorted(seen)) or "nothing"
+        return {
+            "t": "canary",
+            "name": canary.name,
+            "caught": bool(caught),
+            "by": caught,
+            "seed": self._first + tries - 1 if caught else None,
+            "elapsed_s": round(time.monotonic() - began_s, 3),
+            "why": "" if caught else f"{tries} runs broke {found}; {broken}".rstrip("; "),
+        }
+
+    # ------------------------------------------------------------------ after a failure
+
+    def _look_after(self) -> None:
+        """Run each new failure again, and shrink what can be shrunk."""
+        for failing in list(self._night.failing.values()):
+            if not failing.runs:
+                continue
+            if failing.again is None:
+                self._spend(failing.entry, partial(self._again, failing))
+            if (
+                failing.shrunk is None
+                and failing.verdict == "invalid"
+                and failing.entry.startswith("sim:")
+                and self._plan.on_failure.shrink_s > 0
+            ):
+                self._spend(failing.entry, partial(self._shrink, failing))
+
+    def _again(self, failing: Failing) -> None:
+        live = failing.entry.startswith("live:")
+        times = self._plan.on_failure.repro_times if live else 2
+        arguments = [
+            *("repro", failing.runs[0], "--times", str(times), "--store", str(self._store))
+        ]
+        answer = krucible(arguments, times * LATE_S + LATE_S)
+        line = {
+            **_about(failing, "again"),
+            "reproduced": answer.value.get("reproduced", 0),
+            "times": answer.value.get("times", 0),
+            "same_bytes": answer.value.get("same_bytes"),
+            "broken": answer.broken,
+        }
+        self._keep(line)
+
+    def _shrink(self, failing: Failing) -> None:
+        budget_s = self._plan.on_failure.shrink_s
+        arguments = [
+            *("shrink", failing.runs[0], "--budget", f"{budget_s:g}"),
+            *("--jobs", str(self._jobs), "--store", str(self._store)),
+        ]
+        answer = krucible(arguments, budget_s + LATE_S)
+        line = {
+            **_about(failing, "shrunk"),
+            "store": answer.value.get("store"),
+            "kept": answer.value.get("kept"),
+            "story": answer.value.get("story"),
+            "broken": answer.broken,
+        }
+        self._keep(line)
+
+    # ------------------------------------------------------------------ the host
+
+    def _heal(self) -> None:
+        """After a run that did not end as it should: leave nothing of it behind."""
+        for leftover in heal_all():
+            if not leftover.done:
+                reason = f"{leftover.run}: {leftover.kind} could not be healed: {leftover.action}"
+                self._keep({"t": "broke", "reason": reason})
+
+    def _keep_under_limit(self, period_s: float) -> None:
+        limit = self._plan.store_limit_bytes
+        if limit is None or time.monotonic() - self._rotated_s < period_s:
+            return
+        self._rotated_s = time.monotonic()
+        kept = {path for failing in self._night.failing.values() for path in failing.runs}
+        done = rotate(Store(self._store), limit, kept)
+        if done.dropped:
+            self._keep({"t": "dropped", "runs": [str(path) for path in done.dropped]})
+        if done.left_bytes > limit:
+            reason = (
+                f"the store holds {done.left_bytes / 1e9:.1f} GB of runs that are not valid: more "
+                f"than its limit of {limit / 1e9:.1f} GB; look through them, or raise the limit"
+            )
+            if reason not in self._night.broken:
+                self._keep({"t": "broke", "reason": reason})
+
+
+_SEEDS_PER_S: Final = 50  # more than any machine simulates: a slice ends by the clock
+
+
+def _about(failing: Failing, kind: str) -> dict[str, Any]:
+    return {
+        "t": kind,
+        "entry": failing.entry,
+        "verdict": failing.verdict,
+        "invariants": list(failing.invariants),
+    }
+
+
+def _of_run(answer: commands.Answer) -> Line:
+    """What ``krucible run`` told, as part of a ledger line."""
+    told = answer.value
+    if answer.broken is not None:
+        return {"verdict": "unknown", "harness_error": answer.broken}
+    anomalies = told["anomalies"]
+    doubts = [*told["system_reasons"], *told["coverage_reasons"], *told["harness_reasons"]]
+    line: dict[str, Any] = {
+        "verdict": told["verdict"],
+        "invariants": sorted({anomaly["invariant"] for anomaly in anomalies}),
+        "store": told["store"],
+    }
+    if told["verdict"] != "valid":
+        line["message"] = anomalies[0]["message"] if anomalies else "; ".join(doubts)
+    if told["harness_error"]:
+        line["harness_error"] = told["harness_error"]
+    return line
