@@ -27,7 +27,7 @@ run: $(VENV)/.run ## a real 30 s chaos run on this machine, ending in a report
 setup: $(VENV)/.dev ## everything: run, tests, Spark, Java and browser parts
 
 test: $(VENV)/.dev ## the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for the tests against it
 	@PYTHONPATH=tests/support $(BIN)/python -c "import kafka_dist; print('Apache Kafka is in', kafka_dist.fetch().home)"
