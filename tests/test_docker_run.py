@@ -15,12 +15,11 @@ from random import Random
 
 import pytest
 from docker_cluster import left_of, need_engine
+from docker_foreign import foreign
 from docker_proxy import proxy
 from krucible_process import COMMAND, environ, journals, krucible, marked, run
 
 from harness.envs.docker import Docker
-from harness.envs.docker_engine import Engine
-from harness.envs.docker_image import ensure
 from harness.errors import EnvError, UsageError
 from harness.journal import Journal
 from harness.store import Store
@@ -31,6 +30,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 KILLS = int(os.environ.get("KRUCIBLE_KILLS", "2"))
 SMALL = {"env": "docker", "voters": 3, "observers": 0, "rate": 60}
 TIMEOUT_S = 90.0
+MOMENT_MAX_S = 16.0  # of start-up, faults, recovery and teardown
 
 
 @pytest.fixture(autouse=True)
@@ -124,17 +124,17 @@ def test_killed_at_any_moment_nothing_of_ours_stays_and_all_else_does(
     tmp_path: Path, number: int
 ) -> None:
     with (
-        foreign(f"somebody-{os.getpid()}-{number}") as rules,
+        foreign(f"somebody-{os.getpid()}-{number}") as somebody,
         running(tmp_path, nemesis="all", seed=number) as victim,
     ):
         with contextlib.suppress(subprocess.TimeoutExpired):
-            victim.wait(Random(f"moment {number}").uniform(0.5, 16.0))
+            victim.wait(Random(f"moment {number}").uniform(0.5, MOMENT_MAX_S))
         victim.send_signal(signal.SIGKILL)
         victim.wait(TIMEOUT_S)
         healed = krucible(tmp_path, "heal")
         assert healed.code == 0, healed.explain()
         assert_nothing_left(tmp_path / "state")
-        assert rules() == rules.before
+        assert somebody.now() == somebody.before
         with contextlib.suppress(UsageError):  # killed before it had a folder
             run_dir = Store(tmp_path / "store").resolve("latest")
             judged = krucible(tmp_path, "check", run_dir.path)
@@ -208,38 +208,3 @@ def until_said(process: subprocess.Popen[bytes], pattern: str) -> None:
         assert time.monotonic() < deadline, f"never said {pattern!r}: {said(folder)}"
         assert process.poll() is None, f"ended before it said {pattern!r}: {said(folder)}"
         time.sleep(0.01)
-
-
-class Foreign:
-    """A container of somebody else with a firewall rule in it, and what that looks like."""
-
-    def __init__(self, engine: Engine, name: str) -> None:
-        self._engine, self._name = engine, name
-        self.before: object = None
-
-    def __call__(self) -> object:
-        found = self._engine.inspect(self._name)
-        assert found is not None, "somebody else's container is gone"
-        rules = self._engine.execute(self._name, ["iptables", "-S"])
-        return found["State"]["Pid"], found["State"]["Status"], rules
-
-
-@contextlib.contextmanager
-def foreign(name: str) -> Iterator[Foreign]:
-    with contextlib.closing(Engine.connect()) as engine:
-        engine.run(
-            name,
-            {
-                "Image": ensure(engine),
-                "Cmd": ["sleep", "infinity"],
-                "HostConfig": {"CapAdd": ["NET_ADMIN"]},
-            },
-        )
-        try:
-            rule = ["iptables", "-A", "INPUT", "-p", "tcp", "--dport", "7", "-j", "DROP"]
-            assert engine.execute(name, rule) == (0, "")
-            made = Foreign(engine, name)
-            made.before = made()
-            yield made
-        finally:
-            engine.remove(name)
