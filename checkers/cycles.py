@@ -25,7 +25,7 @@ from checkers.cycles_explain import Explainer
 from checkers.cycles_graph import PROCESS, REALTIME, Graph, graph_of
 from checkers.cycles_models import STRICT, forbidden, needs_process, needs_realtime, violated
 from checkers.cycles_orders import Found, Orders, orders_of
-from checkers.cycles_search import find_cycles
+from checkers.cycles_search import TIERS, find_cycles
 from checkers.cycles_txns import FS, NEVER, Transactions, transactions_of
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats import Conventions, read_history
@@ -183,15 +183,22 @@ def _no_collection() -> Iterator[None]:
 def anomalies(
     judged: Judged, found: list[Found], invariant: Callable[[str], str] = str
 ) -> tuple[Anomaly, ...]:
-    """The first ``SHOWN_MAX`` of each name, in order of time; ``invariant`` gives each its name."""
+    """The first ``SHOWN_MAX`` of each name; ``invariant`` gives each its name.
+
+    Those that break an order of time or of a process only come last, each in order of time.
+    """
     shown: Counter[str] = Counter()
     out: list[Anomaly] = []
     for each in found:
         shown[each.name] += 1
         if shown[each.name] <= SHOWN_MAX:
             out.append(_anomaly(judged.txns, each, invariant(each.name)))
-    out.sort(key=lambda a: (a.time_ns or 0, a.message))
+    out.sort(key=lambda a: (_tier(a.details["anomaly"]), a.time_ns or 0, a.message))
     return tuple(out)
+
+
+def _tier(name: str) -> int:
+    return next(tier for tier in (2, 1, 0) if name.endswith(TIERS[tier][1]))
 
 
 def _anomaly(txns: Transactions, found: Found, invariant: str) -> Anomaly:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from command import BAD_END, GOOD, GOOD_END, krucible, write_history
@@ -176,3 +177,117 @@ def test_a_torn_stored_history_is_judged(tmp_path: Path) -> None:
     with run.history.open("ab") as file:
         file.write(b'{"index":9,"ti')
     assert krucible("check", run.path).code == 1
+
+
+# ------------------------------------------------------------------ many at once
+
+
+def test_a_folder_stands_for_all_histories_and_runs_in_it(tmp_path: Path) -> None:
+    run = stored(tmp_path, *BAD_END)
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    write_history(deep / "good.jsonl", *GOOD_END)
+    (deep / "notes.md").write_text("no history")
+    rows = krucible("check", tmp_path, "--json").json
+    assert [(row["path"], row["verdict"]) for row in rows] == [
+        (str(deep / "good.jsonl"), "valid"),
+        (str(run.path), "invalid"),
+    ]
+
+
+def test_a_pattern_stands_for_what_it_matches(files: dict[str, Path], tmp_path: Path) -> None:
+    rows = krucible("check", tmp_path / "[go]*.jsonl", "--json").json
+    assert [row["path"] for row in rows] == [str(files["good"]), str(files["open"])]
+    nothing = krucible("check", tmp_path / "*.edn")
+    assert nothing.code == 254
+    assert "*.edn" in nothing.complaint
+
+
+def test_one_bad_line_says_where_and_stops_no_other(tmp_path: Path) -> None:
+    good = write_history(tmp_path / "a.jsonl", *GOOD_END)
+    bad = write_history(tmp_path / "b.jsonl", *GOOD_END)
+    bad.write_text(bad.read_text() + '{"process": 0, "type": "maybe", "f": "read"}\n')
+    ended = krucible("check", good, bad)
+    assert ended.code == 254
+    lines = len(bad.read_text().splitlines())
+    assert f"{bad}:{lines}: not an op: type is 'maybe', want invoke, ok, fail or info" in ended.err
+    assert f"{good}  valid" in ended.out
+
+
+def test_junit_has_a_case_for_each_history(files: dict[str, Path], tmp_path: Path) -> None:
+    report = tmp_path / "junit.xml"
+    names = ("good", "bad", "open", "none")
+    assert krucible("check", *(files[name] for name in names), "--junit", report).code == 1
+    suite = ElementTree.fromstring(report.read_bytes())[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "2")
+    kinds = {case.get("name"): [part.tag for part in case] for case in suite}
+    assert kinds == {
+        str(files["good"]): [],
+        str(files["bad"]): ["failure"],
+        str(files["open"]): ["error"],
+        str(files["none"]): ["error"],
+    }
+
+
+def test_a_report_that_cannot_be_written_is_named(files: dict[str, Path], tmp_path: Path) -> None:
+    ended = krucible("check", files["good"], "--junit", tmp_path / "no" / "junit.xml")
+    assert ended.code == 254
+    assert "junit.xml: the report cannot be written" in ended.err
+
+
+# ------------------------------------------------------------------ transactions and logs
+
+SKEW = (
+    "{:process 0 :type :invoke :value [[:r x nil] [:append y 1]]}\n"
+    "{:process 1 :type :invoke :value [[:r y nil] [:append x 1]]} ; both at once\n"
+    "{:process :nemesis :type :info :f :start-partition :value {:n1 #{:n2}}}\n"
+    "{:process 0 :type :ok :value [[:r x []] [:append y 1]]}\n"
+    "{:process 1 :type :ok :value [[:r y []] [:append x 1]]}\n"
+    "{:process 2 :type :invoke :value [[:r x] [:r y]]}\n"
+    "{:process 2 :type :ok :value [[:r x [1]] [:r y [1]]]}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [(None, 1), ("strict-serializable", 1), ("serializable", 1), ("snapshot-isolation", 0)],
+)
+def test_a_consistency_model_says_what_is_forbidden(
+    tmp_path: Path, model: str | None, code: int
+) -> None:
+    path = tmp_path / "skew.edn"
+    path.write_text(SKEW)
+    ended = krucible("check", path, "--json", *(["--consistency-model", model] if model else []))
+    assert ended.code == code
+    assert ended.json[0]["stats"]["anomalies"] == {"G2-item": 1}
+    assert ended.json[0]["stats"]["model"] == "list-append"
+    assert ("G2-item: no order" in ended.json[0]["found"]) is bool(code)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--consistency-model", "serialisable"], "did you mean 'serializable'"),
+        (["--consistency-model", "serializable", "--model", "set"], "leave one out"),
+        (["--model", "lists"], "no model is called 'lists'"),
+    ],
+)
+def test_models_that_are_none_are_named(tmp_path: Path, options: list[str], says: str) -> None:
+    path = tmp_path / "skew.edn"
+    path.write_text(SKEW)
+    ended = krucible("check", path, *options)
+    assert ended.code == 254
+    assert says in ended.complaint
+
+
+def test_sent_and_polled_records_are_judged_as_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "kafka.edn"
+    path.write_text(
+        "{:process 0 :type :invoke :f :send :value [[:send 5 1] [:send 5 2]]}\n"
+        "{:process 0 :type :ok :f :send :value [[:send 5 [0 1]] [:send 5 [2 2]]]}\n"
+        "{:process 1 :type :invoke :f :poll :value [[:poll]]}\n"
+        "{:process 1 :type :ok :f :poll :value [[:poll {5 [[2 2]]}]]}\n"
+    )
+    ended = krucible("check", path, "--json")
+    assert ended.code == 1
+    assert set(ended.json[0]["stats"]["anomalies"]) == {"lost-write", "unseen"}

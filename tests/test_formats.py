@@ -364,6 +364,68 @@ def test_a_torn_line_elsewhere_is_an_error(tmp_path: Path) -> None:
         load(tmp_path, f'{json.dumps(READ)}\n{{"process": 0, "ty\n{json.dumps(SEEN)}\n')
 
 
+def test_an_array_of_objects_is_read_as_its_lines_would_be(tmp_path: Path) -> None:
+    one = load(tmp_path, f"\n[{json.dumps(READ)},\n\n {json.dumps(SEEN)}]\n")
+    assert one.format == "jsonl"
+    assert [op.value for op in one.history] == [None, 3]
+    assert one.lines == (2, 4)
+    assert load(tmp_path, json.dumps([READ, SEEN], indent=2)).history == one.history
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"[{json.dumps(READ)},\n 7]", "history:2: not an op: want an object"),
+        (f"[{json.dumps(READ)},\n {{]", "history:2: not an op"),
+        (f"[{json.dumps(READ)},\n", "history:2: the array is never closed"),
+    ],
+)
+def test_a_bad_element_of_an_array_says_where(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(HistoryFormatError, match=says):
+        load(tmp_path, text)
+
+
+# --------------------------------------------------------------------------- what it is of
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("{:process 0 :type :ok :value [[:append x 1] [:r y [2]]]}", "list-append"),
+        ('{"process":0,"type":"ok","value":[["append","x",1],["r","y",[2]]]}', "list-append"),
+        ('[{"process":0,"type":"ok","f":null,"value":[["r",1,null]]}]', "list-append"),
+        (
+            (
+                "{:process 0 :type :ok :f :append :key k :value 1}\n"
+                "{:process 0 :type :ok :f :read :key k :value [1]}"
+            ),
+            "list-append",
+        ),
+        ("{:process 0 :type :ok :f :send :value [[:send 1 [0 2]]]}", "kafka"),
+        ("{:process 0 :type :ok :f :txn :value [[:send 1 [0 2]] [:poll {1 [[0 2]]}]]}", "kafka"),
+        ("{:process 0 :type :ok :f :txn :value [[:w x 1] [:r y 2]]}", None),
+        ("{:process 0 :type :ok :f :write :value 1}", None),
+        ("{:process 0 :type :ok :f :append :key k :value 1}", "kv-append"),
+        ("{:process 0 :type :ok :f :cas :value [1 2]}", None),
+    ],
+)
+def test_what_a_history_is_of_is_told_by_its_ops(
+    tmp_path: Path, text: str, model: str | None
+) -> None:
+    assert load(tmp_path, text).conventions.model == model
+
+
+def test_an_op_without_f_is_a_transaction_only_when_it_has_micro_ops(tmp_path: Path) -> None:
+    assert load(tmp_path, "{:process 0 :type :ok :value [[:r x [1]]]}").history[0].f == "txn"
+    with pytest.raises(HistoryFormatError, match=":f is None, want a keyword"):
+        load(tmp_path, "{:process 0 :type :ok :value [1 2]}")
+
+
+def test_a_time_of_nil_is_no_time(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "{:process 0 :type :ok :f :read :value 1 :time nil}")
+    assert loaded.history[0].time_ns == 0
+
+
 # --------------------------------------------------------------------------- anything
 
 

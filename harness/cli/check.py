@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from harness import session
-from harness.cli.console import STYLE, Json, complain, print_json, print_table
+from harness.cli.check_paths import found
+from harness.cli.console import STYLE, Json, complain, err, print_json, print_table
 from harness.errors import UsageError
 from harness.formats import FORMATS
+from harness.junit import Case, Suite, to_xml
 from harness.registry import models, unknown
 from harness.store import RunDir
 from harness.verdict import (
@@ -23,32 +26,42 @@ from harness.verdict import (
     EXIT_USAGE,
     EXIT_VALID,
     Anomaly,
+    CheckResult,
     Valid,
 )
 
 UNREADABLE = "unreadable"
+LIST_APPEND = "list-append"
 # What many files have in common: the first of these that one of them has.
 PRECEDENCE = (EXIT_INVALID, EXIT_HARNESS, EXIT_USAGE, EXIT_UNKNOWN, EXIT_VALID)
 _EXIT = {Valid.VALID: EXIT_VALID, Valid.INVALID: EXIT_INVALID, Valid.UNKNOWN: EXIT_UNKNOWN}
-_ONLY_FILES = "--model, --format and --initial go with history files"
+_ONLY_FILES = "--model, --consistency-model, --format and --initial go with history files"
+ANOMALIES_TOLD_MAX = 10  # in a report for machines that people read, too
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="check",
-        help="Judge histories (JSONL, Jepsen EDN, Porcupine text), or runs of the store again. "
-        "Exits 1 when one is invalid, else 255 when the harness of a run broke, else 254 when one "
-        "cannot be read, else 2 when one could not be decided, else 0.",
+        help="Judge histories (JSON lines, Jepsen's EDN, Porcupine's logs), or runs of the store "
+        "again; a folder stands for all runs and histories in it. Exits 1 when one is invalid, "
+        "else 255 when the harness of a run broke, else 254 when one cannot be read, else 2 when "
+        "one could not be decided, else 0.",
         short_help="Judge histories, or runs of the store again.",
         epilog="Example: krucible check history.jsonl --model cas-register --initial 0",
     )(check)
 
 
-def check(
-    paths: Annotated[list[Path], typer.Argument(help="History files, or folders of runs.")],
+def check(  # noqa: PLR0913 - they are the command's
+    paths: Annotated[
+        list[Path], typer.Argument(help="History files, folders, runs, or patterns in quotes.")
+    ],
     model: Annotated[
         str | None, typer.Option(help="What the history is of; guessed when not given.")
+    ] = None,
+    consistency_model: Annotated[
+        str | None,
+        typer.Option(help="What list-append must be; strict-serializable when not given."),
     ] = None,
     format_: Annotated[
         str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")
@@ -57,6 +70,9 @@ def check(
         str | None, typer.Option(help="Initial value of each key: JSON, nil, or text.")
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for each history.")] = 60.0,
+    junit: Annotated[
+        Path | None, typer.Option(help="Write JUnit XML here, a test case for each history.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Judge every path, whatever is wrong with the others."""
@@ -64,11 +80,14 @@ def check(
         raise UsageError(unknown("history format", format_, list(FORMATS)))
     if model is not None:
         models.get(model)
-    files_only = (model, format_, initial) != (None, "auto", None)
+    if consistency_model is not None:
+        _check_consistency_model(consistency_model, model)
+    files_only = (model, consistency_model, format_, initial) != (None, None, "auto", None)
     options = {"model": model, "format": format_, "initial": initial, "time_limit_s": time_limit}
+    if consistency_model is not None:
+        options = {"consistency_model": consistency_model, "format": format_}
     rows = []
-    for path in paths:
-        row, error = _row(path, files_only, options)
+    for row, error in _rows(paths, files_only, options):
         rows.append(row)
         if error is not None:
             complain(error)
@@ -76,8 +95,40 @@ def check(
         print_json(rows)
     elif judged := [row for row in rows if row["verdict"] != UNREADABLE]:
         print_table(("history", "verdict", "found"), [_cells(row) for row in judged])
+    if junit is not None:
+        _write_junit(junit, rows)
     codes: set[int] = {row["exit_code"] for row in rows}
     return next(code for code in PRECEDENCE if code in codes)
+
+
+def _check_consistency_model(name: str, model: str | None) -> None:
+    if model not in (None, LIST_APPEND):
+        raise UsageError(
+            f"--consistency-model goes with --model {LIST_APPEND}, not with {model}: leave one out"
+        )
+    # by name: checkers stand above the kernel, which must not depend on them
+    importlib.import_module("checkers.cycles_models").forbidden(name)
+
+
+def _rows(
+    paths: list[Path], files_only: bool, options: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Judge one after the other; people at a terminal see how far it is."""
+    wanted = [each for path in paths for each in found(path)]
+    console = err()
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal or len(wanted) == 1,
+    ) as progress:
+        task = progress.add_task("", total=len(wanted))
+        for path in wanted:
+            progress.update(task, description=path.name)
+            yield _row(path, files_only, options)
+            progress.advance(task)
 
 
 def _row(
@@ -85,10 +136,10 @@ def _row(
 ) -> tuple[dict[str, Any], str | None]:
     """What was found, and the complaint when it cannot be judged."""
     try:
-        found = _run(path, files_only) if path.is_dir() else _file(path, options)
+        row = _run(path, files_only) if path.is_dir() else _file(path, options)
     except UsageError as error:
         return {"path": str(path), **_found(UNREADABLE, EXIT_USAGE, str(error), ())}, str(error)
-    return {"path": str(path), **found}, None
+    return {"path": str(path), **row}, None
 
 
 def _run(path: Path, files_only: bool) -> dict[str, Any]:
@@ -96,7 +147,7 @@ def _run(path: Path, files_only: bool) -> dict[str, Any]:
         raise UsageError(f"{path}: a folder; {_ONLY_FILES}: leave them out")
     if not (path / "spec.json").is_file():
         raise UsageError(
-            f"{path}: no run: there is no spec.json in it; name a run's folder "
+            f"{path}: no run: there is no spec.json in it, nor any history; name a run's folder "
             "(store/<system>-<workload>/<start>-<seed>) or history files"
         )
     judgement = session.judge_run(RunDir(path.resolve()))
@@ -106,8 +157,9 @@ def _run(path: Path, files_only: bool) -> dict[str, Any]:
 
 
 def _file(path: Path, options: dict[str, Any]) -> dict[str, Any]:
-    # by name: checkers stand above the kernel, which must not depend on them
-    result = importlib.import_module("checkers.linearizable").check_file(path, **options)
+    # by name, as above
+    module = "checkers.cycles" if "consistency_model" in options else "checkers.linearizable"
+    result: CheckResult = importlib.import_module(module).check_file(path, **options)
     row = _found(str(result.valid), _EXIT[result.valid], result.reason or "", result.anomalies)
     return {**row, "stats": result.stats}
 
@@ -125,3 +177,21 @@ def _found(verdict: str, code: int, why: str, anomalies: Iterable[Anomaly]) -> d
 def _cells(row: dict[str, Any]) -> tuple[str, Text, str]:
     verdict = Valid(row["verdict"])
     return row["path"], Text(verdict, style=STYLE[verdict]), row["found"]
+
+
+def _write_junit(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A case for each history: an invalid one failed, one that could not be judged is an error."""
+    try:
+        path.write_bytes(to_xml([Suite("krucible check", tuple(map(_case, rows)))]))
+    except OSError as error:
+        raise UsageError(f"{path}: the report cannot be written: {error.strerror}") from error
+
+
+def _case(row: dict[str, Any]) -> Case:
+    if row["exit_code"] == EXIT_VALID:
+        return Case(row["path"])
+    told = [anomaly["message"] for anomaly in row["anomalies"][:ANOMALIES_TOLD_MAX]]
+    text = "\n".join([f"{row['verdict']}: {row['found']}", *told[1:]])
+    if row["exit_code"] == EXIT_INVALID:
+        return Case(row["path"], failure=text)
+    return Case(row["path"], error=text)

@@ -1,4 +1,4 @@
-"""History files of any kind: ours (JSON lines), Jepsen's (EDN), Porcupine's (logs and EDN).
+"""History files of any kind: JSON (lines or an array), Jepsen's EDN, Porcupine's logs and EDN.
 
 ``read_history`` finds the format by what is in the file, and returns the history together with
 the conventions its format goes by. A file in which nothing can be read is an error, never an
@@ -64,7 +64,7 @@ def _detect(path: Path) -> str:
     if any(porcupine.looks_like(line) for line in head):
         return "porcupine"
     first = _first(head)
-    if first.startswith('{"') or (first.startswith("{") and _second(first) == '"'):
+    if _starts_json(first) or (first[:1] == "[" and _starts_json(_in_array(head))):
         return "jsonl"
     if first[:1] in ("{", "[", "(", "#", "^"):
         return "edn"
@@ -83,5 +83,11 @@ def _first(lines: Iterable[str]) -> str:
     return ""
 
 
-def _second(text: str) -> str:
-    return text[1:].lstrip()[:1]
+def _starts_json(text: str) -> bool:
+    """Whether an object with its keys in quotes begins here."""
+    return text.startswith("{") and text[1:].lstrip()[:1] == '"'
+
+
+def _in_array(head: list[str]) -> str:
+    """What stands behind the bracket that opens the file."""
+    return "".join(head).partition("[")[2].lstrip()

@@ -3,6 +3,7 @@
 One map per line or one vector of maps; ``:process`` an integer or ``:nemesis``, ``:type`` one of
 ``:invoke :ok :fail :info``, ``:f`` a keyword, ``:value`` anything, ``:key`` or a ``[key value]``
 pair as value (Jepsen's independent histories), ``:time`` in nanoseconds, ``:error`` anything.
+A value that is a list of micro-ops needs no ``:f``: it is a ``:txn``, as in Elle's histories.
 Order is the file's; ``:index`` is not needed.
 
 Source: jepsen.history, jepsen.independent, knossos.model; porcupine's test data.
@@ -16,6 +17,7 @@ from typing import Any
 from harness.errors import HistoryFormatError
 from harness.formats.conventions import Conventions, LoadedHistory
 from harness.formats.edn import EdnError, EdnSet, read_records
+from harness.formats.guess import TXN, is_txn, model_of
 from harness.history import NEMESIS, History, Op, OpType
 
 _TYPES: dict[str, OpType] = {"invoke": "invoke", "ok": "ok", "fail": "fail", "info": "info"}
@@ -27,7 +29,8 @@ def read(lines: Iterable[str], *, source: str) -> LoadedHistory:
     """Read an EDN history; ``source`` names the file in messages.
 
     A history of gets, puts and appends gets the conventions of a string store (initially ""),
-    any other those of Knossos: a nil read is always legal, and a failed op did not happen.
+    transactions over lists and records of partitions their own model, any other those of Knossos:
+    a nil read is always legal, and a failed op did not happen.
 
     Raises:
         HistoryFormatError: What is not EDN or not an op, with ``path:line``.
@@ -50,6 +53,9 @@ def read(lines: Iterable[str], *, source: str) -> LoadedHistory:
 
 def _conventions(ops: list[Op]) -> Conventions:
     fs = {op.f for op in ops if op.process != NEMESIS}
+    model = model_of(ops)
+    if model is not None:
+        return Conventions(model=model)
     if fs and fs <= _KV_FS:
         return Conventions(initial="", model="kv-append")
     return Conventions(nil_read="no-constraint")
@@ -64,10 +70,15 @@ def _op(form: Any, *, index: int) -> Op:
     process = form.get("process")
     if isinstance(process, bool) or not isinstance(process, int | str):
         raise ValueError(f":process is {process!r}, want an integer or :nemesis")
+    value = _plain(form.get("value"))
     f = form.get("f")
+    if f is None and is_txn(value):
+        f = TXN  # as in Elle's histories
     if not isinstance(f, str):
         raise ValueError(f":f is {f!r}, want a keyword")
-    time_ns = form.get("time", form.get("time_ns", index))
+    time_ns = form.get("time", form.get("time_ns"))
+    if time_ns is None:
+        time_ns = index
     if isinstance(time_ns, bool) or not isinstance(time_ns, int):
         raise ValueError(f":time is {time_ns!r}, want nanoseconds")
     key, error, node = form.get("key"), form.get("error"), form.get("node")
@@ -77,7 +88,7 @@ def _op(form: Any, *, index: int) -> Op:
         process=str(process) if isinstance(process, str) else process,
         type=kind,
         f=str(f),
-        value=_plain(form.get("value")),
+        value=value,
         key=None if key is None else str(_plain(key)),
         error=None if error is None else str(_plain(error)),
         node=None if node is None else str(node),

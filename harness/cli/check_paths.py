@@ -1,0 +1,42 @@
+"""What the paths given to ``krucible check`` stand for: histories and runs, in folders too."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+HISTORY_SUFFIXES = frozenset((".jsonl", ".edn", ".log", ".txt"))
+RUN_FILE = "spec.json"
+_MAGIC = frozenset("*?[")
+
+
+def found(path: Path) -> list[Path]:
+    """The histories and runs that a path stands for, sorted; itself when it stands for none.
+
+    A pattern stands for what it matches (``**`` for folders within folders), a folder that is no
+    run for all runs and histories within it. ``latest`` links lead to no run twice.
+    """
+    if not path.exists() and _MAGIC & set(str(path)):
+        names = glob.glob(str(path), recursive=True)  # noqa: PTH207 - it may be absolute
+        matches = sorted(map(Path, names))
+        return [each for match in matches for each in found(match)] or [path]
+    if not path.is_dir() or (path / RUN_FILE).is_file():
+        return [path]
+    return _within(path) or [path]
+
+
+def _within(folder: Path) -> list[Path]:
+    """All that lies in a folder, depth first; links to folders are not followed."""
+    out: list[Path] = []
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        entries = sorted(here.iterdir(), reverse=True)
+        if here != folder and (here / RUN_FILE).is_file():
+            out.append(here)
+            continue
+        waiting += [each for each in entries if each.is_dir() and not each.is_symlink()]
+        out += [
+            each for each in reversed(entries) if each.is_file() and each.suffix in HISTORY_SUFFIXES
+        ]
+    return sorted(out)
