@@ -188,6 +188,21 @@ def test_a_node_that_ends_by_itself_says_how(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_two_that_heal_at_once_do_no_harm(tmp_path: Path, engine: Engine) -> None:
+    """Whoever comes second waits until what the first one removes is gone."""
+
+    async def scenario() -> None:
+        async with docker_nodes(tmp_path, ("n1",)):
+            names = ["krucible-test-run-n1-1", "krucible-test-run-n1-net"]
+            removing = [asyncio.to_thread(engine.remove, name) for name in names * 2]
+            network = asyncio.to_thread(engine.remove_network, "krucible-test-run")
+            done = await asyncio.gather(*removing, network)
+            assert [engine.inspect(name) for name in names] == [None, None]
+            assert done[-1], "the network went, once its containers had gone"
+
+    asyncio.run(scenario())
+
+
 def test_a_failed_setup_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal.open("r", folder=tmp_path / "state")
     env = Docker(tmp_path / "run", journal)

@@ -247,9 +247,7 @@ class Docker:
         engine = self._asked()
         self._starts += 1
         name = f"{self._prefix}-{node}-{self._starts}"
-        entry = await self._journal.announce(
-            "container", name=name, engine=engine.host, node=node, argv=[*argv]
-        )
+        entry = await self._journal.announce("container", name=name, engine=engine.host, node=node)
         try:
             await in_thread(engine.run, name, self._node_config(node, argv, env))
             found = await in_thread(engine.inspect, name)

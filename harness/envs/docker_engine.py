@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import socket
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -26,6 +27,8 @@ _DEFAULT_HOST = "unix:///var/run/docker.sock"
 _UNIX = "unix://"
 _TIMEOUT_S = 30
 _BUILD_TIMEOUT_S = 600
+_REMOVAL_S = 10.0  # of a container or a network, that somebody else has begun
+_POLL_S = 0.02
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
@@ -198,12 +201,22 @@ class Engine:
         )
 
     def remove_network(self, name: str) -> bool:
-        """Remove a network; False when it is not there."""
-        return self._did(
-            f"remove network {name}",
-            lambda: self._client.remove_network(name),
-            fine=(_NOT_FOUND,),
-        )
+        """Remove a network; False when it is not there.
+
+        Its containers may be on their way out yet, removed by somebody else: that is waited for.
+        """
+        deadline = time.monotonic() + _REMOVAL_S
+        while True:
+            try:
+                return self._did(
+                    f"remove network {name}",
+                    lambda: self._client.remove_network(name),
+                    fine=(_NOT_FOUND,),
+                )
+            except EngineError as error:
+                if "active endpoints" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_S)
 
     def networks(self, label: str) -> list[dict[str, Any]]:
         """The networks with a label, as the Engine describes them."""
@@ -263,13 +276,21 @@ class Engine:
         )
 
     def remove(self, name: str) -> bool:
-        """Kill a container, frozen or not, and remove it; False when it is not there."""
-        # A removal that is under way already, by somebody else, is a conflict: it will be gone.
-        return self._did(
+        """Kill a container, frozen or not, and remove it; False when somebody else did.
+
+        Returns once it is gone, also when its removal was under way already (a conflict).
+        """
+        did = self._did(
             f"remove container {name}",
             lambda: self._client.remove_container(name, force=True, v=True),
             fine=(_NOT_FOUND, _CONFLICT),
         )
+        deadline = time.monotonic() + _REMOVAL_S
+        while not did and self.inspect(name) is not None:
+            if time.monotonic() > deadline:
+                raise EngineError(f"container {name} is not gone after {_REMOVAL_S:g} s")
+            time.sleep(_POLL_S)
+        return did
 
     def execute(self, name: str, argv: Sequence[str]) -> tuple[int, str]:
         """Run a command in a container, as root; its exit code and what it said."""
