@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,19 +27,33 @@ JAVA_MIN = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _VERSION = re.compile(r'version "(\d+)')
 _ASK_TIMEOUT_S = 15
+_DRIVER_MEMORY = "2g"  # in local mode all that Spark has, beside its Python workers
+_PACKAGES = ("harness", "node", "nemesis", "checkers", "workloads", "pipeline")
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
+"""
 
 
 @contextmanager
 def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[SparkSession]:
     """A session, stopped at the end; its workers run this very Python.
 
+    The workers of a cluster are sent our code; what it imports from elsewhere they must have.
+
     Args:
         app: Its name in Spark's pages.
         master: ``local[N]``, or the address of a cluster.
     """
     with tempfile.TemporaryDirectory(prefix="krucible-java-") as folder:
-        os.environ["JAVA_HOME"] = str(java_home(Path(folder)))
+        os.environ["JAVA_HOME"] = str(java_home(Path(folder) / "java"))
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_CONF_DIR"] = str(_quiet(Path(folder) / "conf"))
         session = (
             SparkSession.builder.appName(app)
             .master(master)
@@ -46,12 +61,34 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.driver.memory", _DRIVER_MEMORY)
+            .config("spark.ui.showConsoleProgress", "false")
             .getOrCreate()
         )
         try:
+            if not master.startswith("local"):
+                session.sparkContext.addPyFile(str(_zipped(Path(folder))))
             yield session
         finally:
             session.stop()
+
+
+def _quiet(folder: Path) -> Path:
+    """A configuration that lets Spark tell of errors only."""
+    folder.mkdir()
+    (folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+    return folder
+
+
+def _zipped(folder: Path) -> Path:
+    """Our packages in one file for the workers."""
+    path = folder / "krucible-code.zip"
+    root = Path(__file__).parents[1]
+    with zipfile.ZipFile(path, "w") as archive:
+        for package in _PACKAGES:
+            for file in sorted((root / package).rglob("*.py")):
+                archive.write(file, file.relative_to(root))
+    return path
 
 
 def java_home(folder: Path) -> Path:

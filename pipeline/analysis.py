@@ -1,0 +1,225 @@
+"""``krucible analyze``: all runs of a store that are new, in Spark, from folders to a summary.
+
+Listing, reading, judging and adding up all happen in executors; to the driver come totals, and the
+most frequent signatures. The stages of one batch:
+
+1. list the runs; those that the manifest knows, and those being written, are left out;
+2. read and judge each run as a whole, and write its rows (``ingest``);
+3. judge its keys, one by one (``keyed``), and its events by transforms (``transforms``);
+4. put the verdicts together and compare them with results.json (``verdicts``);
+5. write the manifest: only now the batch counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from harness.errors import UsageError
+from pipeline.ingest import DONE, ingest
+from pipeline.judging import CONSENSUS
+from pipeline.keyed import JUDGED_KEYS, judge_key
+from pipeline.layout import MANIFEST, Layout
+from pipeline.listing import runs_of, shares
+from pipeline.rows import CHANGING, SIGNATURE_CHARS_MAX
+from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
+from pipeline.summary import summarise
+from pipeline.transforms import TRANSFORMS, Tables, judge_all
+from pipeline.verdicts import verdicts_of
+
+TABLES_FOLDER = ".analysis"  # in the store, when no other place is named
+QUIET_S = 600.0  # a run without results.json that was not written to for so long is at its end
+TASK_BYTES = 32 << 20  # of run folders: a few seconds of work
+TASKS_MAX = 20_000
+TASK_OPS = 100_000
+
+Say = Callable[[str], None]  # is told what the pipeline does now
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an analysis is of, and where its tables go."""
+
+    store: Path
+    out: Path
+    top: int = 20  # signatures in the summary
+    quiet_s: float = QUIET_S
+
+
+def analyse(spark: SparkSession, options: Options, say: Say = lambda _: None) -> dict[str, Any]:
+    """Analyse what is new in a store; gives the summary of all that was ever analysed.
+
+    Raises:
+        UsageError: No such store, or tables that cannot be written.
+    """
+    if not options.store.is_dir():
+        raise UsageError(
+            f"{options.store}: no such folder; name one with runs, as run --store does"
+        )
+    layout = Layout(options.out)
+    with layout.locked() as now_s:
+        batch = layout.begin()
+        job = _Batch(spark, options, layout, batch, now_s, say)
+        told = job.analyse()
+        return summarise(spark, layout, options.top) | told
+
+
+class _Batch:
+    """The analysis of the runs that are new."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Options,
+        layout: Layout,
+        batch: int,
+        now_s: float,
+        say: Say,
+    ) -> None:
+        self._spark = spark
+        self._options = options
+        self._layout = layout
+        self._batch = batch
+        self._now_s = now_s
+        self._say = say
+
+    def analyse(self) -> dict[str, Any]:
+        """List, read, judge, and let the batch count; gives what was done, in figures."""
+        self._say("list the runs")
+        listed = self._listed().persist()
+        try:
+            new = listed.where("not pending")
+            count, size, pending = self._sizes(listed)
+            done = dict.fromkeys(DONE.names, 0)
+            if count:
+                done = self._read(new, size)
+                self._judge(done["ops"])
+                self._commit(new)
+        finally:
+            listed.unpersist()
+        return {
+            "new": {**done, "batch": self._batch if count else None},
+            "pending": pending,
+        }
+
+    def _listed(self) -> DataFrame:
+        """Runs that are not in the manifest as they are now; ``pending`` ones are being written."""
+        store = self._options.store.absolute()
+        where = self._spark.sparkContext.parallelize(shares(store), max(1, len(shares(store))))
+        names = LISTING.names
+
+        def look(share: tuple[str, int, int]) -> list[tuple[Any, ...]]:
+            return [tuple(row[name] for name in names) for row in runs_of(store, *share)]
+
+        found = self._spark.createDataFrame(where.flatMap(look), spark_schema(LISTING))
+        if self._layout.batches():
+            known = self._table(MANIFEST, None).select("run", "fingerprint")
+            found = found.join(known, ["run", "fingerprint"], "left_anti")
+        fresh = F.lit(self._now_s) - F.col("newest_s") < self._options.quiet_s
+        return found.withColumn("pending", ~F.col("judged") & fresh)
+
+    @staticmethod
+    def _sizes(listed: DataFrame) -> tuple[int, int, int]:
+        """How many runs are new, how many bytes those have, and how many are pending."""
+        row = listed.agg(
+            F.expr("count_if(not pending)").alias("count"),
+            F.expr("coalesce(sum(if(pending, 0, size_bytes)), 0)").alias("size"),
+            F.expr("count_if(pending)").alias("pending"),
+        ).first()
+        assert row is not None, "an aggregate has a row"  # noqa: S101
+        return row["count"], row["size"], row["pending"]
+
+    def _read(self, new: DataFrame, size: int) -> dict[str, int]:
+        """Read and judge each run as a whole, the big ones first."""
+        self._say("read and judge the runs")
+        tasks = min(TASKS_MAX, max(self._spark.sparkContext.defaultParallelism, size // TASK_BYTES))
+        work = ingest(
+            self._options.store.absolute(),
+            self._options.out.absolute(),
+            self._batch,
+            set(TRANSFORMS),
+        )
+        told = (
+            new.select(*LISTING.names)
+            .repartition(int(tasks), "run")
+            .mapInArrow(work, spark_schema(DONE))
+            .agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in DONE.names))
+            .first()
+        )
+        assert told is not None, "an aggregate has a row"  # noqa: S101
+        return dict(told.asDict())
+
+    def _judge(self, ops: int) -> None:
+        self._say("judge keys")
+        self._keys(ops)
+        self._say("judge events by transforms")
+        tables = Tables(self._new("events"), self._new("batches"))
+        judged = (
+            judge_all(tables)
+            .selectExpr("*", f"'{CONSENSUS}' as checker", "'transform' as by")
+            .withColumn("signature", _signature())
+        )
+        self._write("anomalies", judged, mode="append")
+        self._say("compare with what was judged before")
+        verdicts = verdicts_of(self._new("runs"), self._new("keys"), self._new("anomalies"))
+        self._write("verdicts", verdicts)
+
+    def _keys(self, ops: int) -> None:
+        """Judge each key by itself."""
+        tasks = max(self._spark.sparkContext.defaultParallelism, ops // TASK_OPS)
+        judged = (
+            self._new("keyed_ops")
+            .repartition(int(tasks), "run", "checker", "key")
+            .groupBy("run", "checker", "key")
+            .applyInArrow(judge_key, spark_schema(JUDGED_KEYS))
+            .persist()
+        )
+        try:
+            self._write("keys", judged.select(*KEYS.names))
+            self._write(
+                "anomalies",
+                judged.select(F.explode("anomalies").alias("a")).select("a.*"),
+                "append",
+            )
+        finally:
+            judged.unpersist()
+
+    def _commit(self, new: DataFrame) -> None:
+        self._say("write the manifest")
+        rows_ = new.select("run", "fingerprint", F.lit(self._batch).cast("long").alias("batch"))
+        rows_.coalesce(1).write.mode("overwrite").parquet(str(self._layout.draft.absolute()))
+        self._layout.commit(self._batch)
+
+    def _new(self, table: str) -> DataFrame:
+        """What this batch has of a table."""
+        return self._table(table, self._batch)
+
+    def _table(self, table: str, batch: int | None) -> DataFrame:
+        path = self._layout.table(table, batch).absolute()
+        if not path.is_dir():
+            path.mkdir(parents=True)
+        return self._spark.read.schema(spark_schema(TABLES[table])).parquet(str(path))
+
+    def _write(self, table: str, found: DataFrame, mode: str = "overwrite") -> None:
+        """Write rows of a table; columns that ``found`` lacks are null."""
+        schema = spark_schema(TABLES[table])
+        have = set(found.columns)
+        columns = [
+            (F.col(f.name) if f.name in have else F.lit(None)).cast(f.dataType).alias(f.name)
+            for f in schema
+        ]
+        path = self._layout.table(table, self._batch).absolute()
+        found.select(*columns).write.mode(mode).parquet(str(path))
+
+
+def _signature() -> Column:
+    """The signature of an anomaly, as ``rows.signature`` says it."""
+    plain = F.col("message")
+    for pattern in CHANGING:
+        plain = F.regexp_replace(plain, pattern, "#")
+    return F.concat(F.col("invariant"), F.lit(": "), F.substring(plain, 1, SIGNATURE_CHARS_MAX))

@@ -1,0 +1,132 @@
+"""From run folders to tables: what the tasks of the first stage do with the runs that they get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark import TaskContext
+
+from checkers.invariants.trace import Whole
+from harness.stored import StoredRun
+from pipeline.judging import Judged, judge_whole, stored_columns
+from pipeline.keyed import KEYED
+from pipeline.parts import Parts
+from pipeline.reading import Read, read_run
+from pipeline.rows import (
+    anomaly_rows,
+    batch_rows,
+    event_rows,
+    fault_rows,
+    keyed_op_rows,
+    op_rows,
+    rows,
+)
+from pipeline.schemas import ANOMALIES, RUNS
+
+# What a task of the first stage tells of its runs.
+DONE: Final = pa.schema(
+    [(name, pa.int64()) for name in ("runs", "unreadable", "lines_bad", "events", "ops")]
+)
+Batches = Iterator[pa.RecordBatch]
+WARNINGS_KEPT_MAX = 10
+
+
+def ingest(
+    store: Path, out: Path, batch: int, transformed: Collection[str]
+) -> Callable[[Batches], Batches]:
+    """What a task does: rows of LISTING in, table parts written, one row of DONE out.
+
+    One run is in memory at a time.
+    """
+
+    def work(listed: Batches) -> Batches:
+        done = dict.fromkeys(DONE.names, 0)
+        context = TaskContext.get()
+        assert context is not None, "runs in a task"  # noqa: S101
+        with Parts(out, batch, context.partitionId(), context.taskAttemptId()) as parts:
+            for row in chain.from_iterable(each.to_pylist() for each in listed):
+                told = _take(store / row["run"], row, parts, transformed)
+                done["runs"] += 1
+                for name in DONE.names[2:]:
+                    done[name] += told.get(name) or 0
+                done["unreadable"] += not told["readable"]
+        yield rows(DONE, [done])
+
+    return work
+
+
+def _take(
+    path: Path, listed: dict[str, Any], parts: Parts, transformed: Collection[str]
+) -> dict[str, Any]:
+    """Read, judge and write one run; gives its row of RUNS."""
+    read = read_run(path)
+    name = listed["run"]
+    row = {
+        "run": name,
+        "fingerprint": listed["fingerprint"],
+        "size_bytes": listed["size_bytes"],
+        "started": path.name.partition("-")[0],
+        "readable": read.stored is not None,
+        "problem": read.problem,
+        "lines_bad": read.lines_bad,
+    }
+    if read.stored is not None:
+        judged = judge_whole(read.stored, transformed)
+        row |= _columns(read, read.stored, judged)
+        _write(name, read.stored, judged, parts)
+    parts.add("runs", rows(RUNS, [row]))
+    return row
+
+
+def _write(name: str, stored: StoredRun, judged: Judged, parts: Parts) -> None:
+    data = stored.data
+    recoveries = judged.stats("availability").get("recoveries", ())
+    for table, made in (
+        ("events", event_rows(name, Whole.of(data.events))),
+        ("ops", op_rows(name, data.history)),
+        ("batches", batch_rows(name, data)),
+        ("faults", fault_rows(name, data, recoveries)),
+    ):
+        for each in made:
+            parts.add(table, each)
+    for checker in judged.keyed:
+        ops = [op for op in KEYED[checker].known(data) if KEYED[checker].asks(op)]
+        for each in keyed_op_rows(name, checker, ops):
+            parts.add("keyed_ops", each)
+    parts.add("anomalies", rows(ANOMALIES, anomaly_rows(name, "run", judged.anomalies)))
+
+
+def _columns(read: Read, stored: StoredRun, judged: Judged) -> dict[str, Any]:
+    """The columns of RUNS for a run that could be read."""
+    data, spec = stored.data, stored.data.spec
+    outages = judged.stats("availability")
+    crashed = (stored.results or {}).get("harness_reasons")
+    return {
+        "seed": spec.seed,
+        "system": spec.system,
+        "env": spec.env,
+        "workload": spec.workload,
+        "mutant": spec.mutant,
+        "nemeses": list(spec.nemeses),
+        "voters": spec.voters,
+        "observers": spec.observers,
+        "events": sum(map(len, data.events.values())),
+        "ops": len(data.history),
+        "lines_bad": read.lines_bad,
+        "warnings": list(stored.warnings[:WARNINGS_KEPT_MAX]),
+        "duration_ns": data.history[-1].time_ns if len(data.history) else 0,
+        "elections": sum(e.get("t") == "elected" for of in data.events.values() for e in of),
+        "outages": len(outages.get("outages", ())),
+        "unavailable_ms": float(outages.get("unavailable_ms", 0.0)),
+        "harness_ok": not crashed,
+        "checked": [
+            {"checker": r.checker, "valid": str(r.valid), "reason": r.reason}
+            for r in judged.results
+        ],
+        "keyed": list(judged.keyed),
+        **stored_columns(stored),
+    }

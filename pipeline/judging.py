@@ -1,0 +1,102 @@
+"""One run judged as a whole, by the checkers that judged it in the first place.
+
+Checkers that judge key by key, and invariants that are DataFrame transforms, are left to those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX
+from harness.judge import STANDARD, judge_here
+from harness.registry import checkers, workloads
+from harness.session import applicable
+from harness.stored import StoredRun
+from harness.verdict import Anomaly, CheckResult, Valid
+from pipeline.keyed import KEYED
+
+CONSENSUS = "consensus"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the checkers of whole runs say, and which checkers are left to judge key by key."""
+
+    results: tuple[CheckResult, ...]
+    keyed: tuple[str, ...]
+    anomalies: tuple[tuple[str, Anomaly], ...]  # each with its checker
+
+    def stats(self, checker: str) -> Mapping[str, Any]:
+        """The figures of one checker."""
+        return next((each.stats for each in self.results if each.checker == checker), {})
+
+
+def checker_names(stored: StoredRun) -> list[str]:
+    """The checkers that judged the run, or would have."""
+    told = (stored.results or {}).get("results")
+    if told:
+        return [each["checker"] for each in told]
+    spec = stored.data.spec
+    return applicable(spec, (*workloads.get(spec.workload)(spec).checkers, *STANDARD))
+
+
+def judge_whole(stored: StoredRun, transformed: Collection[str]) -> Judged:
+    """Judge a run but for what is judged elsewhere.
+
+    Args:
+        stored: The run.
+        transformed: Invariants of ``consensus`` that DataFrame transforms judge.
+    """
+    wanted = checker_names(stored)
+    known = set(checkers.names())
+    here = [name for name in wanted if name in known and name not in KEYED]
+    judgement = judge_here(stored.data, here)
+    results = [_without(result, transformed) for result in judgement.results]
+    # what judged it and is no checker of ours (the simulator: it could not go on) is taken as told
+    results += [_told(each) for each in _stored_results(stored) if each["checker"] not in known]
+    return Judged(
+        tuple(results),
+        tuple(name for name in wanted if name in KEYED),
+        tuple((result.checker, anomaly) for result in results for anomaly in result.anomalies),
+    )
+
+
+def _without(result: CheckResult, transformed: Collection[str]) -> CheckResult:
+    if result.checker != CONSENSUS or result.valid is not Valid.INVALID:
+        return result
+    anomalies = tuple(a for a in result.anomalies if a.invariant not in transformed)
+    verdict = Valid.INVALID if anomalies else Valid.UNKNOWN if result.reason else Valid.VALID
+    return replace(result, valid=verdict, anomalies=anomalies)
+
+
+def _told(result: Mapping[str, Any]) -> CheckResult:
+    anomalies = tuple(
+        Anomaly(a["invariant"], a["message"], time_ns=a.get("time_ns"))
+        for a in result["anomalies"][:KEPT_PER_INVARIANT_MAX]
+    )
+    return CheckResult(
+        result["checker"], Valid(result["valid"]), anomalies, reason=result["reason"]
+    )
+
+
+def _stored_results(stored: StoredRun) -> Sequence[Mapping[str, Any]]:
+    return (stored.results or {}).get("results") or ()
+
+
+def stored_columns(stored: StoredRun) -> dict[str, Any]:
+    """What ``results.json`` says, as columns of RUNS."""
+    results = stored.results
+    if results is None:
+        return {}
+    found = {a["invariant"] for each in _stored_results(stored) for a in each["anomalies"]}
+    return {
+        "stored": results["system"],
+        "stored_coverage": results["coverage"],
+        "stored_invariants": sorted(found),
+        "stored_checked": [
+            {"checker": each["checker"], "valid": each["valid"], "reason": each["reason"]}
+            for each in _stored_results(stored)
+        ],
+    }

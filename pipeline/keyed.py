@@ -1,0 +1,81 @@
+"""Checkers that judge key by key: one call for each (run, key), by the same pure checkers.
+
+Linearizability is local (Herlihy and Wing 1990) and a list is judged by itself, so that the keys of
+a run are judged wherever there is room, each with a budget of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from checkers.linearizable import INVARIANT, REGISTER_FS, linearizable
+from checkers.list_append import FS as LIST_FS
+from checkers.list_append import ORDER, list_append
+from checkers.pruning import pruned
+from harness.errors import HarnessError
+from harness.history import NEMESIS, History, Op
+from harness.protocols import RunData
+from harness.spec import RunSpec
+from harness.verdict import CheckResult, Valid
+from pipeline.rows import anomaly_rows, op_of, rows
+from pipeline.schemas import ANOMALIES, KEYS
+
+JUDGED_KEYS = pa.schema([*KEYS, pa.field("anomalies", pa.list_(pa.struct(list(ANOMALIES))))])
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedChecker:
+    """A checker that judges each key by itself.
+
+    ``known`` gives the history as the checker takes it, with what the whole run knows of an op.
+    ``needs`` is a count of ``CheckResult.checked`` without which a key decides nothing.
+    """
+
+    check: Callable[[RunData], CheckResult]
+    fs: frozenset[str]
+    known: Callable[[RunData], History]
+    needs: str
+
+    def asks(self, op: Op) -> bool:
+        """Whether the checker looks at an op."""
+        return op.f in self.fs and op.process != NEMESIS
+
+
+def _as_it_is(run: RunData) -> History:
+    return run.history
+
+
+KEYED: Mapping[str, KeyedChecker] = {
+    "linearizable": KeyedChecker(linearizable, REGISTER_FS, _as_it_is, INVARIANT),
+    "list-append": KeyedChecker(list_append, LIST_FS, pruned, ORDER),
+}
+
+
+def judge_key(group: pa.Table) -> pa.Table:
+    """A row of JUDGED_KEYS for one group of rows of KEYED_OPS: the ops of one key of one run."""
+    ops: list[dict[str, Any]] = group.sort_by("place").to_pylist()
+    run, key, checker = (ops[0][name] for name in ("run", "key", "checker"))
+    result = _judge(checker, History(map(op_of, ops)))
+    nothing = result.valid is Valid.UNKNOWN and result.checked.get(KEYED[checker].needs) == 0
+    row = {
+        "run": run,
+        "key": key,
+        "checker": checker,
+        "valid": None if nothing else str(result.valid),
+        "reason": result.reason,
+        "ops": len(ops),
+        "anomalies": anomaly_rows(run, "key", [(checker, each) for each in result.anomalies]),
+    }
+    return pa.Table.from_batches([rows(JUDGED_KEYS, [row])])
+
+
+def _judge(checker: str, ops: History) -> CheckResult:
+    """Judge the ops of one key; ops that no checker can read are UNKNOWN with the reason."""
+    try:
+        return KEYED[checker].check(RunData(spec=RunSpec(seed=0), history=ops))
+    except HarnessError as error:
+        return CheckResult(checker, Valid.UNKNOWN, reason=f"the checker broke: {error}")

@@ -1,0 +1,195 @@
+"""A run as rows of the tables: its events, ops, batches and faults, as Arrow says them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from checkers.invariants.trace import Whole
+from checkers.timeline.windows import fault_windows
+from harness.history import Op
+from harness.protocols import RunData
+from harness.verdict import Anomaly
+from pipeline.schemas import BATCHES, EVENT_FIELDS, EVENTS, FAULTS, KEYED_OPS, OPS
+
+_INT64 = 1 << 63
+SIGNATURE_CHARS_MAX = 300
+# What differs in a message from run to run; Python's and Java's regular expressions agree on these.
+CHANGING = (r"[0-9a-f]{8}[0-9a-f-]{8,}", r"\b[0-9a-f]{8}\b", r"\d+", r"#(, #)+")
+_ENCODE = msgspec.json.Encoder().encode
+# The names of the common columns in an event; the others are made here.
+_COMMON = {"node": "node", "dir": "dir", "inc": "inc", "seq": "seq", "type": "t", "epoch": "ep"}
+_COMMON |= {"time_ns": "rx_ns"}
+_BY_TYPE: dict[str, list[tuple[str, str]]] = defaultdict(list)
+for _column, (_field, _, _types) in EVENT_FIELDS.items():
+    for _type in _types:
+        _BY_TYPE[_type].append((_column, _field))
+
+
+def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
+    """Rows of EVENTS for all whole events of a run, in an order of no meaning."""
+    by_type: dict[str, list[tuple[int, Mapping[str, Any]]]] = defaultdict(list)
+    for ord_, event in enumerate(trace.events):
+        by_type[event["t"] if event["t"] in _BY_TYPE else ""].append((ord_, event))
+    for type_, found in by_type.items():
+        events = [event for _, event in found]
+        columns: dict[str, Sequence[Any]] = {
+            column: [event.get(field) for event in events] for column, field in _COMMON.items()
+        }
+        columns["ord"] = [ord_ for ord_, _ in found]
+        for column, field in _BY_TYPE.get(type_, ()):
+            columns[column] = [event.get(field) for event in events]
+        if trace.intake.blind:
+            columns["blind"] = [(e["node"], e["inc"]) in trace.intake.blind for e in events]
+        if type_ == "start":
+            columns |= _quorum_states(events)
+        if type_ == "snap":
+            columns["snapshot_end"] = [event["id"][0] for event in events]
+        yield _batch(EVENTS, run, len(events), columns)
+
+
+def _quorum_states(events: Iterable[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+    """What starts say of the quorum-state file."""
+    states = [event["qs"] for event in events]
+    fields = {"disk_epoch": "ep", "leader": "leader", "voted": "voted", "voted_dir": "voted_dir"}
+    return {column: [state.get(field) for state in states] for column, field in fields.items()}
+
+
+def op_rows(run: str, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
+    """Rows of OPS for a history."""
+    invoked: dict[int | str, int] = {}
+    latencies: list[int | None] = []
+    for op in ops:
+        if op.type == "invoke":
+            invoked[op.process] = op.time_ns
+            latencies.append(None)
+        else:
+            began = invoked.pop(op.process, None)
+            latencies.append(None if began is None else op.time_ns - began)
+    columns: dict[str, Sequence[Any]] = {
+        name: [getattr(op, name) for op in ops]
+        for name in ("index", "time_ns", "type", "f", "key", "error", "node")
+    }
+    columns["process"] = [str(op.process) for op in ops]
+    columns["is_process_int"] = [isinstance(op.process, int) for op in ops]
+    columns["value"] = [_ENCODE(op.value).decode() for op in ops]
+    columns["latency_ns"] = latencies
+    yield _batch(OPS, run, len(ops), columns)
+
+
+def op_of(row: Mapping[str, Any]) -> Op:
+    """The op that a row of OPS was made of."""
+    return Op(
+        index=row["index"],
+        time_ns=row["time_ns"],
+        process=int(row["process"]) if row["is_process_int"] else row["process"],
+        type=row["type"],
+        f=row["f"],
+        value=msgspec.json.decode(row["value"]),
+        key=row["key"],
+        error=row["error"],
+        node=row["node"],
+    )
+
+
+def batch_rows(run: str, data: RunData) -> Iterator[pa.RecordBatch]:
+    """Rows of BATCHES for the logs of a run."""
+    found = [(node, place, b) for node, log in data.logs.items() for place, b in enumerate(log)]
+    columns: dict[str, Sequence[Any]] = {
+        "node": [node for node, _, _ in found],
+        "place": [place for _, place, _ in found],
+        "base": [batch.base for _, _, batch in found],
+        "last": [batch.last for _, _, batch in found],
+        "batch_epoch": [batch.epoch for _, _, batch in found],
+        "crc": [batch.crc for _, _, batch in found],
+    }
+    yield _batch(BATCHES, run, len(found), columns)
+
+
+def fault_rows(
+    run: str, data: RunData, recoveries: Iterable[Mapping[str, Any]]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of FAULTS; ``recoveries`` are those of the checker ``availability``."""
+    took = {str(each["fault"]): each["recovery_ms"] for each in recoveries}
+    windows = fault_windows(data.history)
+    columns: dict[str, Sequence[Any]] = {
+        name: [getattr(window, name) for window in windows]
+        for name in ("nemesis", "start_ns", "end_ns", "outcome", "evidence", "heal_evidence")
+    }
+    columns["fault"] = [str(window.id) for window in windows]
+    columns["recovery_ms"] = [took.get(str(window.id)) for window in windows]
+    yield _batch(FAULTS, run, len(windows), columns)
+
+
+def keyed_op_rows(run: str, checker: str, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
+    """Rows of KEYED_OPS for the ops that a checker judges key by key, in their order."""
+    for made in op_rows(run, ops):
+        columns = [pa.repeat(pa.scalar(checker), len(ops)), pa.array(range(len(ops)), pa.int64())]
+        yield pa.RecordBatch.from_arrays([*columns, *made.columns], schema=KEYED_OPS)
+
+
+def anomaly_rows(run: str, by: str, found: Iterable[tuple[str, Anomaly]]) -> list[dict[str, Any]]:
+    """Rows of ANOMALIES for anomalies and their checkers."""
+    return [
+        {
+            "run": run,
+            "checker": checker,
+            "by": by,
+            "invariant": anomaly.invariant,
+            "message": anomaly.message,
+            "signature": signature(anomaly.invariant, anomaly.message),
+            "time_ns": anomaly.time_ns,
+            "ops": list(anomaly.ops),
+            "details": _ENCODE({"events": anomaly.events, "details": anomaly.details}).decode(),
+        }
+        for checker, anomaly in found
+    ]
+
+
+def signature(invariant: str, message: str) -> str:
+    """Invariant and message without what differs from run to run: numbers, ids and checksums."""
+    for pattern in CHANGING:
+        message = re.sub(pattern, "#", message)
+    return f"{invariant}: {message[:SIGNATURE_CHARS_MAX]}"
+
+
+def rows(schema: pa.Schema, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Rows of any table from objects; what an object lacks is null."""
+    names = schema.names
+    columns = {name: [each.get(name) for each in found] for name in names}
+    return pa.RecordBatch.from_pydict(columns, schema=schema)
+
+
+def _batch(
+    schema: pa.Schema, run: str, count: int, columns: Mapping[str, Sequence[Any]]
+) -> pa.RecordBatch:
+    arrays = [
+        pa.repeat(pa.scalar(run), count)
+        if field.name == "run"
+        else _array(columns.get(field.name), field.type, count)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Sequence[Any] | None, kind: pa.DataType, count: int) -> pa.Array:
+    """The values as a column; those of another type than it has become null."""
+    if values is None:
+        return pa.nulls(count, kind)
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([value if _fits(value, kind) else None for value in values], kind)
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    if pa.types.is_integer(kind):
+        return type(value) is int and -_INT64 <= value < _INT64
+    if pa.types.is_boolean(kind):
+        return type(value) is bool
+    return isinstance(value, str)

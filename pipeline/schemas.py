@@ -1,0 +1,249 @@
+"""Every table of the pipeline: its columns, their types, and their units in their names.
+
+A run is named by its folder below the store (``kraft-register/20260101T000000.000Z-7``). Times
+``*_ns`` are nanoseconds on the clock of the run that the column's comment names. Offsets are
+Kafka's: 0-based, and an end, a log end or a high watermark is exclusive.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+_STR, _INT, _BOOL, _F64 = pa.string(), pa.int64(), pa.bool_(), pa.float64()
+_STRS, _INTS = pa.list_(_STR), pa.list_(_INT)
+
+# What the store holds: one row per run folder, before anything in it is read.
+LISTING: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("size_bytes", _INT),
+        ("fingerprint", _STR),  # of sizes and times of all that is judged
+        ("newest_s", _F64),  # when it was last written to, by the file system's clock
+        ("judged", _BOOL),  # there is a results.json
+    ]
+)
+
+_CHECKED: Final = pa.list_(pa.struct([("checker", _STR), ("valid", _STR), ("reason", _STR)]))
+
+# One row per run that was read; what it comes to is only known when all parts are judged.
+RUNS: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("fingerprint", _STR),
+        ("size_bytes", _INT),
+        ("readable", _BOOL),
+        ("problem", _STR),  # why it is not readable
+        ("seed", _INT),
+        ("started", _STR),  # as its folder says
+        ("system", _STR),
+        ("env", _STR),
+        ("workload", _STR),
+        ("mutant", _STR),
+        ("nemeses", _STRS),
+        ("voters", _INT),
+        ("observers", _INT),
+        ("events", _INT),
+        ("ops", _INT),
+        ("lines_bad", _INT),  # cut off, or no JSON objects
+        ("warnings", _STRS),
+        ("duration_ns", _INT),  # of the history
+        ("elections", _INT),
+        ("outages", _INT),
+        ("unavailable_ms", _F64),
+        ("harness_ok", _BOOL),
+        ("checked", _CHECKED),  # by the checkers that judge a run as a whole
+        ("keyed", _STRS),  # checkers that judge key by key
+        ("stored", _STR),  # the verdict on the system in results.json; null: it was not judged
+        ("stored_coverage", _STR),
+        ("stored_invariants", _STRS),
+        ("stored_checked", _CHECKED),
+    ]
+)
+
+# What the pipeline says of each run, and whether that is what results.json says.
+VERDICTS: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("system_verdict", _STR),
+        ("coverage_verdict", _STR),
+        ("verdict", _STR),  # the one word for both
+        ("invariants", _STRS),
+        ("detected_ns", _INT),  # when the first anomaly became visible, by the harness's clock
+        ("agrees", _BOOL),  # null: there is nothing to compare with
+        ("differences", _STRS),  # in the verdict
+        ("details", _STRS),  # in what single checkers say, and which invariants are broken
+    ]
+)
+
+# A history, op by op.
+OPS: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("index", _INT),
+        ("time_ns", _INT),  # the harness's monotonic clock
+        ("process", _STR),
+        ("is_process_int", _BOOL),
+        ("type", _STR),
+        ("f", _STR),
+        ("key", _STR),
+        ("value", _STR),  # JSON
+        ("error", _STR),
+        ("node", _STR),
+        ("latency_ns", _INT),  # of a completion: since its invocation
+    ]
+)
+
+# The ops that are judged key by key, as their checker wants them: ``place`` is their order.
+KEYED_OPS: Final = pa.schema([("checker", _STR), ("place", _INT), *OPS])
+
+# What the nodes told, one row an event. Columns behind ``time_ns`` are null but for the types of
+# event that have them; fields that no transform reads are not kept.
+EVENT_COMMON: Final = [
+    ("run", _STR),
+    ("node", _INT),
+    ("dir", _STR),  # the directory id of its disk: with the node the replica
+    ("inc", _INT),  # incarnation
+    ("seq", _INT),
+    ("ord", _INT),  # place in the one order of all events of the run
+    ("type", _STR),
+    ("epoch", _INT),
+    ("time_ns", _INT),  # the harness's clock, on arrival
+    ("blind", _BOOL),  # events of this incarnation are missing: its disk is not known
+]
+# column -> (the event's field, its type, the events that have it)
+EVENT_FIELDS: Final[dict[str, tuple[str, pa.DataType, tuple[str, ...]]]] = {
+    "leader": ("leader", _INT, ("qs", "role")),
+    "voted": ("voted", _INT, ("qs",)),
+    "voted_dir": ("voted_dir", _STR, ("qs",)),
+    "damage": ("what", _STR, ("disk",)),
+    "role": ("to", _STR, ("role",)),
+    "from_role": ("from", _STR, ("role",)),
+    "pre": ("pre", _BOOL, ("votereq", "vote")),
+    "ok": ("ok", _BOOL, ("vote",)),
+    "candidate": ("cand", _INT, ("vote",)),
+    "candidate_dir": ("cand_dir", _STR, ("vote",)),
+    "candidate_log_epoch": ("cl_ep", _INT, ("vote",)),
+    "candidate_log_end": ("cl_leo", _INT, ("vote",)),
+    "own_log_epoch": ("my_ep", _INT, ("vote",)),
+    "own_log_end": ("my_leo", _INT, ("vote",)),
+    "epoch_start": ("es", _INT, ("elected",)),
+    "base": ("base", _INT, ("append",)),
+    "last": ("last", _INT, ("append",)),
+    "batch_epoch": ("bep", _INT, ("append",)),
+    "crc": ("h", _INT, ("append",)),
+    "source": ("src", _STR, ("append",)),
+    "control": ("ctl", _BOOL, ("append",)),
+    "truncated_to": ("to", _INT, ("trunc",)),
+    "high_watermark": ("v", _INT, ("hwm",)),
+    "exposed_as": ("as", _STR, ("hwm",)),
+    "offset": ("off", _INT, ("apply", "ack", "fetch_tx")),
+    "acknowledged_at": ("hwm", _INT, ("ack",)),
+    "applied": ("applied", _INT, ("claim", "renounce")),
+    "records": ("n", _INT, ("apply",)),
+    "flushed": ("upto", _INT, ("flush",)),
+    "snapshot_op": ("op", _STR, ("snap",)),
+    "log_start": ("v", _INT, ("lstart",)),
+    "api": ("api", _STR, ("ack", "rpc_ok", "rpc_err")),
+    "code": ("code", _INT, ("rpc_err",)),
+    "asked_epoch": ("req_ep", _INT, ("rpc_err", "rpc_ok", "vote", "fetch_rx")),
+    "result": ("res", _STR, ("fetch_rx",)),
+    "log_end": ("leo", _INT, ("start",)),
+}
+EVENTS: Final = pa.schema(
+    [
+        *EVENT_COMMON,
+        *((column, kind) for column, (_, kind, _) in EVENT_FIELDS.items()),
+        ("disk_epoch", _INT),  # of a start: the epoch in its quorum-state
+        ("snapshot_end", _INT),
+    ]
+)
+
+# The replicated logs that the run left on the disks, one row a batch.
+BATCHES: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("node", _STR),
+        ("place", _INT),  # from the beginning of that log
+        ("base", _INT),
+        ("last", _INT),
+        ("batch_epoch", _INT),
+        ("crc", _INT),
+    ]
+)
+
+FAULTS: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("fault", _STR),
+        ("nemesis", _STR),
+        ("start_ns", _INT),  # the harness's clock: its injection began
+        ("end_ns", _INT),  # its heal was done; null: never
+        ("outcome", _STR),
+        ("evidence", _BOOL),
+        ("heal_evidence", _BOOL),
+        ("recovery_ms", _F64),  # from the heal until an op that was tried after it was ok
+    ]
+)
+
+ANOMALIES: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("checker", _STR),
+        ("by", _STR),  # run, key or transform: which part of the pipeline found it
+        ("invariant", _STR),
+        ("message", _STR),
+        ("signature", _STR),  # invariant and message without the values that change by run
+        ("time_ns", _INT),  # the harness's clock: when it became visible
+        ("ops", _INTS),
+        ("details", _STR),  # JSON
+    ]
+)
+
+# How a checker judged one key of one run.
+KEYS: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("key", _STR),
+        ("checker", _STR),
+        ("valid", _STR),  # null: there was nothing to decide
+        ("reason", _STR),
+        ("ops", _INT),
+    ]
+)
+
+# How long ops took: a count for each run, f, fault and quarter of a power of two.
+LATENCIES: Final = pa.schema(
+    [
+        ("run", _STR),
+        ("f", _STR),
+        ("nemesis", _STR),  # that may have been in force; "none" when there was no fault
+        ("bucket", _INT),  # floor(4 * log2(latency in microseconds))
+        ("count", _INT),
+    ]
+)
+
+# What is analysed already; written last, and what is not named here does not count.
+MANIFEST: Final = pa.schema([("run", _STR), ("fingerprint", _STR), ("batch", _INT)])
+
+TABLES: Final[dict[str, pa.Schema]] = {
+    "runs": RUNS,
+    "verdicts": VERDICTS,
+    "ops": OPS,
+    "keyed_ops": KEYED_OPS,
+    "events": EVENTS,
+    "batches": BATCHES,
+    "faults": FAULTS,
+    "anomalies": ANOMALIES,
+    "keys": KEYS,
+    "latencies": LATENCIES,
+    "manifest": MANIFEST,
+}
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The same columns, as Spark says them."""
+    return from_arrow_schema(schema)
