@@ -32,8 +32,9 @@ Effect = tuple[str, str, Hashable]
 class Readback:
     """Effects by where they lie: ``agreed`` in the logs of a majority, ``held`` in any log.
 
-    ``whole`` says that every voter's log was read from its beginning, so that what none of them
-    holds never was.
+    Where any log has something else at the same offset, nothing is agreed. ``whole`` says that
+    every log was read from its beginning, each voter's among them, so that what none of them holds
+    never was.
     """
 
     agreed: Mapping[Effect, int]
@@ -93,6 +94,7 @@ def readback(logs: Mapping[str, Sequence[LogBatch]], voters: Sequence[str]) -> R
             holders[batch.base, batch.epoch, batch.crc] += 1
     for log in logs.values():
         batches.update(((batch.base, batch.epoch, batch.crc), batch) for batch in log)
+    at_base = Counter(base for base, _, _ in batches)
     agreed: dict[Effect, int] = {}
     held: set[Effect] = set()
     twice: set[Effect] = set()
@@ -101,11 +103,12 @@ def readback(logs: Mapping[str, Sequence[LogBatch]], voters: Sequence[str]) -> R
             if effect in held and effect[0] == "write":
                 twice.add(effect)
             held.add(effect)
-            if 2 * holders[name] > len(voters):
+            if 2 * holders[name] > len(voters) and at_base[name[0]] == 1:
                 agreed.setdefault(effect, offset)
     for effect in twice:
         agreed.pop(effect, None)
-    whole = all(logs.get(voter) and logs[voter][0].base == 0 for voter in voters)
+    whole = all(voter in logs for voter in voters)
+    whole = whole and all(log and log[0].base == 0 for log in logs.values())
     return Readback(agreed, frozenset(held), whole and bool(voters))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from checkers.cycles import check_transactions
 from checkers.invariants.effects import LIST_CONFIG, LIST_PREFIX, REGISTER_CONFIG, REGISTER_PREFIX
-from checkers.linearizable import check_history
+from checkers.linearizable import check_history, linearizable
 from checkers.list_append import list_append
 from checkers.pruning import NEVER, prune, pruned, readback
 from harness.history import History, Op, OpType
@@ -101,9 +101,17 @@ def test_what_a_minority_holds_stays_open() -> None:
     assert prune(history(*BASE), logs, VOTERS) == history(*BASE)
 
 
+def test_where_logs_contradict_each_other_nothing_is_agreed() -> None:
+    logs = {"n1": written(1, 2), "n2": written(1, 2), "n3": written(3, 2)}
+    known = readback(logs, VOTERS)
+    assert known.agreed == {("write", "k0", "2"): 2}
+    assert types(prune(history(*BASE), logs, VOTERS)) == types(history(*BASE))
+
+
 @pytest.mark.parametrize(
     "logs",
     [
+        {**everywhere(written(2)), "n9": written(2)[1:]},  # another's was cut off
         {"n1": written(2), "n2": written(2)},  # one voter's log was not read
         everywhere(written(2)[1:]),  # the beginning was cut off
         {},
@@ -151,12 +159,18 @@ def test_the_checker_of_lists_goes_by_the_log() -> None:
         (1, "invoke", "append", 2),
         (1, "ok", "append", 2),
         (2, "invoke", "read", None),
-        (2, "ok", "read", []),
+        (2, "ok", "read", [2]),
     )
-    seen = (*steps[:4], (2, "invoke", "read", None), (2, "ok", "read", [2]))
-    run = RunData(SPEC, history(*seen), logs=everywhere(appended(1, 2)), voters=VOTERS)
-    assert list_append(RunData(SPEC, history(*seen))).valid is Valid.VALID
+    run = RunData(SPEC, history(*steps), logs=everywhere(appended(1, 2)), voters=VOTERS)
+    assert list_append(RunData(SPEC, history(*steps))).valid is Valid.VALID
     assert list_append(run).valid is Valid.INVALID
+
+
+def test_the_checker_of_registers_goes_by_the_log() -> None:
+    steps = (*BASE[:4], (2, "invoke", "read", None), (2, "ok", "read", 1))
+    run = RunData(SPEC, history(*steps), logs=everywhere(written(1, 2)), voters=VOTERS)
+    assert linearizable(RunData(SPEC, history(*steps))).valid is Valid.VALID
+    assert linearizable(run).valid is Valid.INVALID
 
 
 # ------------------------------------------------------------------ any history, any log
