@@ -14,7 +14,7 @@ from typing import Any
 from checkers.linearizable_budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budget
 from checkers.linearizable_calls import Call
 from checkers.linearizable_columns import Columns
-from checkers.linearizable_methods import judge_calls, judge_register
+from checkers.linearizable_methods import judge_calls, judge_columns
 from checkers.linearizable_registers import Found
 from checkers.linearizable_sweep import doubtful
 from checkers.models import Model, Register, State, thaw
@@ -87,9 +87,10 @@ def decide(
 
 
 def _judge(columns: Columns, model: Model, start: State, budget: Budget) -> Found:
-    if isinstance(model, Register):
-        return judge_register(columns, start, budget)[1]
-    return judge_calls(list(calls_from(columns, model)), model, start, budget)
+    _, found = judge_columns(columns, model, start, budget)
+    if found is None:
+        return judge_calls(list(calls_from(columns, model)), model, start, budget)
+    return found
 
 
 _FINE = Decision(Valid.VALID)

@@ -13,10 +13,11 @@ from checkers.linearizable_budget import Budget
 from checkers.linearizable_calls import Call, columns_of
 from checkers.linearizable_chains import by_chains
 from checkers.linearizable_columns import Columns
+from checkers.linearizable_forced import by_forced_order, by_positions
 from checkers.linearizable_registers import Found, search_register
 from checkers.linearizable_search import Outcome, search
 from checkers.linearizable_zones import by_zones
-from checkers.models import Model, Register, State
+from checkers.models import KvAppend, ListAppend, Log, Model, Register, State
 
 EXPLAIN_S = 5.0  # to find what to say about one key
 _EXPLAIN_CONFIGURATIONS = 50_000
@@ -43,10 +44,9 @@ def _unique(columns: Columns) -> bool:
 
 def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> tuple[str, Outcome]:
     """Judge the calls of one key: the method's name, and what it found."""
-    if not isinstance(model, Register):
-        outcome = search(calls, model, [start], budget)
-        return "search", outcome
-    name, found = judge_register(columns_of(calls), start, budget)
+    name, found = judge_columns(columns_of(calls), model, start, budget)
+    if found is None:
+        return "search", search(calls, model, [start], budget)
     if found.linearizable is None:
         at = None if found.row is None else calls[found.row]
         return name, Outcome(None, at, found.reason, calls, layer_max=found.layer_max)
@@ -55,8 +55,25 @@ def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> 
     return name, _failed(calls, model, start, found, budget)
 
 
+def judge_columns(
+    columns: Columns, model: Model, start: State, budget: Budget
+) -> tuple[str, Found | None]:
+    """By the methods that need no model; None where only the general search can tell."""
+    if isinstance(model, Register):
+        return judge_register(columns, start, budget)
+    zones = None
+    name = "forced order"
+    if isinstance(model, Log):
+        zones = by_positions(columns, start)
+    elif isinstance(model, KvAppend | ListAppend):
+        zones = by_forced_order(columns, start)
+    if zones is None:
+        return "search", None
+    return name, Found(zones.linearizable, conflict=zones.conflict)
+
+
 def judge_calls(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> Found:
-    """The verdict alone on one object of any model but registers."""
+    """The verdict of the general search alone."""
     outcome = search(calls, model, [start], budget)
     row = None if outcome.at is None else outcome.at.index
     return Found(outcome.linearizable, row, (), outcome.reason, outcome.layer_max)
