@@ -167,8 +167,15 @@ def test_the_checker_of_lists_goes_by_the_log() -> None:
 
 
 def test_the_checker_of_registers_goes_by_the_log() -> None:
-    steps = (*BASE[:4], (2, "invoke", "read", None), (2, "ok", "read", 1))
-    run = RunData(SPEC, history(*steps), logs=everywhere(written(1, 2)), voters=VOTERS)
+    # the write of 1 came before the answer to that of 2, so the write of 3 came behind it
+    steps: tuple[Step, ...] = (
+        *BASE[:4],
+        (3, "invoke", "write", 3),
+        (3, "ok", "write", 3),
+        (2, "invoke", "read", None),
+        (2, "ok", "read", 1),
+    )
+    run = RunData(SPEC, history(*steps), logs=everywhere(written(1, 2, 3)), voters=VOTERS)
     assert linearizable(RunData(SPEC, history(*steps))).valid is Valid.VALID
     assert linearizable(run).valid is Valid.INVALID
 
