@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.hosts import Packets, Shape
 from harness.protocols import Cluster, Fault, Injection, Link, Net
-from harness.registry import nemeses
+from harness.registry import environments, nemeses
 from harness.spec import RunSpec
 from nemesis.evidence import sample_links
 from nemesis.hosts import needs_sim
@@ -55,8 +55,10 @@ class BadLinks:
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only simulated links can be shaped."""
-        return needs_sim(spec)
+        """Not all environments can shape links, and some not in every way."""
+        if not hasattr(environments.get(spec.env), "cannot_shape"):
+            return needs_sim(spec)
+        return self._refused(environments.get(spec.env))
 
     def available(self, cluster: Cluster) -> str | None:
         """Links must be there, and something that shapes them."""
@@ -64,7 +66,13 @@ class BadLinks:
             return f"environment {cluster.environment.name!r} cannot shape its links"
         if len(cluster.system.nodes) == 1:
             return "needs 2 nodes, there is 1"
-        return None
+        return self._refused(cluster.environment)
+
+    def _refused(self, environment: Any) -> str | None:
+        """Why the environment (or its class) cannot shape links so; None when it does not say."""
+        ask = getattr(environment, "cannot_shape", None)
+        reason: str | None = None if ask is None else ask(self.shape({}))
+        return reason
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw whose links, which way, and how they behave."""

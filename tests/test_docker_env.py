@@ -7,8 +7,9 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docker_cluster import docker_nodes, kill, left_of, need_engine, start
@@ -16,8 +17,10 @@ from local_cluster import eventually
 
 from harness.envs.docker import HOLDER_CAPABILITIES, Docker
 from harness.envs.docker_engine import Engine
+from harness.envs.docker_net import DockerNet
 from harness.envs.procfs import PROC
 from harness.errors import EnvError
+from harness.hosts import Shape
 from harness.journal import Journal, leftovers, read_journal
 from harness.registry import environments
 
@@ -139,6 +142,86 @@ def test_a_cut_link_drops_packets_until_it_is_healed(tmp_path: Path) -> None:
                 await net.cut([("n1", "n9")])
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("shape", "min_ms", "counted"),
+    [
+        (Shape(delay_ms=150), 290, "held"),  # the handshake and the request
+        (Shape(jam_ms=200), 100, "held"),
+        (Shape(bytes_per_s=1000), 150, "held"),
+        (Shape(loss=0.4), 0, "lost"),
+        (Shape(keep_back=0.9, late_ms=50), 0, "kept_back"),
+    ],
+    ids=["slow", "jammed", "narrow", "lossy", "reordering"],
+)
+def test_what_links_can_be_like(
+    slow_nodes: SlowNodes, shape: Shape, min_ms: float, counted: str
+) -> None:
+    async def scenario(net: DockerNet) -> None:
+        link = ("n1", "n2")
+        before = net.shaped(link)
+        await net.shape(7, [link], shape)
+        probes = [await net.probe(*link, timeout_s=5) for _ in range(4)]
+        assert all(probe.elapsed_ms >= min_ms for probe in probes if probe.passed), probes
+        during = net.shaped(link)
+        assert during[counted] > before.get(counted, 0)
+        assert during["by"] == "NFQUEUE"
+        await net.shape(7, [link], None)
+        assert (await net.probe(*link, timeout_s=5)).passed
+        assert net.shaped(link)["passed"] - during["passed"] <= during["held"]
+        assert (await net.probe("n2", "n1")).passed
+
+    slow_nodes.run(scenario)
+
+
+def test_what_several_faults_want_of_a_link_adds_up_and_a_cut_comes_first(
+    slow_nodes: SlowNodes,
+) -> None:
+    async def scenario(net: DockerNet) -> None:
+        link = ("n1", "n2")
+        await net.shape(1, [link], Shape(delay_ms=100))
+        await net.shape(2, [link], Shape(delay_ms=50))
+        assert (await net.probe(*link, timeout_s=5)).elapsed_ms >= 290
+        await net.cut([link])
+        assert not (await net.probe(*link)).passed
+        await net.shape(1, [link], None)
+        await net.heal()
+        after = await net.probe(*link, timeout_s=5)
+        assert after.elapsed_ms >= 95
+        assert net.shaped(link)["latency_ms"] == 50
+        await net.shape(2, [link], None)
+        assert slow_nodes.open_kinds() == {"container", "network", "process"}
+
+    slow_nodes.run(scenario)
+
+
+class SlowNodes:
+    """Two nodes for all tests of what links are like."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, env: Docker, journal: Path) -> None:
+        self._loop, self._env, self._journal = loop, env, journal
+
+    def run(self, scenario: Callable[[DockerNet], Coroutine[Any, Any, None]]) -> None:
+        """Do something with their links."""
+        net: object = self._env.net
+        assert isinstance(net, DockerNet)
+        self._loop.run_until_complete(scenario(net))
+
+    def open_kinds(self) -> set[str]:
+        """What the journal has open."""
+        return {entry.kind for entry in read_journal(self._journal)[1] if not entry.undone}
+
+
+@pytest.fixture(scope="module")
+def slow_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowNodes]:
+    need_engine()
+    folder = tmp_path_factory.mktemp("slow")
+    with asyncio.Runner() as runner:
+        nodes = docker_nodes(folder, run="slow")
+        env = runner.run(nodes.__aenter__())
+        yield SlowNodes(runner.get_loop(), env, folder / "state" / "slow.jsonl")
+        runner.run(nodes.__aexit__(None, None, None))
 
 
 def test_rules_are_in_a_chain_of_our_own_and_others_are_left_alone(

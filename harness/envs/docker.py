@@ -23,12 +23,14 @@ from typing import Any, Final
 from harness.envs import docker_heal, docker_image
 from harness.envs.docker_engine import Engine, EngineError, in_thread
 from harness.envs.docker_net import CHAIN_MAX, DockerNet
+from harness.envs.docker_packets import Shapers
 from harness.envs.docker_process import Contained, describe_end, not_of_this_host
 from harness.envs.docker_subnet import create_network
 from harness.envs.docker_watchdog import Watchdog
 from harness.envs.procfs import GONE
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError
+from harness.hosts import Shape
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
@@ -40,6 +42,7 @@ HOLDER_CAPABILITIES: Final = {"NET_ADMIN": "to cut and shape the links of its ow
 _STATE_TIMEOUT_S = 5.0
 _POLL_S = 0.005
 _FIRST_HOST = 10  # the addresses below are the harness's and the Engine's
+_NET = "net"
 _WATCHDOG_LOG = "watchdog.log"
 _IN_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
 
@@ -83,6 +86,13 @@ class Docker:
         self._net = DockerNet(journal)
         self.net: Net = self._net
 
+    @staticmethod
+    def cannot_shape(shape: Shape) -> str | None:
+        """Why links here cannot be made so, whatever the run; None when they can."""
+        if shape.repeat:
+            return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
+        return None
+
     # ------------------------------------------------------------------ setup, teardown
 
     async def setup(self, nodes: Sequence[str]) -> None:
@@ -102,12 +112,15 @@ class Docker:
             for node in nodes:
                 self.node_dir(node).mkdir(parents=True, exist_ok=True)
                 self.log_file(node).touch()
+                self._net_dir(node).mkdir(parents=True, exist_ok=True)
+                self._net_dir(node).chmod(0o777)
             await self._watchdog.start({**os.environ, **self._journal.environ()})
             await self._make_network(nodes)
             await _all(self._hold(node) for node in nodes)
             chain = f"KRUCIBLE-{hashlib.sha256(self._journal.run.encode()).hexdigest()[:12]}"
             holders = {node: self._holder(node) for node in nodes}
-            await self._net.start(engine, chain[:CHAIN_MAX], holders, self._addresses)
+            shapers = Shapers(engine, holders, self._run_dir / _NET)
+            await self._net.start(engine, chain[:CHAIN_MAX], holders, self._addresses, shapers)
         except BaseException:
             await self.teardown()
             raise
@@ -144,6 +157,7 @@ class Docker:
                 "CapDrop": ["ALL"],
                 "CapAdd": sorted(HOLDER_CAPABILITIES),
                 "LogConfig": {"Type": "none"},
+                "Mounts": [_mount(self._net_dir(node))],
             },
             "NetworkingConfig": {"EndpointsConfig": {self._prefix: address}},
         }
@@ -294,9 +308,7 @@ class Docker:
                 "CapDrop": ["ALL"],
                 "SecurityOpt": ["no-new-privileges"],
                 "LogConfig": {"Type": "none"},
-                "Mounts": [
-                    {"Type": "bind", "Source": path, "Target": path} for path in (folder, log)
-                ],
+                "Mounts": [_mount(self.node_dir(node)), _mount(self.log_file(node))],
             },
         }
 
@@ -395,6 +407,10 @@ class Docker:
                 )
             await asyncio.sleep(_POLL_S)
 
+    def _net_dir(self, node: str) -> Path:
+        """Shared with what shapes the node's links."""
+        return self._run_dir / _NET / node
+
     def _holder(self, node: str) -> str:
         return f"{self._prefix}-{node}-net"
 
@@ -402,6 +418,11 @@ class Docker:
         if self._engine is None:
             raise EnvError("the docker environment is not set up")
         return self._engine
+
+
+def _mount(path: Path) -> dict[str, str]:
+    """A folder or file of this host, under the same name."""
+    return {"Type": "bind", "Source": str(path), "Target": str(path)}
 
 
 async def _all(steps: Any) -> None:

@@ -2,7 +2,8 @@
 
 A cut link (a, b) is a rule in b's network that drops all packets from a, as in Jepsen. Packets are
 lost and not held: what TCP had on its way is sent again after the heal. With a packet filter a
-one-way cut keeps answers back too: b's data reaches a, but a's acknowledgements are lost.
+one-way cut keeps answers back too: b's data reaches a, but a's acknowledgements are lost. Packets
+of a link that is to be slow or lossy go through a queue in user space: see ``docker_packets``.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.envs import docker_probe
 from harness.envs.docker_engine import Engine, in_thread
+from harness.envs.docker_packets import QUEUED, Shapers
 from harness.envs.tcp_probe import REQUEST
 from harness.errors import EnvError
+from harness.hosts import Shape
 from harness.journal import Journal
 from harness.protocols import Address, Link, Probe
 
@@ -55,6 +59,9 @@ class DockerNet:
         self._cuts: dict[Link, int] = {}  # cut link -> its journal entry
         self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
         self._changing = asyncio.Lock()
+        self._shapers: Shapers | None = None
+        self._shapes: dict[Link, dict[int, Shape]] = {}  # by owner
+        self._shaping: dict[int, int] = {}  # owner -> its journal entry
 
     async def start(
         self,
@@ -62,6 +69,7 @@ class DockerNet:
         chain: str,
         holders: Mapping[str, str],
         addresses: Mapping[str, Address],
+        shapers: Shapers,
     ) -> None:
         """Make our chain in every node's network.
 
@@ -70,20 +78,22 @@ class DockerNet:
             chain: The chain's name.
             holders: By node, the container that may change its network.
             addresses: By node, where it listens.
+            shapers: What holds packets of links that are to be slow.
 
         Raises:
             EnvError: There is no packet filter to be had.
         """
         self._engine, self._chain = engine, chain
-        self._holders, self._addresses = holders, addresses
+        self._holders, self._addresses, self._shapers = holders, addresses, shapers
         self._names = {address.host: node for node, address in addresses.items()}
         await asyncio.gather(*(self._run(node, _CREATE) for node in holders))
 
     async def stop(self) -> None:
         """The containers are gone, and the rules with them."""
-        for entry in set(self._cuts.values()):
+        for entry in {*self._cuts.values(), *self._shaping.values()}:
             await asyncio.to_thread(self._journal.undone, entry)
         self._cuts.clear()
+        self._shaping.clear()
 
     async def cut(self, links: Iterable[Link]) -> None:
         """Drop all packets on these directed links; journalled before it takes effect."""
@@ -93,13 +103,7 @@ class DockerNet:
                 self._check(link)
             if not fresh:
                 return
-            entry = await self._journal.announce(
-                "rules",
-                engine=None if self._engine is None else self._engine.host,
-                chain=self._chain,
-                containers=sorted({self._holders[destination] for _, destination in fresh}),
-                links=[list(link) for link in fresh],
-            )
+            entry = await self._announce(fresh)
             self._cuts.update(dict.fromkeys(fresh, entry))
             await self._install(destination for _, destination in fresh)
 
@@ -144,7 +148,64 @@ class DockerNet:
             for link, dropped in self._dropped.items()
         }
 
+    # ---- Packets
+
+    async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
+        """See ``Packets``: by a user-space queue in the destination's network; journalled first."""
+        chosen = list(dict.fromkeys(links))
+        for link in chosen:
+            self._check(link)
+        async with self._changing:
+            if shape is not None and owner not in self._shaping:
+                self._shaping[owner] = await self._announce(chosen)
+            for link in chosen:
+                shapes = self._shapes.setdefault(link, {})
+                shapes.pop(owner, None)
+                if shape is not None:
+                    shapes[owner] = shape
+            nodes = sorted({destination for _, destination in chosen})
+            await asyncio.gather(*(self._apply(node) for node in nodes))
+            await self._install(nodes)
+            if shape is None and owner in self._shaping:
+                await in_thread(self._journal.undone, self._shaping.pop(owner))
+
+    def shaped(self, link: Link) -> Mapping[str, Any]:
+        """See ``Packets``."""
+        self._check(link)
+        wanted = sum(self._shapes.get(link, {}).values(), Shape())
+        counters = {} if self._shapers is None else self._shapers.counters(link)
+        return {
+            "link": list(link),
+            "by": QUEUED,
+            "latency_ms": wanted.delay_ms,
+            **{key: value for key, value in asdict(wanted).items() if key != "delay_ms"},
+            "repeated": 0,
+            **counters,
+        }
+
+    async def _apply(self, node: str) -> None:
+        if self._shapers is not None:
+            await self._shapers.apply(node, self._shapes_to(node))
+
+    def _shapes_to(self, node: str) -> dict[str, Shape]:
+        return {
+            source: sum(shapes.values(), Shape())
+            for (source, destination), shapes in self._shapes.items()
+            if destination == node and shapes
+        }
+
     # ---- rules
+
+    async def _announce(self, links: Iterable[Link]) -> int:
+        """Journal that rules for these links are about to be installed."""
+        named = list(links)
+        return await self._journal.announce(
+            "rules",
+            engine=None if self._engine is None else self._engine.host,
+            chain=self._chain,
+            containers=sorted({self._holders[destination] for _, destination in named}),
+            links=[list(link) for link in named],
+        )
 
     async def _install(self, nodes: Iterable[str]) -> None:
         """Make the chains of these nodes' networks what is cut now, each at one blow.
@@ -163,8 +224,13 @@ class DockerNet:
 
     def _rules(self, node: str) -> str:
         sources = sorted(a for a, b in self._cuts if b == node)
-        drops = (f"-A {self._chain} -s {self._addresses[a].host}/32 -j DROP\n" for a in sources)
-        return f"*filter\n:{self._chain} - [0:0]\n{''.join(drops)}COMMIT\n"
+        does = dict.fromkeys(sources, "-j DROP")
+        if self._shapers is not None:
+            does = {a: self._shapers.rule(a) for a in self._shapes_to(node)} | does
+        rules = (
+            f"-A {self._chain} -s {self._addresses[a].host}/32 {do}\n" for a, do in does.items()
+        )
+        return f"*filter\n:{self._chain} - [0:0]\n{''.join(rules)}COMMIT\n"
 
     def _note(self, node: str, listing: str) -> None:
         """Take the counters of a chain's rules: ``packets bytes DROP ... source destination``."""

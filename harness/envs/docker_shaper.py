@@ -1,0 +1,205 @@
+"""Delays, loses, holds back and throttles packets of chosen links, also where there is no netem.
+
+Runs inside a node's network, by ``python3 -c`` with the standard library only: firewall rules hand
+it the packets of a link (NFQUEUE, one queue for each source), it decides when and whether each goes
+on. It obeys ``shape.json`` in a folder that it shares with the harness, and tells what it did in
+``counters.json``; both are replaced whole. When it dies, the rules let everything through.
+
+Arguments: the folder, a seed, and ``{source: queue}`` as JSON. Source of the message layout:
+linux/netfilter/nfnetlink_queue.h.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+import select
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+_NETLINK_NETFILTER = 12
+_SUBSYSTEM = 3 << 8
+_PACKET, _VERDICT, _CONFIG = 0, 1, 2
+_CFG_CMD, _CFG_PARAMS, _CFG_MAXLEN = 1, 2, 3
+_BIND, _COPY_PACKET = 1, 2
+_A_PACKET_HDR, _A_VERDICT_HDR, _A_PAYLOAD = 1, 2, 10
+_REQUEST, _REQUEST_ACK, _NLMSG_ERROR = 1, 5, 2
+_DROP, _ACCEPT = 0, 1
+_HEADER = struct.Struct("=IHHII")  # netlink: length, type, flags, sequence, port
+_IP_BYTES = 20  # of each packet: its length is in there
+_QUEUE_MAX = 16_384  # packets held of one source; more are lost, as in any queue
+_RECEIVE_BYTES = 1 << 22
+_POLL_S = 0.01
+_TELL_S = 0.005
+
+
+class Link:
+    """What is wanted of packets from one source, and what became of them."""
+
+    def __init__(self) -> None:
+        self.shape: dict[str, float] = {}
+        self.last_s = 0.0  # when the last one in order goes on
+        self.free_s = 0.0  # when the narrow link has sent all before
+        self.counters = {"passed": 0, "lost": 0, "kept_back": 0, "held": 0, "bytes": 0}
+
+    def due_s(self, now_s: float, size: int, rng: random.Random) -> float | None:
+        """When a packet goes on; None: never. Those not kept back stay in order."""
+        shape = self.shape
+        if rng.random() < shape.get("loss", 0.0):
+            return None
+        due_s = now_s + shape.get("delay_ms", 0) / 1e3
+        due_s += rng.random() * shape.get("jitter_ms", 0) / 1e3
+        if shape.get("bytes_per_s"):
+            self.free_s = max(self.free_s, now_s) + size / shape["bytes_per_s"]
+            due_s = max(due_s, self.free_s)
+        if shape.get("jam_ms"):
+            turn_s = shape["jam_ms"] / 1e3
+            due_s = (due_s // turn_s + 1) * turn_s
+        if rng.random() < shape.get("keep_back", 0.0):
+            self.counters["kept_back"] += 1
+            return due_s + rng.random() * shape.get("late_ms", 0) / 1e3
+        self.last_s = max(self.last_s, due_s)
+        return self.last_s
+
+
+class Shaper:
+    """All queues of one node."""
+
+    def __init__(self, folder: Path, seed: str, queues: dict[str, int]) -> None:
+        self._folder = folder
+        self._rng = random.Random(seed)
+        self._links = {source: Link() for source in queues}
+        self._sources = {queue: source for source, queue in queues.items()}
+        self._held: list[tuple[float, int, int, str]] = []  # due, packet, queue, source
+        self._version = -1
+        self._stamp: object = None
+        self._told_s = 0.0
+        self._changed = True
+        self._sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        self._sock.bind((0, 0))
+        for queue in self._sources:
+            self._configure(queue)
+
+    def run(self) -> None:
+        """Work for ever."""
+        while True:
+            self._obey()
+            now_s = time.monotonic()
+            wait_s = _POLL_S if not self._held else min(_POLL_S, self._held[0][0] - now_s)
+            if select.select([self._sock], [], [], max(0.0, wait_s))[0]:
+                self._receive()
+            self._release(time.monotonic())
+            self._tell()
+
+    def _configure(self, queue: int) -> None:
+        for attribute in (
+            _attribute(_CFG_CMD, struct.pack(">BxH", _BIND, socket.AF_INET)),
+            _attribute(_CFG_PARAMS, struct.pack(">IB", _IP_BYTES, _COPY_PACKET)),
+            _attribute(_CFG_MAXLEN, struct.pack(">I", _QUEUE_MAX)),
+        ):
+            self._send(_CONFIG, queue, attribute, _REQUEST_ACK)
+            answer = self._sock.recv(8192)
+            code = struct.unpack_from("=i", answer, _HEADER.size)[0]
+            if code:
+                raise OSError(-code, f"cannot configure queue {queue}")
+
+    def _obey(self) -> None:
+        """Read what is wanted, when it has changed; what is held of a plain link goes on."""
+        path = self._folder / "shape.json"
+        try:
+            stamp = path.stat().st_ino
+        except FileNotFoundError:
+            return
+        if stamp == self._stamp:
+            return
+        wanted = json.loads(path.read_text(encoding="utf-8"))
+        self._stamp, self._version, self._changed = stamp, wanted["version"], True
+        for source, link in self._links.items():
+            link.shape = wanted["links"].get(source, {})
+            link.free_s = link.last_s = 0.0
+        self._held = [
+            (due_s if self._links[source].shape else 0.0, packet, queue, source)
+            for due_s, packet, queue, source in self._held
+        ]
+        heapq.heapify(self._held)
+
+    def _receive(self) -> None:
+        data, now_s = self._sock.recv(1 << 16), time.monotonic()
+        while len(data) >= _HEADER.size:
+            length, kind = _HEADER.unpack_from(data)[:2]
+            if kind == _SUBSYSTEM | _PACKET:
+                self._decide(data[_HEADER.size : length], now_s)
+            data = data[(length + 3) & ~3 :]
+
+    def _decide(self, body: bytes, now_s: float) -> None:
+        queue = int(struct.unpack_from(">H", body, 2)[0])
+        attributes = _attributes(body[4:])
+        packet = int(struct.unpack_from(">I", attributes[_A_PACKET_HDR])[0])
+        size = int(struct.unpack_from(">H", attributes[_A_PAYLOAD], 2)[0])
+        source = self._sources[queue]
+        link = self._links[source]
+        due_s = link.due_s(now_s, size, self._rng)
+        self._changed = True
+        if due_s is None:
+            link.counters["lost"] += 1
+            self._verdict(packet, queue, _DROP)
+            return
+        link.counters["held"] += due_s > now_s
+        link.counters["bytes"] += size
+        heapq.heappush(self._held, (due_s, packet, queue, source))
+
+    def _release(self, now_s: float) -> None:
+        while self._held and self._held[0][0] <= now_s:
+            _, packet, queue, source = heapq.heappop(self._held)
+            self._links[source].counters["passed"] += 1
+            self._verdict(packet, queue, _ACCEPT)
+            self._changed = True
+
+    def _verdict(self, packet: int, queue: int, verdict: int) -> None:
+        self._send(
+            _VERDICT,
+            queue,
+            _attribute(_A_VERDICT_HDR, struct.pack(">II", verdict, packet)),
+            _REQUEST,
+        )
+
+    def _send(self, kind: int, queue: int, attributes: bytes, flags: int) -> None:
+        body = struct.pack(">BBH", socket.AF_INET, 0, queue) + attributes
+        length = _HEADER.size + len(body)
+        self._sock.send(_HEADER.pack(length, _SUBSYSTEM | kind, flags, 0, 0) + body)
+
+    def _tell(self) -> None:
+        now_s = time.monotonic()
+        if not self._changed or now_s < self._told_s + _TELL_S:
+            return
+        self._told_s, self._changed = now_s, False
+        told = {
+            "version": self._version,
+            "links": {source: link.counters for source, link in self._links.items()},
+        }
+        draft = self._folder / "counters.draft"
+        draft.write_text(json.dumps(told), encoding="utf-8")
+        draft.replace(self._folder / "counters.json")
+
+
+def _attribute(kind: int, payload: bytes) -> bytes:
+    data = struct.pack("=HH", 4 + len(payload), kind) + payload
+    return data + b"\0" * (-len(data) % 4)
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    found = {}
+    while len(data) >= 4:  # noqa: PLR2004 - an attribute's header
+        length, kind = struct.unpack_from("=HH", data)
+        found[kind & 0x3FFF] = data[4:length]
+        data = data[max(4, (length + 3) & ~3) :]
+    return found
+
+
+if __name__ == "__main__":
+    Shaper(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])).run()
