@@ -55,11 +55,13 @@ class Edges:
 
     def extend(self, pairs: Iterable[tuple[int, int]], kind: int) -> None:
         """Many edges of one kind."""
+        before = len(self.sources)
+        sources, targets = self.sources.append, self.targets.append
         for source, target in pairs:
             if source != target:
-                self.sources.append(source)
-                self.targets.append(target)
-                self.kinds.append(kind)
+                sources(source)
+                targets(target)
+        self.kinds += bytes((kind,)) * (len(self.sources) - before)
 
     def node(self) -> int:
         """A new virtual node."""
@@ -185,6 +187,8 @@ def _add_time(edges: Edges, txns: Transactions, committed: Sequence[int]) -> Non
             events[begin] = txn
         if end != NEVER:
             events[end] = ~txn
+    ends: list[tuple[int, int]] = []
+    begins: list[tuple[int, int]] = []
     moment = NOBODY
     fresh = True  # whether something began since the last moment
     for txn in events:
@@ -192,15 +196,17 @@ def _add_time(edges: Edges, txns: Transactions, committed: Sequence[int]) -> Non
             continue
         if txn >= 0:
             if moment != NOBODY:
-                edges.add(moment, txn, ON)
+                begins.append((moment, txn))
             fresh = True
             continue
         if fresh:
             following = edges.node()
             if moment != NOBODY:
-                edges.add(moment, following, ON)
+                begins.append((moment, following))
             moment, fresh = following, False
-        edges.add(~txn, moment, REALTIME)
+        ends.append((~txn, moment))
+    edges.extend(ends, REALTIME)
+    edges.extend(begins, ON)
 
 
 def cyclic(graph: Graph) -> bytearray:

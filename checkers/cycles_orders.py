@@ -77,7 +77,7 @@ def orders_of(txns: Transactions) -> Orders:
         if of_key.sound:
             orders.found += _intermediate(key, of_key, txns)
             orders.found += _own_order(key, of_key, orders)
-    orders.found += _lost_updates(orders, txns)
+    orders.found += _lost_updates(orders)
     return orders
 
 
@@ -257,15 +257,15 @@ def _own_order(key: Hashable, of_key: KeyHistory, orders: Orders) -> Iterator[Fo
                 break
 
 
-def _lost_updates(orders: Orders, txns: Transactions) -> Iterator[Found]:
+def _lost_updates(orders: Orders) -> Iterator[Found]:
     """Transactions that read one version of a key and all appended to it."""
     for key, of_key in orders.keys.items():
         if not of_key.sound:
             continue
         updates: dict[int, list[int]] = {}
+        appenders = set(of_key.appends.values())
         for txn, length in of_key.compatible:
-            mops = txns.mops[txn]
-            if len(mops) > 1 and any(mop.append and mop.key == key for mop in mops):
+            if txn in appenders:
                 together = updates.setdefault(length, [])
                 if txn not in together:
                     together.append(txn)
