@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from report_runs import (
+    HOSTILE,
     VALID_RESULT,
     broken_result,
     empty_run,
@@ -17,6 +18,9 @@ from report_runs import (
     make_run,
 )
 
+from harness.spec import RunSpec
+from harness.store import Store
+from reports.fleet import write_fleet
 from reports.run_report import render_run
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -348,3 +352,63 @@ def test_a_hundred_thousand_ops_stay_usable(visit: Callable[..., Opened], tmp_pa
     }""")
     assert sorted(frames_ms)[4] < 500  # the median, on a busy machine; about 40 on an idle one
     opened.assert_calm()
+
+
+# --------------------------------------------------------------------------- the fleet's page
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 260 runs, and one that is hostile; the page of it."""
+    store = Store(tmp_path_factory.mktemp("fleet") / "store")
+    anomaly = {"invariant": "S1", "message": "n1 and n2 lead epoch 3", "time_ns": 10**9}
+    valid = {"system": "valid", "coverage": "valid", "harness": "ok"}
+    for seed in range(260):
+        bad = {"system": "invalid", "anomalies": [anomaly]} if seed % 50 == 7 else {}
+        run_dir = store.new_run(RunSpec(seed=seed, nemeses=("kill",)))
+        run_dir.write_results({**valid, "anomalies": [], "results": [], **bad})
+        run_dir.write_report(render_run(empty_run(), {}))
+    shown = HOSTILE.replace("\ud800", "")
+    foreign = {"invariant": shown, "message": shown, "time_ns": 1}
+    run_dir = store.new_run(RunSpec(seed=999, mutant="x", nemeses=("kill",)))
+    run_dir.write_results({**valid, "system": "invalid", "anomalies": [foreign], "results": []})
+    return write_fleet(store.root)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 380])
+def test_the_fleet_opens_in_both_themes_and_on_a_phone(
+    visit: Callable[..., Opened], fleet: Path, scheme: str, width: int
+) -> None:
+    opened = visit(fleet, color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = opened.page
+    assert page.locator("#table tbody tr").count() == 200
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("svg.bars rect").count() > 1
+    opened.assert_calm()
+
+
+def test_the_fleet_filters_sorts_and_leads_to_a_run(
+    visit: Callable[..., Opened], fleet: Path
+) -> None:
+    opened = visit(fleet)
+    page, rows = opened.page, opened.page.locator("#table tbody tr")
+    assert opened.window() == "200 of 261 shown"
+    opened.await_window(lambda: page.locator("#more").click())
+    assert rows.count() == 261
+    opened.await_window(lambda: page.locator("[data-verdict=valid]").click())
+    assert rows.count() == 7
+    opened.await_window(lambda: page.locator("#find").fill("lead epoch"))
+    assert rows.count() == 6
+    seeds = "[...document.querySelectorAll('#table tbody tr')].map(r => +r.cells[3].textContent)"
+    page.locator("#table th button", has_text="seed").click()
+    assert page.evaluate(seeds) == [7, 57, 107, 157, 207, 257]
+    page.locator("#table th button", has_text="seed").click()
+    assert page.evaluate(seeds) == [257, 207, 157, 107, 57, 7]
+    assert page.locator("#ways details").count() == 2
+    assert page.locator("#ways code").first.text_content().startswith("krucible repro kraft-")
+    opened.assert_calm()
+    rows.first.locator("a").click()
+    page.wait_for_url("**/report.html")
+    assert "krucible run report" in page.locator(".subject").text_content()
+    assert opened.complaints == []

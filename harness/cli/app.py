@@ -34,6 +34,7 @@ VERBS = {
     "nightly": "nightly",
     "check": "check",
     "report": "report",
+    "serve": "serve",
     "analyze": "analyze",
     "list": "listing",
     "doctor": "doctor",

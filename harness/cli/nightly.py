@@ -118,6 +118,8 @@ def _write(plan: Plan, book: Ledger, code: int) -> dict[str, Any]:
     told = {**outcome.summary(plan, book.night, code=code), "folder": str(folder)}
     write_whole(folder / "junit.xml", to_xml(outcome.suites(plan, book.night)))
     write_json(folder / "summary.json", told)
+    fleet = importlib.import_module("reports.fleet")
+    told["report"] = str(fleet.write_fleet(folder.parents[1], folder / fleet.NAME))
     return told
 
 
@@ -244,7 +246,7 @@ def _show(told: Mapping[str, Any]) -> None:
         console.print(f"and {len(told['failing']) - SHOWN_MAX} more ways to fail")
     verdict = "GREEN" if told["exit_code"] == EXIT_VALID else "RED"
     console.print(
-        f"{verdict}: {told['histories']} histories in {told['used_s']:.0f} s; {told['folder']}",
+        f"{verdict}: {told['histories']} histories in {told['used_s']:.0f} s; {told['report']}",
         style="bold green" if verdict == "GREEN" else "bold red",
     )
     for reason in told["reasons"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +11,7 @@ import typer
 from harness import session
 from harness.cli.console import Json, out, print_json
 from harness.cli.run import DEFAULT_STORE, StoreDir
-from harness.store import Store
+from harness.store import RunDir, Store
 from harness.stored import load_run
 
 
@@ -17,26 +19,45 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="report",
-        help="Write the HTML report of a run; judges the run first when that was not done. "
-        "Exits 0 when it was written, whatever the run's verdict.",
-        short_help="Write the HTML report of a run.",
+        help="Write the HTML report of a run, which is judged first when that was not done; or, of "
+        "a store, the fleet report: all its runs on one page. Exits 0 when it was written, "
+        "whatever the verdicts.",
+        short_help="Write the HTML report of a run, or of a whole store.",
         epilog="Example: krucible report latest",
     )(report)
 
 
 def report(
-    run: Annotated[str, typer.Argument(help="A run's folder, its seed, or latest.")] = "latest",
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|STORE", help="A run's folder, its seed, or latest; or a folder of runs."
+        ),
+    ] = "latest",
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Exit 0 when the report was written, whatever the run's verdict."""
-    run_dir = Store(store).resolve(run)
+    page = _fleet(Path(run)) or _run(Store(store).resolve(run))
+    if json:
+        print_json({"report": str(page)})
+    else:
+        out().print(str(page), markup=False)
+    return 0
+
+
+def _fleet(folder: Path) -> Path | None:
+    """The fleet report of a folder of runs; None for any other."""
+    if (folder / "spec.json").is_file() or not any(folder.glob("*/*/spec.json")):
+        return None
+    page: Path = importlib.import_module("reports.fleet").write_fleet(folder)
+    return page
+
+
+def _run(run_dir: RunDir) -> Path:
+    """The report of one run."""
     if load_run(run_dir.path).results is None:
         session.judge_run(run_dir)  # and report
     else:
         session.write_report(run_dir)
-    if json:
-        print_json({"report": str(run_dir.report)})
-    else:
-        out().print(str(run_dir.report), markup=False)
-    return 0
+    return run_dir.report
