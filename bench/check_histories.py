@@ -13,7 +13,7 @@ from checkers.linearizable_columns import Columns
 Row = list[Any]  # f, value, seen, begin, end, key
 
 
-def registers(
+def registers(  # noqa: PLR0913, PLR0915 - a scenario is read from top to bottom
     n: int,
     in_flight: int,
     *,

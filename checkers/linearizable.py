@@ -9,7 +9,7 @@ is UNKNOWN, with the key and the ops that are undecided.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -256,7 +256,7 @@ class _Check:
         self._methods[method] += 1
         return outcome
 
-    def _anomaly(self, key: str | None, outcome: Outcome) -> Anomaly:
+    def _anomaly(self, key: Hashable, outcome: Outcome) -> Anomaly:
         where = "" if key is None else f"key {key!r}: "
         stuck = outcome.at
         if stuck is None or stuck.interval.completion is None or not outcome.calls:
@@ -272,7 +272,7 @@ class _Check:
             time_ns=stuck.interval.completion.time_ns,
         )
 
-    def _short(self, key: str | None, where: str, stuck: Call | None) -> Anomaly:
+    def _short(self, key: Hashable, where: str, stuck: Call | None) -> Anomaly:
         """What is left to say when the limits leave no room for an explanation."""
         what = "" if stuck is None else f"; nothing explains op {stuck.index} any more"
         return Anomaly(
@@ -290,7 +290,7 @@ def _verdict(violations: int, undecided: list[dict[str, Any]], keys: int) -> Val
     return Valid.UNKNOWN if undecided or not keys else Valid.VALID
 
 
-def _undecided(key: str | None, calls: list[Call], outcome: Outcome) -> dict[str, Any]:
+def _undecided(key: Hashable, calls: list[Call], outcome: Outcome) -> dict[str, Any]:
     """Which key is open, why, and how far the search got."""
     done = sum(
         outcome.at is None or (call.end is not None and call.end < (outcome.at.end or 0))

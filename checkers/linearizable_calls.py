@@ -8,13 +8,13 @@ gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
 
 from checkers.linearizable_columns import Columns
-from checkers.models import Action, Model
+from checkers.models import Action, Model, Partitions
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats.conventions import Conventions
 from harness.history import NEMESIS, History, Interval, Op
@@ -43,7 +43,7 @@ class Call:
 class Calls:
     """The calls of a history by key, sorted by where they began; keys in order of appearance."""
 
-    by_key: dict[str | None, list[Call]]
+    by_key: dict[Hashable, list[Call]]
     counts: Counter[str]  # ops by what became of them
 
 
@@ -56,8 +56,9 @@ def calls_of(
         UsageError: An op that the model does not know.
         HistoryFormatError: A completion without an invocation, or an impossible value.
     """
-    by_key: dict[str | None, list[Call]] = {}
+    by_key: dict[Hashable, list[Call]] = {}
     counts: Counter[str] = Counter()
+    key_of = model.partition if isinstance(model, Partitions) else None
     for interval in history.intervals():
         op = interval.invocation
         if op.f not in model.fs:
@@ -69,7 +70,7 @@ def calls_of(
             action = model.action(interval, conventions)
         except ValueError as error:
             raise HistoryFormatError(f"op {op.index} ({op.f}): {error}") from error
-        calls = by_key.setdefault(op.key, [])
+        calls = by_key.setdefault(op.key if key_of is None else key_of(op), [])
         if action is None:
             counts["no constraint"] += 1
             continue

@@ -105,12 +105,15 @@ def _decision(key: Hashable, rows: Sequence[int], found: Found) -> Decision:
 
 def calls_from(columns: Columns, model: Model) -> Iterator[Call]:
     """The rows of one key as calls of any model; those that say nothing are left out."""
-    intervals = _intervals(columns)
-    for interval, begin, end in zip(intervals, columns.begin, columns.end, strict=True):
+    events = [(time, False, row) for row, time in enumerate(columns.begin)]
+    events += [(time, True, row) for row, time in enumerate(columns.end) if time != inf]
+    begun, ended = dict[int, int](), dict[int, int]()
+    for place, (_, is_end, row) in enumerate(sorted(events)):
+        (ended if is_end else begun)[row] = place  # equal times: what begins comes first
+    for row, interval in enumerate(_intervals(columns)):
         action = model.action(interval, RULES)
-        if action is None or (end == inf and action.observes):
-            continue
-        yield Call(begin, None if end == inf else end, action, interval)  # type: ignore[arg-type]
+        if action is not None and (row in ended or not action.observes):
+            yield Call(begun[row], ended.get(row), action, interval)
 
 
 def _intervals(columns: Columns) -> Iterator[Interval]:

@@ -17,7 +17,16 @@ from checkers.linearizable_forced import by_forced_order, by_positions
 from checkers.linearizable_registers import Found, search_register
 from checkers.linearizable_search import Outcome, search
 from checkers.linearizable_zones import by_zones
-from checkers.models import KvAppend, ListAppend, Log, Model, Register, State
+from checkers.models import (
+    Illegal,
+    KvAppend,
+    ListAppend,
+    Log,
+    Model,
+    Ranks,
+    Register,
+    State,
+)
 
 EXPLAIN_S = 5.0  # to find what to say about one key
 _EXPLAIN_CONFIGURATIONS = 50_000
@@ -45,6 +54,9 @@ def _unique(columns: Columns) -> bool:
 def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> tuple[str, Outcome]:
     """Judge the calls of one key: the method's name, and what it found."""
     name, found = judge_columns(columns_of(calls), model, start, budget)
+    if found is None and isinstance(model, Ranks):
+        found = by_rank(calls, model, start)
+        name = "forced order"
     if found is None:
         return "search", search(calls, model, [start], budget)
     if found.linearizable is None:
@@ -72,8 +84,29 @@ def judge_columns(
     return name, Found(zones.linearizable, conflict=zones.conflict)
 
 
+def by_rank(calls: Sequence[Call], model: Model, start: State) -> Found | None:
+    """Judge calls that have one order only; None where the outcome of one is unknown."""
+    assert isinstance(model, Ranks)  # noqa: S101
+    if any(call.end is None for call in calls):
+        return None
+    rows = sorted(range(len(calls)), key=lambda row: model.rank(calls[row].action))
+    state, latest, before = start, -1, -1
+    for row in rows:
+        to = model.step(state, calls[row].action)
+        late = latest >= 0 and (calls[row].end or 0) < calls[latest].begin
+        if isinstance(to, Illegal) or late:
+            other = latest if late else before
+            return Found(linearizable=False, conflict=tuple(sorted({row, max(other, 0)})))
+        state, before = to, row
+        if latest < 0 or calls[row].begin > calls[latest].begin:
+            latest = row
+    return Found(linearizable=True)
+
+
 def judge_calls(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> Found:
     """The verdict of the general search alone."""
+    if isinstance(model, Ranks) and (found := by_rank(calls, model, start)) is not None:
+        return found
     outcome = search(calls, model, [start], budget)
     row = None if outcome.at is None else outcome.at.index
     return Found(outcome.linearizable, row, (), outcome.reason, outcome.layer_max)

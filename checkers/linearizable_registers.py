@@ -22,10 +22,10 @@ from checkers.linearizable_budget import Budget, BudgetError
 from checkers.linearizable_columns import Columns
 
 Config = tuple[Hashable, int, int]  # the value, bits of calls done, bits of optional mutators
-_WIDTHS = (8, 64, 1024, None)  # configurations in a layer; None: all
+WIDTHS: tuple[int | None, ...] = (8, 64, 1024, None)  # configurations in a layer; None: all
 _PAIRWISE_MAX = 64
 _SORT_BYTES = 160  # for each configuration, while a layer is sorted
-_WINDOW_MIN = 4  # windows: this many times the calls in flight, then doubled
+WINDOW_MIN = 4  # windows: this many times the calls in flight, then doubled
 _WINDOW_WIDTH = 20_000  # configurations that a window may hold
 _CLOCK_EVERY = 256
 
@@ -45,7 +45,7 @@ def search_register(columns: Columns, start: Hashable, budget: Budget) -> Found:
     """Decide whether the calls of one register have an order, beginning with ``start``."""
     order = _returns(columns)
     found = Found(linearizable=True)
-    for width in _WIDTHS:
+    for width in WIDTHS:
         walk = Walk(columns, budget, width)
         found = walk.run(order, [(start, 0, 0)], 0)
         if found.linearizable is not False or not walk.cut:
@@ -75,7 +75,7 @@ def _window(
     values = {start, *columns.value}
     begin, end = columns.begin, columns.end
     flight = sum(1 for row in order[died:] if begin[row] <= end[found.row]) + 1
-    length = _WINDOW_MIN * flight
+    length = WINDOW_MIN * flight
     while length < died:
         first = died - length
         since = end[order[first]]

@@ -20,7 +20,7 @@ from math import inf
 from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.formats.conventions import Conventions
-from harness.history import History, Interval
+from harness.history import History, Interval, Op
 from harness.registry import models
 from harness.verdict import CheckResult
 
@@ -105,6 +105,24 @@ class Foresees(Protocol):
 
         The state is the one just before that place, with every call that returned by then done.
         """
+        ...
+
+
+@runtime_checkable
+class Ranks(Protocol):
+    """A model whose actions can come in one order only, if in any."""
+
+    def rank(self, action: Action) -> Any:
+        """The place in that order; anything that can be compared."""
+        ...
+
+
+@runtime_checkable
+class Partitions(Protocol):
+    """A model of objects that are told apart by something else than the key of an op."""
+
+    def partition(self, op: Op) -> Hashable:
+        """The object that an op is of; each is judged on its own."""
         ...
 
 
