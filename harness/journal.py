@@ -21,6 +21,8 @@ Other kinds of things to undo (containers, firewall rules) register how: see ``u
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -49,6 +51,7 @@ RUN_VARIABLE = "KRUCIBLE_RUN"  # the run a process belongs to
 HARNESS_VARIABLE = "KRUCIBLE_HARNESS"  # "<pid>.<start>" of the harness that started it
 STATE_VARIABLE = "KRUCIBLE_STATE"  # where the journals are, for the relay that outlives us
 _GONE_TIMEOUT_S = 5.0
+_TURN_TIMEOUT_S = 30.0  # of another heal of the same run
 
 
 @dataclass(slots=True)
@@ -239,8 +242,8 @@ def state_folder() -> Path:
 def heal_all(folder: Path | None = None, *, only_run: str | None = None) -> list[Leftover]:
     """Undo what dead harnesses left behind; returns what was found and what was done.
 
-    Never touches a run whose harness lives, nor a process without our marker. Idempotent; two
-    at the same time do no harm.
+    Never touches a run whose harness lives, nor a process without our marker. Idempotent; of two
+    at the same time one waits for the other.
 
     Args:
         folder: Heal only runs whose journals are there; None: the default folder's, and
@@ -305,6 +308,30 @@ def _journals(folder: Path | None) -> list[Path]:
 
 
 def _heal_journal(path: Path) -> list[Leftover]:
+    with _alone(path):
+        return _heal_alone(path)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While somebody else heals this run, wait: what they remove needs no second hand."""
+    try:
+        file = path.open("rb")
+    except OSError:
+        yield  # gone already, or unreadable, which is told later
+        return
+    with file:  # closing it lets go of the lock, and so does the death of its holder
+        deadline = time.monotonic() + _TURN_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.02)
+        yield
+
+
+def _heal_alone(path: Path) -> list[Leftover]:
     header, entries = read_journal(path)
     if header is None:
         if not path.exists():  # another heal was faster

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,32 @@ def test_other_kinds_bring_their_own_undo(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert "nobody here knows" in report["hologram"].action
     assert path.exists(), "kept for the next try"
+
+
+def test_of_two_heals_at_once_one_waits_for_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    done: list[str] = []
+    monkeypatch.setattr(journal_module, "_UNDO", dict(journal_module._UNDO))
+
+    @undoes("slow thing")
+    def _undo(run: str, what: Mapping[str, Any]) -> str:
+        began.set()
+        assert go_on.wait(10)
+        done.append(f"{run} {what['name']}")
+        return "removed"
+
+    dead(tmp_path, {"entry": 1, "kind": "slow thing", "what": {"name": "n1"}})
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(heal_all, tmp_path)
+        assert began.wait(10)
+        second = pool.submit(heal_all, tmp_path)
+        assert not wait([second], timeout=0.2).done, "it waits"
+        go_on.set()
+        assert [item.action for item in first.result()] == ["removed"]
+        assert second.result() == []
+    assert done == ["dead n1"]
 
 
 def test_only_one_run_can_be_healed(tmp_path: Path) -> None:

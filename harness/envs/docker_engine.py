@@ -244,6 +244,11 @@ class Engine:
         )
         return found
 
+    def runs(self, name: str) -> bool:
+        """Whether a container is there and runs; one that is about to be removed does not."""
+        found = self.inspect(name)
+        return found is not None and found["State"]["Status"] in ("running", "paused")
+
     def containers(self, label: str) -> list[dict[str, Any]]:
         """The containers with a label, running or not, in short."""
         with self.asked("list containers"):
