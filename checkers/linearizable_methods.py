@@ -47,8 +47,12 @@ def judge_register(columns: Columns, start: Hashable, budget: Budget) -> tuple[s
 
 def _unique(columns: Columns) -> bool:
     """Whether it is worth a try: the first values that were written all differ."""
-    head = [v for f, v in zip(columns.f[:64], columns.value, strict=False) if f in ("write", "cas")]
-    return len(set(head)) == len(head)
+    for most in (16, 256):
+        made = zip(columns.f[:most], columns.value, strict=False)
+        head = [value for f, value in made if f in ("write", "cas")]
+        if len(set(head)) < len(head):
+            return False
+    return True
 
 
 def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> tuple[str, Outcome]:

@@ -28,6 +28,7 @@ _SORT_BYTES = 160  # for each configuration, while a layer is sorted
 WINDOW_MIN = 4  # windows: this many times the calls in flight, then doubled
 _WINDOW_WIDTH = 20_000  # configurations that a window may hold
 _CLOCK_EVERY = 256
+_FEW = 8
 
 
 @dataclass(slots=True)
@@ -120,20 +121,22 @@ class Walk:
         optional = 0
         for row in rows:
             if self._columns.f[row] in ("write", "cas"):
-                self._begin(row)
-                optional |= self._bits[row]
+                optional |= self._begin(row)
         return optional & ~self._unknown
 
-    def run(self, order: Sequence[int], layer: list[Config], at: int) -> Found:
+    def run(  # noqa: C901, PLR0912, PLR0915 - the hot loop: a call costs more than its body
+        self, order: Sequence[int], layer: list[Config], at: int
+    ) -> Found:
         """Walk through the returns from place ``at`` on; the calls before are done or open."""
         columns, budget = self._columns, self.budget
         begin, end, n = columns.begin, columns.end, len(columns.begin)
-        known = self._bits
-        found = Found(linearizable=True)
+        f, seen = columns.f, columns.seen
+        bits, reads, free = self._bits, self._reads, self._free
+        layer_max = 1
         target: int | None = None
-        since = end[order[at - 1]] if at else -inf
         row = 0
         if at:
+            since = end[order[at - 1]]
             while row < n and begin[row] <= since:
                 row += 1
         try:
@@ -141,22 +144,52 @@ class Walk:
                 target = order[place]
                 now = end[target]
                 while row < n and begin[row] <= now:
-                    self._begin(row)
+                    if f[row] != "read":
+                        self._begin(row)
+                    elif end[row] != inf:  # else nobody saw anything
+                        if free:
+                            bit = free.pop()
+                        else:
+                            bit = 1 << self._used
+                            self._used += 1
+                        value = seen[row]
+                        reads[value] = reads.get(value, 0) | bit
+                        self._seeing |= bit
+                        bits[row] = bit
                     row += 1
-                bit = known.get(target)
-                if bit is None:
+                bit = bits.pop(target, 0)
+                if not bit:
                     continue  # it was in flight when the window began, and may be done
-                layer = self._finish(target, bit, layer)
-                if not layer:
-                    return Found(linearizable=False, row=target, layer_max=found.layer_max)
-                found.layer_max = max(found.layer_max, len(layer))
-                if place % _CLOCK_EVERY == 0:
+                state, done, optional = layer[0]
+                if len(layer) == 1 and done & bit:
+                    layer = [(state, done ^ bit, optional)]
+                    self._retire(target, bit)
+                elif f[target] == "read":
+                    value = seen[target]
+                    if len(layer) > 1 or state != value:
+                        layer = self._read(value, bit, layer)
+                    rest = reads[value] ^ bit
+                    if rest:
+                        reads[value] = rest
+                    else:
+                        del reads[value]
+                    self._seeing ^= bit
+                    free.append(bit)
+                else:
+                    layer = self._finish(target, bit, layer)
+                    self._retire(target, bit)
+                if len(layer) > 1:
+                    layer = self._prune(layer)
+                    layer_max = max(layer_max, len(layer))
+                elif not layer:
+                    return Found(linearizable=False, row=target, layer_max=layer_max)
+                if place % _CLOCK_EVERY == _CLOCK_EVERY - 1:
                     budget.spend(_CLOCK_EVERY, len(layer))
         except BudgetError as error:
-            return Found(None, target, (), error.reason, found.layer_max)
-        return found
+            return Found(None, target, (), error.reason, layer_max)
+        return Found(linearizable=True, layer_max=layer_max)
 
-    def _begin(self, row: int) -> None:
+    def _begin(self, row: int) -> int:
         columns = self._columns
         if self._free:
             bit = self._free.pop()
@@ -164,15 +197,13 @@ class Walk:
             bit = 1 << self._used
             self._used += 1
         f, end = columns.f[row], columns.end[row]
-        if f == "read":
-            if end == inf:
-                self._free.append(bit)
-                return  # nobody saw anything
-            seen = columns.seen[row]
-            self._reads[seen] = self._reads.get(seen, 0) | bit
-            self._seeing |= bit
-        elif f == "write":
-            insort(self._writes.setdefault(columns.value[row], []), (end, row, bit))
+        if f == "write":
+            value = columns.value[row]
+            same = self._writes.get(value)
+            if same is None:
+                self._writes[value] = [(end, row, bit)]
+            else:
+                insort(same, (end, row, bit))
             if end != inf:
                 self._blind |= bit
         elif f == "cas":
@@ -186,67 +217,55 @@ class Walk:
         if end == inf:
             self._unknown |= bit
         self._bits[row] = bit
+        return bit
 
-    def _finish(  # noqa: PLR0912 - see _expand
-        self, row: int, bit: int, layer: list[Config]
-    ) -> list[Config]:
-        """The layer after a call returned: in every configuration it is done by then."""
-        columns = self._columns
-        f, seen = columns.f[row], columns.seen[row]
+    def _read(self, seen: Hashable, bit: int, layer: list[Config]) -> list[Config]:
+        """The layer after a read returned: in every configuration it is done by then."""
         after: set[Config] = set()
         todo: list[Config] = []
-        keep = ~bit
-        if f == "read":
-            for config in layer:
-                state, done, optional = config
-                if done & bit:
-                    after.add((state, done & keep, optional))
-                elif state == seen:
-                    after.add(config)
-                else:
-                    todo.append(config)
-        elif f == "not":
-            for config in layer:
-                state, done, optional = config
-                if done & bit:
-                    after.add((state, done & keep, optional))
-                elif state != seen:
-                    after.add(config)
-                else:
-                    todo.append(config)
-        else:
-            for config in layer:
-                state, done, optional = config
-                if done & bit:
-                    after.add((state, done & keep, optional))
-                    continue
-                if optional & bit:
-                    after.add((state, done, optional & keep))
+        for config in layer:
+            state, done, optional = config
+            if done & bit:
+                after.add((state, done ^ bit, optional))
+            elif state == seen:
+                after.add(config)
+            else:
                 todo.append(config)
         if todo:
             self._expand(todo, bit, after)
-        self._retire(row, bit)
-        if len(after) > 1:
-            return self._prune(after)
+        return list(after)
+
+    def _finish(self, row: int, bit: int, layer: list[Config]) -> list[Config]:
+        """The layer after another call returned."""
+        is_not = self._columns.f[row] == "not"
+        seen = self._columns.seen[row]
+        after: set[Config] = set()
+        todo: list[Config] = []
+        for config in layer:
+            state, done, optional = config
+            if done & bit:
+                after.add((state, done ^ bit, optional))
+            elif is_not and state != seen:
+                after.add(config)
+            else:
+                if optional & bit:
+                    after.add((state, done, optional ^ bit))
+                todo.append(config)
+        if todo:
+            self._expand(todo, bit, after)
         return list(after)
 
     def _retire(self, row: int, bit: int) -> None:
         columns = self._columns
-        del self._bits[row]
         self._free.append(bit)
         f = columns.f[row]
-        if f == "read":
-            rest = self._reads[columns.seen[row]] & ~bit
-            if rest:
-                self._reads[columns.seen[row]] = rest
+        if f == "write":
+            value = columns.value[row]
+            same = self._writes[value]
+            if len(same) > 1:
+                same.remove((columns.end[row], row, bit))
             else:
-                del self._reads[columns.seen[row]]
-            self._seeing &= ~bit
-        elif f == "write":
-            same = self._writes[columns.value[row]]
-            same.remove((columns.end[row], row, bit))
-            if not same:
-                del self._writes[columns.value[row]]
+                del self._writes[value]
             self._blind &= ~bit
         elif f == "cas":
             to = self._cas[columns.seen[row]]
@@ -257,13 +276,13 @@ class Walk:
                 if not to:
                     del self._cas[columns.seen[row]]
         else:
-            rest = self._nots[columns.seen[row]] & ~bit
-            if rest:
-                self._nots[columns.seen[row]] = rest
-            else:
-                del self._nots[columns.seen[row]]
+            table = self._reads if f == "read" else self._nots
+            seen = columns.seen[row]
+            table[seen] ^= bit
+            if not table[seen]:
+                del table[seen]
+            self._seeing ^= bit
             self._any_not &= ~bit
-            self._seeing &= ~bit
 
     def _expand(  # noqa: C901, PLR0912, PLR0915 - the hot loop: a call costs more than its body
         self, todo: list[Config], target: int, after: set[Config]
@@ -327,8 +346,11 @@ class Walk:
                 queue.append(((value, now & ~sees, options), unseen))
         self.budget.used += at % _CLOCK_EVERY
 
-    def _prune(self, after: set[Config]) -> list[Config]:
+    def _prune(self, after: list[Config]) -> list[Config]:
         """Drop configurations that another one of the same value can stand for."""
+        few = min(_FEW, self._width or _FEW)
+        if len(after) <= few and len({config[0] for config in after}) == len(after):
+            return after
         if len(after) > _CLOCK_EVERY:
             self.budget.spend(0, len(after), _SORT_BYTES * len(after))
         by_state: dict[Hashable, list[Config]] = {}
