@@ -7,7 +7,9 @@ crash of ours is an axis of the verdict, never a reason to lose what was seen.
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
+import os
 import platform
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import schedule
+from harness.ballast import Ballast, tells_full_disk
 from harness.clock import LoopClock
 from harness.errors import HarnessError, UsageError
 from harness.events import EventCollector
@@ -122,7 +125,12 @@ def execute(
         HarnessError: The environment or the system did not come up: nothing was run. Everything
             started is stopped again.
     """
-    asyncio.run(_execute(session, progress or Silence(), state_dir))
+    ballast = Ballast(session.run_dir.path)
+    try:
+        asyncio.run(_execute(session, progress or Silence(), state_dir))
+    finally:
+        if ballast.drop() and session.crash is None:
+            session.crash = f"the disk of {session.run_dir.path}: {os.strerror(errno.ENOSPC)}"
     # the judge forks, which only a process without an event loop should do
     session.judgement = judge_run(session.run_dir, crash=session.crash)
     return session
@@ -148,7 +156,10 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
     crash = crash or next(iter((stored.results or {}).get("harness_reasons", ())), None)
     spec = stored.data.spec
     names = (*workloads.get(spec.workload)(spec).checkers, *STANDARD)
-    judgement = judge(stored.data, applicable(spec, names), harness_reason=crash)
+    chosen = applicable(spec, names)
+    if tells_full_disk(crash):  # traces and logs have holes then, and nodes died of our disk
+        chosen = [name for name in chosen if not checkers.needs(name)]
+    judgement = judge(stored.data, chosen, harness_reason=crash)
     results = {
         **judgement.to_json(),
         "warnings": list(stored.warnings),
