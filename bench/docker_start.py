@@ -1,0 +1,66 @@
+"""How long five nodes take to come up in containers, and to be gone again.
+
+::
+
+    .venv/bin/python bench/docker_start.py [NODES] [TIMES]
+
+Prints a JSON line for each time: seconds until the network and its holders are there, until every
+node follows a leader that has committed, and for the teardown. The image is built before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness.envs.docker import Docker
+from harness.envs.docker_engine import Engine
+from harness.envs.docker_image import ensure
+from harness.journal import Journal
+from harness.spec import RunSpec
+from harness.store import Store
+from harness.systems.kraft import Kraft
+
+
+async def once(folder: Path, nodes: int) -> dict[str, float]:
+    spec = RunSpec(seed=1, env="docker", voters=3, observers=nodes - 3)
+    run_dir = Store(folder).new_run(spec)
+    journal = Journal.open(run_dir.path.name)
+    environment = Docker(run_dir.path, journal)
+    system = Kraft(spec, environment, run_dir)
+    times = [time.monotonic()]
+    try:
+        await environment.setup(system.nodes)
+        times.append(time.monotonic())
+        await system.setup()
+        times.append(time.monotonic())
+        await system.teardown()
+        times.append(time.monotonic())
+    finally:
+        await environment.teardown()
+        journal.close()
+    times.append(time.monotonic())
+    steps = ("holders_s", "serving_s", "nodes_stopped_s", "all_gone_s")
+    return {step: round(b - a, 2) for step, a, b in zip(steps, times, times[1:], strict=True)}
+
+
+def main() -> None:
+    nodes, count = (int(text) for text in (sys.argv[1:] + ["5", "3"][len(sys.argv) - 1 :])[:2])
+    with contextlib.closing(Engine.connect()) as engine:
+        ensure(engine)
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(count):
+            load = round(os.getloadavg()[0], 1)
+            print(
+                json.dumps({"nodes": nodes, **asyncio.run(once(Path(folder), nodes)), "load": load})
+            )
+
+
+if __name__ == "__main__":
+    main()
