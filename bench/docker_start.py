@@ -17,6 +17,7 @@ import os
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from harness.envs.docker import Docker
@@ -47,7 +48,7 @@ async def once(folder: Path, nodes: int) -> dict[str, float]:
         journal.close()
     times.append(time.monotonic())
     steps = ("holders_s", "serving_s", "nodes_stopped_s", "all_gone_s")
-    return {step: round(b - a, 2) for step, a, b in zip(steps, times, times[1:], strict=True)}
+    return {step: round(b - a, 2) for step, (a, b) in zip(steps, pairwise(times), strict=True)}
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from harness.hosts import Packets, Shape
 from harness.protocols import Cluster, Fault, Injection, Link, Net
 from harness.registry import environments, nemeses
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
 from nemesis.evidence import sample_links
 from nemesis.hosts import needs_sim
 from nemesis.targets import choose_or_one, draw_target, fault_rng
@@ -56,7 +56,7 @@ class BadLinks:
 
     def misfit(self, spec: RunSpec) -> str | None:
         """Not all environments can shape links, and some not in every way."""
-        if not hasattr(environments.get(spec.env), "cannot_shape"):
+        if spec.env == SIM or not hasattr(environments.get(spec.env), "cannot_shape"):
             return needs_sim(spec)
         return self._refused(environments.get(spec.env))
 
