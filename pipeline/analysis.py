@@ -29,7 +29,7 @@ from pipeline.listing import runs_of, shares
 from pipeline.rows import CHANGING, SIGNATURE_CHARS_MAX
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.summary import summarise
-from pipeline.transforms import TRANSFORMS, Tables, judge_all
+from pipeline.transforms import REPLACED, Tables, judge_all
 from pipeline.verdicts import verdicts_of
 
 TABLES_FOLDER = ".analysis"  # in the store, when no other place is named
@@ -37,6 +37,7 @@ QUIET_S = 600.0  # a run without results.json that was not written to for so lon
 TASK_BYTES = 32 << 20  # of run folders: a few seconds of work
 TASKS_MAX = 20_000
 TASK_OPS = 100_000
+TASK_EVENTS = 500_000
 
 Say = Callable[[str], None]  # is told what the pipeline does now
 
@@ -98,6 +99,7 @@ class _Batch:
             done = dict.fromkeys(DONE.names, 0)
             if count:
                 done = self._read(new, size)
+                self._spread(done["events"])
                 self._judge(done["ops"])
                 self._commit(new)
         finally:
@@ -142,7 +144,7 @@ class _Batch:
             self._options.store.absolute(),
             self._options.out.absolute(),
             self._batch,
-            set(TRANSFORMS),
+            REPLACED,
         )
         told = (
             new.select(*LISTING.names)
@@ -154,6 +156,11 @@ class _Batch:
         assert told is not None, "an aggregate has a row"  # noqa: S101
         return dict(told.asDict())
 
+    def _spread(self, events: int) -> None:
+        """Let joins and windows have as many tasks as there is work, not two hundred."""
+        tasks = max(self._spark.sparkContext.defaultParallelism, events // TASK_EVENTS)
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+
     def _judge(self, ops: int) -> None:
         self._say("judge keys")
         self._keys(ops)
@@ -164,7 +171,10 @@ class _Batch:
             .selectExpr("*", f"'{CONSENSUS}' as checker", "'transform' as by")
             .withColumn("signature", _signature())
         )
-        self._write("anomalies", judged, mode="append")
+        try:
+            self._write("anomalies", judged, mode="append")
+        finally:
+            tables.release()
         self._say("compare with what was judged before")
         verdicts = verdicts_of(self._new("runs"), self._new("keys"), self._new("anomalies"))
         self._write("verdicts", verdicts)

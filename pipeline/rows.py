@@ -25,6 +25,12 @@ _ENCODE = msgspec.json.Encoder().encode
 # The names of the common columns in an event; the others are made here.
 _COMMON = {"node": "node", "dir": "dir", "inc": "inc", "seq": "seq", "type": "t", "epoch": "ep"}
 _COMMON |= {"time_ns": "rx_ns"}
+# Columns whose field has another name by type.
+_RENAMED = {
+    "start": {"flushed": "flushed", "log_start": "log_start"},
+    "flush": {"flushed": "upto"},
+    "lstart": {"log_start": "v"},
+}
 _BY_TYPE: dict[str, list[tuple[str, str]]] = defaultdict(list)
 for _column, (_field, _, _types) in EVENT_FIELDS.items():
     for _type in _types:
@@ -35,7 +41,8 @@ def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
     """Rows of EVENTS for all whole events of a run, in an order of no meaning."""
     by_type: dict[str, list[tuple[int, Mapping[str, Any]]]] = defaultdict(list)
     for ord_, event in enumerate(trace.events):
-        by_type[event["t"] if event["t"] in _BY_TYPE else ""].append((ord_, event))
+        kind = event["t"]
+        by_type[kind if kind in _BY_TYPE or kind in _RENAMED else ""].append((ord_, event))
     for type_, found in by_type.items():
         events = [event for _, event in found]
         columns: dict[str, Sequence[Any]] = {
@@ -50,6 +57,8 @@ def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
             columns |= _quorum_states(events)
         if type_ == "snap":
             columns["snapshot_end"] = [event["id"][0] for event in events]
+        for column, field in _RENAMED.get(type_, {}).items():
+            columns[column] = [event[field] for event in events]
         yield _batch(EVENTS, run, len(events), columns)
 
 
@@ -103,6 +112,7 @@ def batch_rows(run: str, data: RunData) -> Iterator[pa.RecordBatch]:
     columns: dict[str, Sequence[Any]] = {
         "node": [node for node, _, _ in found],
         "place": [place for _, place, _ in found],
+        "final": [data.history.stopped is None] * len(found),
         "base": [batch.base for _, _, batch in found],
         "last": [batch.last for _, _, batch in found],
         "batch_epoch": [batch.epoch for _, _, batch in found],

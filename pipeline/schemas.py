@@ -144,9 +144,7 @@ EVENT_FIELDS: Final[dict[str, tuple[str, pa.DataType, tuple[str, ...]]]] = {
     "acknowledged_at": ("hwm", _INT, ("ack",)),
     "applied": ("applied", _INT, ("claim", "renounce")),
     "records": ("n", _INT, ("apply",)),
-    "flushed": ("upto", _INT, ("flush",)),
     "snapshot_op": ("op", _STR, ("snap",)),
-    "log_start": ("v", _INT, ("lstart",)),
     "api": ("api", _STR, ("ack", "rpc_ok", "rpc_err")),
     "code": ("code", _INT, ("rpc_err",)),
     "asked_epoch": ("req_ep", _INT, ("rpc_err", "rpc_ok", "vote", "fetch_rx")),
@@ -158,6 +156,8 @@ EVENTS: Final = pa.schema(
         *EVENT_COMMON,
         *((column, kind) for column, (_, kind, _) in EVENT_FIELDS.items()),
         ("disk_epoch", _INT),  # of a start: the epoch in its quorum-state
+        ("flushed", _INT),  # of a start or flush
+        ("log_start", _INT),  # of a start, or where the log begins from now on
         ("snapshot_end", _INT),
     ]
 )
@@ -168,6 +168,7 @@ BATCHES: Final = pa.schema(
         ("run", _STR),
         ("node", _STR),
         ("place", _INT),  # from the beginning of that log
+        ("final", _BOOL),  # false: the simulation was stopped in the middle of a fault
         ("base", _INT),
         ("last", _INT),
         ("batch_epoch", _INT),

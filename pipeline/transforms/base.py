@@ -1,0 +1,174 @@
+"""What transforms share: the registry, the tables that they read, and who is known when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from pipeline.transforms import logs
+from pipeline.transforms.windows import BATCH, REPLICA
+
+
+@dataclass(frozen=True, slots=True)
+class Transformed:
+    """An invariant that is judged by a transform.
+
+    ``whole``: the transform judges all of it. Otherwise ``rest`` says what is left to the checker
+    of single runs, and both are heard.
+    """
+
+    name: str
+    says: str
+    judge: Callable[[Tables], DataFrame]
+    rest: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left to the checker of single runs."""
+        return self.rest is None
+
+
+TRANSFORMS: dict[str, Transformed] = {}
+
+
+def transform(
+    name: str, *, rest: str | None = None
+) -> Callable[[Callable[[Tables], DataFrame]], Callable[[Tables], DataFrame]]:
+    """Let a function judge the invariant of that name."""
+
+    def add(function: Callable[[Tables], DataFrame]) -> Callable[[Tables], DataFrame]:
+        says = (function.__doc__ or "").splitlines()[0]
+        TRANSFORMS[name] = Transformed(name, says, function, rest)
+        return function
+
+    return add
+
+
+class Tables:
+    """What transforms read: EVENTS, and BATCHES of the final logs; and views that several need."""
+
+    def __init__(self, events: DataFrame, batches: DataFrame) -> None:
+        self._events = events
+        self._kept: list[DataFrame] = []
+        self.finals = batches.where("final")
+
+    @cached_property
+    def events(self) -> DataFrame:
+        """All events; ``known``: the trace tells all of its replica's disk, from a start on.
+
+        ``era`` grows whenever what was known of a replica's disk must be forgotten: after an
+        incarnation that is not known.
+        """
+        streams = (
+            self._events.groupBy(*REPLICA, "inc")
+            .agg(
+                F.min_by("type", "ord").alias("first"),
+                F.coalesce(F.bool_or("blind"), F.lit(False)).alias("blind"),
+                F.min("ord").alias("began"),
+            )
+            .withColumn("known", F.expr("first in ('start', 'disk') and not blind"))
+        )
+        before = Window.partitionBy(*REPLICA).orderBy("began")
+        eras = streams.withColumn("after_gap", ~F.lag("known", 1, True).over(before)).withColumn(
+            "era", F.sum(F.col("after_gap").cast("int")).over(before)
+        )
+        return self._events.drop("blind").join(
+            eras.select(*REPLICA, "inc", "known", "era"), [*REPLICA, "inc"]
+        )
+
+    @cached_property
+    def states(self) -> DataFrame:
+        """See ``logs.states``; kept, for many read it."""
+        return self._keep(logs.states(self.events))
+
+    @cached_property
+    def lives(self) -> DataFrame:
+        """See ``logs.lives``; kept."""
+        return self._keep(logs.lives(self.states))
+
+    @cached_property
+    def committed(self) -> DataFrame:
+        """See ``logs.commits``; kept."""
+        return self._keep(logs.commits(self.states, self.lives))
+
+    @property
+    def appends(self) -> DataFrame:
+        """See ``logs.appends``."""
+        return logs.appends(self.lives)
+
+    @property
+    def final_pairs(self) -> DataFrame:
+        """See ``logs.final_pairs``."""
+        return logs.final_pairs(self.finals)
+
+    @cached_property
+    def commit_map(self) -> DataFrame:
+        """Every batch that is committed anywhere, with when first, and in which epoch."""
+        return (
+            self.committed.groupBy("run", *BATCH)
+            .agg(F.min("by").alias("by"))
+            .select("run", *BATCH, F.expr("by.at as committed"), F.expr("by.epoch as by_epoch"))
+        )
+
+    @cached_property
+    def epoch_starts(self) -> DataFrame:
+        """Where the epochs that replicas have won begin: ``start``, told at ``began``."""
+        return (
+            self.of("elected")
+            .groupBy(*REPLICA, "epoch")
+            .agg(F.min("ord").alias("began"), F.max_by("epoch_start", "ord").alias("start"))
+        )
+
+    def _keep(self, found: DataFrame) -> DataFrame:
+        kept = found.persist()
+        self._kept.append(kept)
+        return kept
+
+    def release(self) -> None:
+        """Let go of what was kept."""
+        for each in self._kept:
+            each.unpersist()
+
+    def of(self, *types: str) -> DataFrame:
+        """The events of some types."""
+        return self.events.where(F.col("type").isin(*types))
+
+
+def told(found: DataFrame, message: str) -> DataFrame:
+    """Rows of a transform: ``message`` is an SQL expression of its sentence."""
+    return found.select("run", F.expr(message).alias("message"), "time_ns")
+
+
+def together(parts: Sequence[DataFrame]) -> DataFrame:
+    """All rows of several transforms."""
+    found = parts[0]
+    for each in parts[1:]:
+        found = found.unionByName(each)
+    return found
+
+
+def overlaps(batches: DataFrame, *by: str) -> DataFrame:
+    """Batches that begin before another one of their group ends, with that other's end as ``end``.
+
+    The batches of a group must be distinct.
+    """
+    earlier = (
+        Window.partitionBy(*by)
+        .orderBy("base", "last", "crc", "batch_epoch")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    return batches.withColumn("end", F.max("last").over(earlier)).where("end >= base")
+
+
+def judge_all(tables: Tables) -> DataFrame:
+    """All that any transform finds: (run, invariant, message, time_ns)."""
+    return together(
+        [
+            each.judge(tables).select("run", F.lit(name).alias("invariant"), "message", "time_ns")
+            for name, each in sorted(TRANSFORMS.items())
+        ]
+    )

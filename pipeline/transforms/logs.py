@@ -1,0 +1,182 @@
+"""What each replica's log held when, from its events: no batch is replayed, only its end is found.
+
+A batch lives in a log from its append until the first later event of the replica that cuts the log
+at or below its last offset: a truncation, a conflicting append, a start with a shorter log, an
+installed snapshot, damage to the disk.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from pipeline.transforms.windows import BATCH, REPLICA, before, in_order, newest, so_far
+
+NOTHING = -1  # an end that is not known, or a cut that leaves nothing
+_LOG_TYPES = ("start", "disk", "append", "trunc", "snap", "flush", "lstart", "hwm", "elected")
+_LOG_TYPES += ("role", "apply", "claim", "renounce", "ack", "vote")
+
+
+def states(events: DataFrame) -> DataFrame:
+    """Events that meet a log, with what the log was just before them; null: not known.
+
+    ``log`` numbers the logs of a replica: another one begins when its disk is damaged, or after
+    events were lost. ``end_before`` is its end, ``cut`` where the event cuts it, ``hwm_before``
+    the highest watermark that this incarnation has exposed, ``leads_before`` the epoch that it
+    leads, ``start_before`` where the log begins, ``flushed_before`` how much is on disk.
+    """
+    met = events.where(F.col("type").isin(*_LOG_TYPES))
+    logs = met.where("type != 'snap' or snapshot_op = 'install'").withColumn(
+        "log", F.expr("count_if(type = 'disk')").over(so_far()) * 100_000 + F.col("era")
+    )
+    of_log = (*REPLICA, "log")
+    end = F.expr(
+        "case type when 'start' then log_end when 'append' then last + 1"
+        " when 'trunc' then truncated_to when 'snap' then snapshot_end end"
+    )
+    leads = F.expr(
+        f"case when type = 'elected' then epoch when type = 'role' and role != 'leader'"
+        f" then {NOTHING} end"
+    )
+    begin = F.expr("case type when 'snap' then snapshot_end else log_start end")
+    exposed = F.expr("case type when 'hwm' then high_watermark when 'snap' then snapshot_end end")
+    found = logs.withColumns(
+        {
+            "end_before": newest(end, before(*of_log)),
+            "start_before": newest(begin, before(*of_log)),
+            "hwm_before": F.max(exposed).over(before(*REPLICA, "inc")),
+            "leads_before": F.nullif(newest(leads, before(*REPLICA, "inc")), F.lit(NOTHING)),
+        }
+    )
+    cut = F.expr(
+        "case when type = 'trunc' then truncated_to"
+        f" when type = 'snap' or type = 'disk' then {NOTHING}"
+        " when type = 'append' and base < end_before then base"
+        " when type = 'start' and log_end < end_before then log_end end"
+    )
+    return _with_flushed(found.withColumn("cut", cut), of_log)
+
+
+def _with_flushed(found: DataFrame, of_log: tuple[str, ...]) -> DataFrame:
+    """Add ``flushed_before``: what was flushed last, or less where the log was cut since."""
+    sets = F.expr("type in ('start', 'flush', 'snap', 'disk')").cast("int")
+    value = F.expr(
+        "case type when 'start' then flushed"
+        " when 'flush' then least(flushed, coalesce(end_before, flushed))"
+        " when 'snap' then snapshot_end when 'disk' then 0 end"
+    )
+    spans = found.withColumns({"span": F.sum(sets).over(so_far(*of_log)), "set_to": value})
+    of_span = (*of_log, "span")
+    cuts = F.expr("if(type in ('trunc', 'append'), cut, null)")
+    after = F.least(
+        F.first("set_to").over(so_far(*of_span)),
+        F.coalesce(F.min(cuts).over(so_far(*of_span)), F.first("set_to").over(so_far(*of_span))),
+    )
+    return (
+        spans.withColumn("flushed_after", after)
+        .withColumn("flushed_before", F.lag("flushed_after").over(in_order(*of_log)))
+        .drop("span", "set_to", "flushed_after")
+    )
+
+
+def lives(found: DataFrame) -> DataFrame:
+    """Batches in the logs of replicas: appended at ``ord``, gone at ``until`` (null: never).
+
+    ``found`` are the ``states``. With ``end_before`` at its append.
+    """
+    cuts = found.where("cut is not null or type = 'disk'").select(
+        *REPLICA, F.col("ord").alias("at"), "cut"
+    )
+    eras = Window.partitionBy(*REPLICA).orderBy("ord")
+    forgets = (
+        found.withColumn("changed", F.col("log") != F.lag("log").over(eras))
+        .where("changed")
+        .select(*REPLICA, F.col("ord").alias("at"), F.lit(NOTHING).cast("long").alias("cut"))
+    )
+    batches = found.where("type = 'append'").select(
+        *REPLICA, "log", "ord", "inc", "known", "epoch", "time_ns", "end_before", *BATCH
+    )
+    ends = (
+        batches.select(*REPLICA, "ord", "last")
+        .join(cuts.unionByName(forgets), [*REPLICA])
+        .where("at > ord and cut <= last")
+        .groupBy(*REPLICA, "ord")
+        .agg(F.min("at").alias("until"))
+    )
+    return batches.join(ends, [*REPLICA, "ord"], "left")
+
+
+def appends(found: DataFrame) -> DataFrame:
+    """Appends with ``tail``: the batch that was the log's last one just before; null: not known."""
+    tails = found.select(
+        *REPLICA,
+        (F.col("last") + 1).alias("end_before"),
+        F.struct(*BATCH).alias("tail"),
+        F.col("ord").alias("since"),
+        "until",
+    )
+    near = found.drop("until").join(tails, [*REPLICA, "end_before"])
+    alive = near.where("since < ord and coalesce(until >= ord, true)")
+    return alive.select(*REPLICA, "ord", "known", "epoch", "time_ns", *BATCH, "tail")
+
+
+def final_pairs(finals: DataFrame) -> DataFrame:
+    """Batches of the final logs with the one ``before`` each of them."""
+    place = Window.partitionBy("run", "node").orderBy("place")
+    return (
+        finals.withColumn("before", F.lag(F.struct(*BATCH)).over(place))
+        .where("before is not null")
+        .withColumn("time_ns", F.lit(None).cast("long"))
+    )
+
+
+def commits(found: DataFrame, alive: DataFrame) -> DataFrame:
+    """Batches of replicas' logs that these took for committed, each with when: ``committed``.
+
+    That is at the first high watermark, or applied offset, above its last offset that came while
+    the batch was in that log. Two windows find it for all batches but those that were appended
+    below a high watermark that had been there before; few, and these are joined.
+    """
+    of_log = [*REPLICA, "log"]
+    raises = found.where("known and type in ('hwm', 'apply')").select(
+        *of_log,
+        "ord",
+        F.col("epoch").alias("by_epoch"),
+        "time_ns",
+        F.coalesce("high_watermark", "offset").alias("below"),
+    )
+    highest = F.max("below").over(before(*of_log))
+    steps = raises.withColumn("highest", highest).where("highest is null or below > highest")
+    rows = (
+        alive.select(
+            *of_log, F.col("last").alias("key"), "ord", "until", *BATCH, F.lit(0).alias("step")
+        )
+        .withColumn("by", F.expr("cast(null as struct<at: bigint, epoch: bigint, time: bigint>)"))
+        .unionByName(
+            steps.select(
+                *of_log,
+                (F.col("below") - 1).alias("key"),
+                F.lit(1).alias("step"),
+                F.expr("struct(ord as at, by_epoch as epoch, time_ns as time)").alias("by"),
+            ),
+            allowMissingColumns=True,
+        )
+    )
+    # the steps rise with their order: the next one by offset is the first one in time
+    onwards = (
+        Window.partitionBy(*of_log).orderBy("key", "step").rowsBetween(0, Window.unboundedFollowing)
+    )
+    first = rows.withColumn("first", F.first("by", ignorenulls=True).over(onwards)).where(
+        "step = 0 and first is not null"
+    )
+    plain = first.where("first.at > ord and coalesce(first.at < until, true)")
+    late = (
+        first.where("first.at < ord")
+        .drop("by", "first")
+        .join(raises.withColumnRenamed("ord", "at"), of_log)
+        .where("at > ord and coalesce(at < until, true) and below > last")
+        .groupBy(*of_log, "ord", *BATCH)
+        .agg(F.expr("min(struct(at, by_epoch as epoch, time_ns as time))").alias("first"))
+    )
+    columns = [*REPLICA, *BATCH, F.col("first").alias("by")]
+    return plain.select(*columns).unionByName(late.select(*columns))
