@@ -111,6 +111,18 @@ def test_order_of_time_closes_cycles_of_its_own(text: str, found: set[str]) -> N
     assert {name for name in found if name.endswith("-realtime")}.isdisjoint(names(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("0 rx ax1\n1 rx ax2", "G2-item"),  # each overwrote what the other had read
+        ("0 ax1 ax2\n1 rx1", "G-single"),  # the second append came behind what was read
+        ("0 rx ay1\n1 ax1\n2 ax2\n3 ry ax3", "G2-item"),
+    ],
+)
+def test_what_nobody_read_closes_cycles_too(text: str, name: str) -> None:
+    assert name in names(text)
+
+
 def test_what_one_process_did_closes_cycles_of_its_own() -> None:
     text = "0 ax1\n0 rx\n1 rx1"
     result = check_transactions(history(text), consistency_model="strong-session-serializable")
@@ -199,6 +211,15 @@ def test_edges_of_processes_time_and_appends_are_told() -> None:
         history("7 ax1\n7 rx\n1 rx1"), consistency_model="strong-session-serializable"
     )
     assert "process 7 did op 1 before op 3 (process)" in result.anomalies[0].message
+
+
+def test_edges_that_are_told_are_there() -> None:
+    # several appends that nobody read, of which a later one began what the reader could not see
+    text = "0 ax1\n1 rx\n2 ay1 ay2\n3 ax2\n4 ry\n5 ax3\n6 rx1"
+    for found in judge(history(text)).found:
+        assert "no order explains this" in found.message
+    for seed in range(300):
+        judge(random_history(Random(seed), txns=6))  # explains all that it finds
 
 
 def test_anomalies_carry_their_ops_and_the_moment() -> None:

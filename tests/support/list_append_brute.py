@@ -74,6 +74,7 @@ def random_history(rng: Random, txns: int = 5) -> History:  # noqa: PLR0912
     state: dict[str, list[int]] = {key: [] for key in keys}
     past: list[dict[str, list[int]]] = [{key: [] for key in keys}]
     pending: list[tuple[int, Mops, Mops | None, str]] = []
+    later: list[Mops] = []
     ops: list[Op] = []
     element = begun = 0
     count = rng.randint(2, txns)
@@ -82,6 +83,10 @@ def random_history(rng: Random, txns: int = 5) -> History:  # noqa: PLR0912
         ops.append(Op(len(ops), len(ops), process, type_, "txn", value))
 
     while begun < count or pending:
+        if later and rng.random() < 0.2:  # of unknown outcome, and takes effect only now
+            for f, key, value in later.pop():
+                if f == "append":
+                    state[key].append(value)
         waiting = [at for at, each in enumerate(pending) if each[2] is None]
         what = rng.random()
         if begun < count and (not pending or what < 0.4):
@@ -115,7 +120,10 @@ def random_history(rng: Random, txns: int = 5) -> History:  # noqa: PLR0912
                     answer.append([f, key, list(here[key])])
                     if here[key] and rng.random() < lies / 2:
                         answer[-1][2] = rng.sample(here[key], rng.randint(0, len(here[key])))
-            takes_effect = end == "ok" or rng.random() < 0.5
+            late = end == "info" and rng.random() < 0.5
+            if late:
+                later.append(mops)
+            takes_effect = not late and (end == "ok" or rng.random() < 0.5)
             if takes_effect and (end != "fail" or rng.random() < lies):
                 for f, key, value in mops:
                     if f == "append" and rng.random() >= lies / 3:
