@@ -6,7 +6,7 @@ it needs and is skipped, with its reason, where it is not there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol, runtime_checkable
@@ -165,4 +165,13 @@ class Clocks(Protocol):
 
     def clock(self, node: str) -> Mapping[str, int]:
         """``true_ms``, and what the process reads: ``steady_ms``, ``wall_ms``."""
+        ...
+
+
+@runtime_checkable
+class Expects(Protocol):
+    """An environment that has to be told before ``setup`` what a run's faults will ask of it."""
+
+    def expect(self, abilities: Collection[type], rng: Random) -> None:
+        """Prepare for these protocols of this module; ``rng`` decides what hosts do by chance."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness import seeds
 from harness.errors import UsageError
@@ -54,6 +54,11 @@ def misfit(nemesis: Nemesis, spec: RunSpec | None) -> str | None:
     ask = getattr(nemesis, "misfit", None)
     reason: str | None = None if ask is None or spec is None else ask(spec)
     return reason
+
+
+def asked_for(chosen: Mapping[str, Nemesis]) -> frozenset[type]:
+    """The abilities of ``harness.hosts`` that some nemeses may ask an environment for."""
+    return frozenset(a for nemesis in chosen.values() for a in getattr(nemesis, "asks", ()))
 
 
 def swarm(seed: int, chosen: Sequence[tuple[str, Nemesis]], most: int) -> list[tuple[str, Nemesis]]:

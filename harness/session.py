@@ -19,14 +19,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness import schedule
+from harness import schedule, seeds
 from harness.ballast import Ballast, tells_full_disk
 from harness.clock import LoopClock
 from harness.errors import HarnessError, UsageError
 from harness.events import EventCollector
+from harness.hosts import Expects
 from harness.journal import Journal
 from harness.judge import STANDARD, Judgement, judge
-from harness.nemeses import of_schedule, select
+from harness.nemeses import asked_for, of_schedule, select
 from harness.protocols import Cluster, Environment, Fault, Nemesis, System, Workload
 from harness.recorder import Progress, Silence
 from harness.registry import checkers, environments, systems, workloads
@@ -141,6 +142,8 @@ async def _execute(session: Session, progress: Progress, state_dir: Path | None)
     journal = Journal.open(run_dir.path.name, folder=state_dir)
     try:
         environment: Environment = environments.get(spec.env)(run_dir.path, journal)
+        if isinstance(environment, Expects):
+            environment.expect(asked_for(session.nemeses), seeds.rng(spec.seed, "hosts"))
         system: System = systems.get(spec.system)(spec, environment, run_dir)
         await _run(session, environment, system, progress)
     finally:

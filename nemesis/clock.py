@@ -14,7 +14,7 @@ from harness.protocols import Cluster, Environment, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import needs_sim
+from nemesis.hosts import needs
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 PPM = 1_000_000
@@ -35,11 +35,12 @@ class _BadClocks:
     """What both share."""
 
     family = "clock"
+    asks = (Clocks,)
     kind = ""
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only simulated hosts have clocks of their own."""
-        return needs_sim(spec)
+        """Only where hosts have clocks of their own."""
+        return needs(Clocks, spec)
 
     def available(self, cluster: Cluster) -> str | None:
         """The hosts must have clocks of their own."""

@@ -13,13 +13,13 @@ from random import Random
 from typing import Any
 
 from harness.errors import HarnessError, NodeStartError
-from harness.hosts import Election
+from harness.hosts import Disks, Election
 from harness.protocols import Cluster, Fault, Injection, Kill, Simulated
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, until
-from nemesis.hosts import DISK, PROCESS, needs_sim
+from nemesis.hosts import DISK, PROCESS, needs
 from nemesis.targets import choose_or_one, fault_rng
 
 _CLEANED_S = 4.0  # for a log to begin above 0
@@ -91,7 +91,7 @@ class LostSnapshot(DiskDamage):
         """Logs begin above 0 only where snapshots are made."""
         if SNAPSHOT_SETTING not in spec.settings:
             return f"needs snapshots: set {SNAPSHOT_SETTING} and a small retention"
-        return needs_sim(spec)
+        return needs(Disks, spec)
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Delete the snapshots and try to start the node; evidence: that it refuses."""

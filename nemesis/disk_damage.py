@@ -18,7 +18,7 @@ from harness.protocols import Cluster, Fault, Injection, Kill, Simulated
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import DISK, PROCESS, needs_disks, needs_sim
+from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
@@ -41,6 +41,7 @@ class DiskDamage:
     """What both share; a kind does the damage."""
 
     family = "disk"
+    asks = (Disks,)
     targets: Mapping[str, int] = {"leader": 2, "follower": 2, "one": 1}
     needs_copies = True
     forgets_votes = False  # of its own: so no voter may be left that could ask for them again
@@ -53,8 +54,8 @@ class DiskDamage:
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only simulated disks can be damaged."""
-        return needs_sim(spec)
+        """Only where disks can be damaged."""
+        return needs(Disks, spec)
 
     def available(self, cluster: Cluster) -> str | None:
         """The environment must have such disks; the system must show logs and start nodes."""
@@ -149,7 +150,7 @@ class NeedsOthers(DiskDamage):
         """Three voters at least: two of them can have a majority without the third."""
         if spec.voters < VOTERS_MIN:
             return f"needs {VOTERS_MIN} voters, there is no majority without one of {spec.voters}"
-        return needs_sim(spec)
+        return needs(Disks, spec)
 
 
 @nemeses.register("disk-bit-flip")

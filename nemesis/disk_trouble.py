@@ -18,7 +18,7 @@ from harness.protocols import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import DISK, PROCESS, needs_disks, needs_sim
+from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
@@ -39,6 +39,7 @@ class DiskTrouble:
     """What all of them share; a kind says how to break a disk, to mend it, and what to see."""
 
     family = "disk"
+    asks = (Disks,)
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw how bad it is."""
@@ -54,8 +55,8 @@ class DiskTrouble:
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only simulated disks can be broken so."""
-        return needs_sim(spec)
+        """Only where disks can be broken."""
+        return needs(Disks, spec)
 
     def available(self, cluster: Cluster) -> str | None:
         """The environment must have such disks, and the system start nodes again."""

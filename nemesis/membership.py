@@ -17,7 +17,7 @@ from harness.protocols import Cluster, Fault, Injection, Kill, Members
 from harness.registry import nemeses, systems
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import DISK, PROCESS, needs_disks, needs_sim
+from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
@@ -45,7 +45,7 @@ def needs_members(spec: RunSpec) -> str | None:
     if ask is None:
         return f"system {spec.system!r} cannot change its voters"
     reason: str | None = ask(spec)
-    return reason or needs_sim(spec)
+    return reason or needs(Disks, spec)
 
 
 def members_available(cluster: Cluster) -> str | None:
@@ -63,6 +63,7 @@ class RemoveVoter:
     """
 
     family = "membership"
+    asks = (Disks,)
 
     def misfit(self, spec: RunSpec) -> str | None:
         """Only where the voters are in the log."""

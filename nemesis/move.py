@@ -14,7 +14,7 @@ from harness.protocols import Cluster, Fault, Injection, Kill
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import DISK, PROCESS
+from nemesis.hosts import DISK, PROCESS, needs
 from nemesis.membership import TURN_S, VOTERS, members_available, needs_members
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
@@ -45,7 +45,7 @@ class MoveVoter:
 
     def misfit(self, spec: RunSpec) -> str | None:
         """Only where the voters, and where they are, are in the log."""
-        return needs_members(spec)
+        return needs_members(spec) or needs(Movable, spec)
 
     def available(self, cluster: Cluster) -> str | None:
         """The system must know changes of its voters, the hosts have more ports."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.hosts import Power
-from harness.protocols import Cluster, Fault, Injection, Kill
+from harness.protocols import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import PROCESS, needs_sim
+from nemesis.hosts import PROCESS, needs, needs_kill
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
@@ -37,18 +37,17 @@ class LosePower:
     """
 
     family = "power"
+    asks = (Power,)
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only simulated hosts can lose what the kernel holds."""
-        return needs_sim(spec)
+        """Only hosts that can lose what the kernel holds."""
+        return needs(Power, spec)
 
     def available(self, cluster: Cluster) -> str | None:
         """The environment must be able to take the power away, the system to start again."""
         if not isinstance(cluster.environment, Power):
             return f"environment {cluster.environment.name!r} cannot cut the power of its nodes"
-        if not isinstance(cluster.system, Kill):
-            return f"system {cluster.system.name!r} cannot restart its nodes"
-        return None
+        return needs_kill(cluster)
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw a target and whether a write is under way."""

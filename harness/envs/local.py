@@ -6,16 +6,19 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from harness.envs.child import Child
+from harness.envs.local_disks import LocalDisks
 from harness.envs.loopback import NODES_MAX, Block
 from harness.envs.procfs import GONE
 from harness.envs.relay_net import CLIENT, Endpoint, RelayNet
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, NodeStartError
+from harness.hosts import Disks, Power
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
@@ -35,7 +38,7 @@ class _Running:
 
 
 @environments.register("local")
-class Local:
+class Local(LocalDisks):
     """Processes on loopback addresses of their own, with a relay that can cut any link."""
 
     name = "local"
@@ -47,6 +50,7 @@ class Local:
             run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
+        super().__init__(journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._block: Block | None = None
@@ -55,6 +59,11 @@ class Local:
         self._last_end: dict[str, str] = {}
         self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
         self.net: Net = self._relay
+
+    def expect(self, abilities: Collection[type], rng: Random) -> None:
+        """See ``Expects``."""
+        if {Disks, Power} & set(abilities):
+            self.use_fault_disks(rng)
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Heal what dead runs left, reserve addresses, start the relay.
@@ -124,7 +133,10 @@ class Local:
         entry = await self._journal.announce("process", node=node, argv=[*argv])
         try:
             child = Child(
-                argv, cwd=self.node_dir(node), log=self.log_file(node), environ=self._environ(env)
+                argv,
+                cwd=self.node_dir(node),
+                log=self.log_file(node),
+                environ=self._environ({**env, **self.fault_disk_environ(node)}),
             )
         except OSError as error:
             await asyncio.to_thread(self._journal.undone, entry)
@@ -164,6 +176,24 @@ class Local:
             end = self._last_end.get(node) if running is None else running.child.describe_end()
             return ProcessState(None, GONE, end or "never started")
         return ProcessState(running.child.id.pid, running.child.state, str(running.child.id))
+
+    async def end(self, node: str) -> None:
+        """Kill the node's process, if it runs, and wait until it is gone."""
+        running = self._running.get(node)
+        if running is not None:
+            running.child.signal(signal.SIGKILL)
+            await self._await_end(node, running)
+
+    def freeze(self, node: str) -> Callable[[], None]:
+        """Let the node stand still at once, unless it does; returns what lets it go on."""
+        running = self._running.get(node)
+        if running is None or running.pause_entry is not None:
+            return lambda: None
+        running.child.signal(signal.SIGSTOP)
+        deadline = time.monotonic() + _STATE_TIMEOUT_S
+        while running.child.state not in ("T", "Z", GONE) and time.monotonic() < deadline:
+            pass  # a few microseconds: the kernel has only to tell the other core
+        return lambda: running.child.signal(signal.SIGCONT)
 
     async def teardown(self) -> None:
         """Kill what still runs, stop the relay, give the addresses back. Idempotent."""

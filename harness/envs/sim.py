@@ -15,6 +15,7 @@ from harness.protocols import Address, Link, Net, Probe, ProcessState
 from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
+from node.log.disk_trouble import FAILING
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import load_meta_properties
 from node.log.quorum_state import ElectionStateStore
@@ -26,7 +27,7 @@ from node.sim.loop import StalledError, VirtualLoop
 from node.sim.network import VirtualNetwork
 from node.sim.output import VirtualOutput
 from node.sim.stray import repeater
-from node.sim.trouble import FAILING, PROBE_FILE
+from node.sim.trouble import PROBE_FILE
 from node.wire.errors import WireError
 
 CLIENT_HOST = "10.0.1.1"

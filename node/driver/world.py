@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from node.clock import Clock, SystemClock
 from node.config import NodeConfig
-from node.log.disk import Disk, FileDisk
+from node.log.disk import Disk
+from node.log.fault_disk import disk_of
 from node.trace import NoTrace, Tracer, TraceWriter
 from node.wire.network import Network, Sockets
 
@@ -43,5 +45,5 @@ class World:
                 clock_ns=clock.trace_ns,
             )
 
-        disk = FileDisk(fsync=config.fsync)
+        disk = disk_of(os.environ, fsync=config.fsync)
         return cls(disk, clock, Sockets(config.source_host), incarnation, trace)

@@ -235,6 +235,10 @@ class OsFile:
         """Length in bytes."""
         return self._size
 
+    def fileno(self) -> int:
+        """The file's descriptor."""
+        return self._fd
+
     def close(self) -> None:
         """Release the file, without making anything durable."""
         os.close(self._fd)

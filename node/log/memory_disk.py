@@ -23,7 +23,7 @@ Fault = Callable[[str, Path], None]
 
 
 @dataclass(slots=True)
-class _Inode:
+class Inode:
     """Content of one file, and how to undo each change since the last fsync: (at, old bytes)."""
 
     data: bytearray = field(default_factory=bytearray)
@@ -78,10 +78,20 @@ class MemoryDisk:
         self.operations = 0
         self.writing = b""
         self.cut_at: int | None = None
-        self._names: dict[Path, _Inode] = {}
-        self._unsynced: list[dict[Path, _Inode | None]] = []
+        self._names: dict[Path, Inode] = {}
+        self._unsynced: list[dict[Path, Inode | None]] = []
         self._locks: set[Path] = set()
         self._incarnation = 0
+
+    @classmethod
+    def holding(
+        cls, names: dict[Path, Inode], unsynced: list[dict[Path, Inode | None]]
+    ) -> MemoryDisk:
+        """A disk with these files; ``unsynced`` are changes of names, each with what was before."""
+        disk = cls()
+        disk._names = dict(names)
+        disk._unsynced = list(unsynced)
+        return disk
 
     # ------------------------------------------------------------------ what the node uses
 
@@ -93,7 +103,7 @@ class MemoryDisk:
             self._before("open", path, changes=False)
         elif create:
             self._before("open", path)
-            self._rename_entries({path: _Inode()})
+            self._rename_entries({path: Inode()})
         else:
             raise FileNotFoundError(str(path))
         return MemoryFile(self, path, self._names[path])
@@ -171,6 +181,10 @@ class MemoryDisk:
         """All files and their lengths in bytes, sorted."""
         return {path: len(self._names[path].data) for path in sorted(self._names)}
 
+    def contents(self) -> dict[Path, Inode]:
+        """All files, sorted; not to be changed."""
+        return {path: self._names[path] for path in sorted(self._names)}
+
     def peek(self, path: Path, offset: int, size: int) -> bytes:
         """A part of a file, for who looks at the disk from outside: nothing keeps it from that.
 
@@ -225,7 +239,7 @@ class MemoryDisk:
     def _copy(self) -> MemoryDisk:
         known = [*self._names.values(), *(i for c in self._unsynced for i in c.values() if i)]
         inodes = {
-            id(inode): _Inode(bytearray(inode.data), list(inode.undo), inode.read_only)
+            id(inode): Inode(bytearray(inode.data), list(inode.undo), inode.read_only)
             for inode in known
         }
         copy = MemoryDisk()
@@ -240,7 +254,7 @@ class MemoryDisk:
         """A disk with the same content, all of it durable: an old copy to restore, say."""
         copy = MemoryDisk()
         copy._names = {
-            p: _Inode(bytearray(i.data), read_only=i.read_only) for p, i in self._names.items()
+            p: Inode(bytearray(i.data), read_only=i.read_only) for p, i in self._names.items()
         }
         return copy
 
@@ -260,12 +274,12 @@ class MemoryDisk:
         if self.cut_at is not None and self.operations >= self.cut_at:
             raise PowerCutError(f"no power at operation {self.operations} ({operation} {path})")
 
-    def _existing(self, path: Path) -> _Inode:
+    def _existing(self, path: Path) -> Inode:
         if path not in self._names:
             raise FileNotFoundError(str(path))
         return self._names[path]
 
-    def _rename_entries(self, entries: dict[Path, _Inode | None]) -> None:
+    def _rename_entries(self, entries: dict[Path, Inode | None]) -> None:
         """Change directory entries in one step that a crash undoes as a whole."""
         self._unsynced.append({path: self._names.get(path) for path in entries})
         for path, inode in entries.items():
@@ -278,7 +292,7 @@ class MemoryDisk:
 class MemoryFile:
     """An open file of a MemoryDisk; dead after a crash or kill of its process."""
 
-    def __init__(self, disk: MemoryDisk, path: Path, inode: _Inode) -> None:
+    def __init__(self, disk: MemoryDisk, path: Path, inode: Inode) -> None:
         self._disk = disk
         self._path = path
         self._inode = inode

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from node.log.disk_trouble import refusal
 from node.log.layout import partition_dir, segment_base
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import FILE_NAME as META_PROPERTIES
 
-FAILING: Final[Mapping[str, frozenset[str]]] = {
-    "read": frozenset({"read"}),
-    "write": frozenset({"append", "pwrite", "truncate"}),
-    "fsync": frozenset({"fsync", "fsync_dir"}),
-}
 UNCHECKED_BYTES: Final = 17  # at the head of a batch: the CRC begins there, and covers the rest
 PROBE_FILE: Final = Path("/probe")  # beside the node's own files, for whoever looks at the disk
 TAIL_BYTES_MAX: Final = 300
@@ -35,11 +29,7 @@ class DiskTrouble:
 
     def refuse(self, operation: str, path: Path) -> None:
         """Raise the OSError that an operation meets here, if it meets one."""
-        number = None
-        if self.full and operation == "append":
-            number = errno.ENOSPC
-        elif operation in self.failing:
-            number = errno.EIO
+        number = refusal(operation, full=self.full, failing=self.failing)
         if number is not None:
             self.refused += 1
             raise OSError(number, os.strerror(number), str(path))
