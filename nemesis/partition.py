@@ -67,6 +67,9 @@ class Partition:
             return f"needs {self.nodes_min} nodes, there is {count}"
         if self.needs_leader and (reason := needs_roles(cluster)) is not None:
             return reason
+        cannot_cut = getattr(cluster.environment.net, "cannot_cut", None)
+        if cannot_cut is not None and (reason := cannot_cut()) is not None:
+            return f"links cannot be cut: {reason}"
         try:
             for node in cluster.system.nodes:
                 cluster.environment.address(node)

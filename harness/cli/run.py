@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections import Counter
 from pathlib import Path
@@ -13,11 +14,12 @@ from rich.text import Text
 from harness import session
 from harness.cli.console import EXIT_INTERRUPTED, STYLE, Json, err, out, print_json
 from harness.cli.live import LiveStatus
+from harness.envs.ssh import HOSTS_VARIABLE
 from harness.errors import UsageError
 from harness.judge import Judgement
 from harness.nemeses import ALL, NONE
 from harness.protocols import Kill, Pause, Roles
-from harness.registry import mutant_names, systems, unknown
+from harness.registry import environments, mutant_names, systems, unknown
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
@@ -45,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
     )(run)
 
 
-def run(  # noqa: PLR0913 - one parameter per option
+def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     system: Annotated[str, typer.Option(help="System under test.")] = "kraft",
     env: Annotated[str, typer.Option(help="Where its nodes run.")] = "local",
     voters: Annotated[int, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")] = 3,
@@ -76,6 +78,10 @@ def run(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
     ] = None,
+    hosts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Hosts of --env ssh: [user@]host[:port] lines, or TOML."),
+    ] = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
@@ -95,6 +101,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         settings=parse_settings(setting or []),
     )
     check_mutant(spec)
+    check_hosts(spec, hosts)
     prepared = session.prepare(spec, Store(store))
     code = execute(prepared)
     if prepared.judgement is not None:
@@ -188,6 +195,18 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
             raise UsageError(f"--set {key}: given twice; leave one out")
         settings[key] = value
     return settings
+
+
+def check_hosts(spec: RunSpec, hosts: Path | None) -> None:
+    """Tell the environment its hosts file, and let it check it; raises UsageError."""
+    environment = environments.get(spec.env)
+    check = getattr(environment, "check_options", None)
+    if hosts is not None:
+        if check is None:
+            raise UsageError(f"--hosts: the environment {spec.env!r} has none; want --env ssh")
+        os.environ[HOSTS_VARIABLE] = str(hosts.absolute())
+    if check is not None:
+        check(spec)
 
 
 def check_mutant(spec: RunSpec) -> None:

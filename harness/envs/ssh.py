@@ -1,0 +1,353 @@
+"""Nodes on other hosts, through ssh: one host each, with a supervisor that ends with the harness.
+
+The node's folder lies on its host. Here is a mirror of it: what the harness writes there goes to
+the host when the node starts, what the node appends to its log and its events comes back while it
+runs, and the rest comes when the run ends. See docs/ssh.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from harness.envs import ssh_heal
+from harness.envs.procfs import GONE
+from harness.envs.ssh_connect import address_of, connect, find_python
+from harness.envs.ssh_files import Outbox, code_archive, unpack
+from harness.envs.ssh_hosts import Host, load
+from harness.envs.ssh_net import CHAIN_MAX, SshNet
+from harness.envs.ssh_remote import SILENCE_S, Remote
+from harness.envs.tcp_probe import ask
+from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
+from harness.journal import Journal, heal_all
+from harness.protocols import Address, Net, ProcessState
+from harness.registry import environments
+from harness.spec import RunSpec
+
+HOSTS_VARIABLE = "KRUCIBLE_HOSTS"  # the hosts file; --hosts
+FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
+_FETCH_TIMEOUT_S = 120.0
+_SIGKILL = 9
+
+
+@dataclass(slots=True)
+class _Place:
+    """A node's host during the run."""
+
+    node: str
+    host: Host
+    address: Address
+    remote: Remote
+    python: str
+    what: dict[str, Any]  # folder, chain and mark there
+    entry: int  # of the journal
+    outbox: Outbox
+    state: ProcessState = field(default=ProcessState(None, GONE, "never started"))
+    files: dict[str, BinaryIO] = field(default_factory=dict)
+
+
+@environments.register("ssh")
+class Ssh:
+    """Processes on hosts of a list (--hosts FILE), through ssh; links are cut by iptables there."""
+
+    name = "ssh"
+
+    def __init__(self, run_dir: Path, journal: Journal) -> None:
+        """Prepare; nothing is touched before ``setup``.
+
+        Args:
+            run_dir: Gets ``nodes/<node>/`` (a mirror of each node's disk) and ``logs/<node>.log``.
+            journal: The run's open heal journal; the caller closes it after ``teardown``.
+        """
+        self._run_dir = run_dir.absolute()
+        self._journal = journal
+        self._places: dict[str, _Place] = {}
+        self._unfetched: dict[str, str] = {}  # node -> why its folder is not here
+        self._net = SshNet(journal)
+        self.net: Net = self._net
+
+    @staticmethod
+    def check_options(spec: RunSpec) -> None:
+        """Raise UsageError when there is no hosts file, or not one for each node."""
+        hosts = _hosts()
+        count = spec.voters + spec.observers
+        if len(hosts) < count:
+            raise UsageError(
+                f"{spec.voters} voters and {spec.observers} observers want {count} hosts, and "
+                f"{os.environ[HOSTS_VARIABLE]} names {len(hosts)}: add hosts, or ask for fewer "
+                f"nodes with --voters, --observers"
+            )
+
+    # ------------------------------------------------------------------ setup, teardown
+
+    async def setup(self, nodes: Sequence[str]) -> None:
+        """Heal what dead runs left; log in everywhere, find Pythons, upload the code.
+
+        Raises:
+            EnvError: A host that cannot be reached, is not known, or cannot run a node.
+        """
+        hosts = _hosts()
+        if len(hosts) < len(nodes):
+            raise EnvError(f"{len(nodes)} nodes want as many hosts; there are {len(hosts)}")
+        await asyncio.to_thread(heal_all, self._journal.path.parent)
+        chosen = dict(zip(nodes, hosts, strict=False))
+        try:
+            addresses = await _all(self._address(host) for host in chosen.values())
+            _check_distinct(chosen, addresses)
+            (self._run_dir / "logs").mkdir(parents=True, exist_ok=True)
+            code = await asyncio.to_thread(code_archive)
+            filters = await _all(
+                self._prepare(node, host, address, code)
+                for (node, host), address in zip(chosen.items(), addresses, strict=True)
+            )
+            problems = [
+                f"on {host}, {why}" for host, why in zip(hosts, filters, strict=False) if why
+            ]
+            self._net.start(
+                {node: place.remote for node, place in self._places.items()},
+                {node: place.address for node, place in self._places.items()},
+                "; ".join(problems) or None,
+            )
+        except BaseException:
+            await self.teardown()
+            raise
+
+    async def _address(self, host: Host) -> Address:
+        return Address(await asyncio.to_thread(address_of, host), host.node_port)
+
+    async def _prepare(self, node: str, host: Host, address: Address, code: str) -> str | None:
+        """Make one host ready; returns why its links cannot be cut, None when they can."""
+        self.node_dir(node).mkdir(parents=True, exist_ok=True)
+        client = await asyncio.to_thread(connect, host)
+        remote = Remote(host, client)
+        try:
+            python = (await asyncio.to_thread(find_python, client, host)).path
+            what = self._what(node, host)
+            outbox = Outbox(self.node_dir(node), f"{what['folder']}/node")
+            entry = await self._journal.announce(
+                ssh_heal.HOST_ENTRY, node=node, **ssh_heal.entry(host, python, what)
+            )
+        except BaseException:
+            await remote.close()
+            raise
+        place = _Place(node, host, address, remote, python, what, entry, outbox)
+        self._places[node] = place
+        remote.on_file = partial(self._append, place)
+        remote.on_state = partial(_take_state, place)
+        place.files[""] = self.log_file(node).open("ab", buffering=0)
+        await remote.start(python)
+        begun = await remote.call(
+            "begin", **what, address=address.host, port=address.port, silence_s=SILENCE_S
+        )
+        await remote.call("put", data=code, into="code")
+        return None if begun["filter"] is None else str(begun["filter"])
+
+    def _what(self, node: str, host: Host) -> dict[str, Any]:
+        """What of this run is on a host, named so that nobody else has the same."""
+        run = self._journal.run
+        owner = self._journal.owner()
+        digest = hashlib.sha256(f"{owner['harness']} {owner['place']} {run}".encode()).hexdigest()
+        safe = re.sub(r"[^A-Za-z0-9_.-]", "-", run)
+        return {
+            "folder": f"{host.folder.rstrip('/')}/krucible-{safe}-{digest[:8]}-{node}",
+            "chain": f"KRUCIBLE-{digest[:12]}-{node}"[:CHAIN_MAX],
+            "mark": f"{run}/{digest[:12]}/{node}",
+        }
+
+    async def teardown(self) -> None:
+        """Kill what still runs, fetch the nodes' folders, leave nothing on the hosts. Idempotent.
+
+        Raises:
+            EnvError: A host was lost, or not everything could be fetched or removed.
+        """
+        places = list(self._places.values())
+        problems: list[str] = []
+        ended = await asyncio.gather(*map(self._end, places), return_exceptions=True)
+        for outcome in ended:
+            if isinstance(outcome, HarnessError):
+                problems.append(str(outcome))
+            elif outcome is not None:
+                raise outcome
+        self._places.clear()
+        await self._net.stop()
+        if problems:
+            raise EnvError("; ".join(problems))
+
+    async def _end(self, place: _Place) -> None:
+        remote, problems = place.remote, []
+        lost = remote.lost is not None
+        if lost:
+            self._unfetched[place.node] = str(remote.gone())
+            problems.append(str(remote.gone()))
+        try:
+            if not lost:
+                await self._fetch(place)
+        except EnvError as error:
+            self._unfetched[place.node] = str(error)
+            problems.append(f"cannot fetch the folder of {place.node}: {error}")
+        try:
+            if remote.lost is None:
+                await remote.call("end")
+            else:
+                what = ssh_heal.entry(place.host, place.python, place.what)
+                await asyncio.to_thread(ssh_heal.clean_host, self._journal.run, what)
+            await asyncio.to_thread(self._journal.undone, place.entry)
+        except EnvError as error:
+            problems.append(
+                f"what the run left on host {place.host} may still be there: {error}; run "
+                f"`krucible heal` once it answers"
+            )
+        await remote.close()
+        for file in place.files.values():
+            file.close()
+        if problems:
+            raise EnvError("; ".join(problems))
+
+    async def _fetch(self, place: _Place) -> None:
+        """Bring the node's folder here, once nothing writes to it any more."""
+        if place.state.pid is not None:
+            await self.signal(place.node, _SIGKILL)
+        with tempfile.TemporaryFile() as spool:
+            await place.remote.fetch(spool, timeout_s=_FETCH_TIMEOUT_S)
+            if spool.tell():
+                await asyncio.to_thread(unpack, spool, self.node_dir(place.node))
+
+    # ------------------------------------------------------------------ where things are
+
+    def bind_address(self, node: str) -> Address:
+        """The host's own address."""
+        return self._place(node).address
+
+    def address(self, node: str) -> Address:
+        """The same: nothing is in between."""
+        return self._place(node).address
+
+    def client_source(self) -> str | None:
+        """Whichever of this machine leads to the hosts."""
+        return None
+
+    async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
+        """Really try the node: whether it answered, what was seen, and after how many ms."""
+        return await ask(self.address(node), source=None, timeout_s=timeout_s)
+
+    def node_dir(self, node: str) -> Path:
+        """The mirror of the node's folder."""
+        return self._run_dir / "nodes" / node
+
+    def log_file(self, node: str) -> Path:
+        """Where the node's stdout and stderr arrive, one file for all its restarts."""
+        return self._run_dir / "logs" / f"{node}.log"
+
+    def lost_disk(self, node: str) -> str | None:
+        """After teardown: why the mirror of a node's disk is not what was there; None when it is.
+
+        Nobody should judge such a mirror: what is missing in it was never lost by the node.
+        """
+        return self._unfetched.get(node)
+
+    # ------------------------------------------------------------------ processes
+
+    async def start(self, node: str, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
+        """Send what is new of the node's folder, start its process; our Python means the host's.
+
+        Returns at once: whether the node serves is the system's to find out.
+
+        Raises:
+            EnvError: The node runs already, or its host is lost.
+            NodeStartError: The program cannot be executed there.
+        """
+        place = self._place(node)
+        news = await asyncio.to_thread(place.outbox.take, FOLLOWED)
+        if news is not None:
+            await place.remote.call("put", data=news, into="node")
+        command = [
+            place.python if part == sys.executable else place.outbox.translate(part)
+            for part in argv
+        ]
+        try:
+            state = await place.remote.call(
+                "start", argv=command, environ=dict(env), follow=list(FOLLOWED)
+            )
+        except EnvError as error:
+            if place.remote.lost is not None or place.state.pid is not None:
+                raise
+            raise NodeStartError(f"cannot start {node}: {error}") from error
+        _take_state(place, state)
+
+    async def signal(self, node: str, signal_number: int) -> None:
+        """Signal the node's process group; SIGKILL, SIGSTOP, SIGCONT return once they took hold.
+
+        Raises:
+            EnvError: The node does not run, its host is lost, or the signal does not take hold.
+        """
+        place = self._place(node)
+        _take_state(place, await place.remote.call("signal", number=int(signal_number)))
+
+    def process(self, node: str) -> ProcessState:
+        """What the host's kernel said last about the node's process; news takes some 30 ms.
+
+        Raises:
+            EnvError: The host is lost: nobody can know.
+        """
+        place = self._place(node)
+        if place.remote.lost is not None:
+            raise place.remote.gone()
+        return place.state
+
+    def _place(self, node: str) -> _Place:
+        if node not in self._places:
+            known = ", ".join(self._places) or "none before setup"
+            raise EnvError(f"no node is called {node!r}; there are: {known}")
+        return self._places[node]
+
+    def _append(self, place: _Place, name: str, data: bytes) -> None:
+        """A piece of the node's log (its name is empty) or of a file that it follows."""
+        if name not in ("", *FOLLOWED):
+            raise KeyError(name)
+        if name not in place.files:
+            place.files[name] = (self.node_dir(place.node) / name).open("ab", buffering=0)
+        place.files[name].write(data)
+
+
+def _take_state(place: _Place, state: Mapping[str, Any]) -> None:
+    pid = state["pid"]
+    place.state = ProcessState(
+        None if pid is None else int(pid), str(state["state"]), str(state["detail"])
+    )
+
+
+def _hosts() -> tuple[Host, ...]:
+    chosen = os.environ.get(HOSTS_VARIABLE)
+    if not chosen:
+        raise UsageError(
+            f"--env ssh wants --hosts FILE (or {HOSTS_VARIABLE}): one [user@]host[:port] a line"
+        )
+    return load(Path(chosen))
+
+
+def _check_distinct(chosen: Mapping[str, Host], addresses: Sequence[Address]) -> None:
+    """A packet filter tells nodes by their hosts' addresses."""
+    owner: dict[str, Host] = {}
+    for host, address in zip(chosen.values(), addresses, strict=True):
+        other = owner.setdefault(address.host, host)
+        if other is not host:
+            raise EnvError(f"hosts {other} and {host} have the same address {address.host}")
+
+
+async def _all(steps: Any) -> list[Any]:
+    """All of them, to the end, though one fails; raises the first error."""
+    work: list[Awaitable[Any]] = list(steps)
+    done = await asyncio.gather(*work, return_exceptions=True)
+    for outcome in done:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return list(done)

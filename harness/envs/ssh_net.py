@@ -1,0 +1,170 @@
+"""The links between ssh hosts: firewall rules of ours on each, in a chain of the run's own.
+
+A cut link (a, b) drops, on b's host, what comes from a's host to the node's port there or from the
+node's port here; nothing else between the two hosts is touched, ssh least of all. Packets are lost
+and not held, and acknowledgements with them: see ``docker_net``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from harness.envs.ssh_heal import RULES_ENTRY
+from harness.envs.ssh_remote import Remote
+from harness.envs.tcp_probe import REQUEST
+from harness.errors import EnvError
+from harness.journal import Journal
+from harness.protocols import Address, Link, Probe
+
+CHAIN_MAX = 28  # bytes of a chain's name
+_SOURCE = 7  # its column in a listing of a chain
+
+
+@dataclass(slots=True)
+class _Dropped:
+    """What was dropped on a link: by rules that are gone, and by the present ones."""
+
+    past_packets: int = 0
+    past_bytes: int = 0
+    packets: int = 0
+    bytes: int = 0
+
+
+class SshNet:
+    """``Net`` by iptables on the hosts, where each of them lets us."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._remotes: Mapping[str, Remote] = {}
+        self._addresses: Mapping[str, Address] = {}
+        self._names: dict[str, str] = {}
+        self._why_not: str | None = "the ssh environment is not set up"
+        self._cuts: dict[Link, int] = {}  # cut link -> its journal entry
+        self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
+        self._changing = asyncio.Lock()
+
+    def start(
+        self,
+        remotes: Mapping[str, Remote],
+        addresses: Mapping[str, Address],
+        why_not: str | None,
+    ) -> None:
+        """Begin; ``why_not`` says why links cannot be cut, None when they can."""
+        self._remotes, self._addresses, self._why_not = remotes, addresses, why_not
+        self._names = {address.host: node for node, address in addresses.items()}
+
+    async def stop(self) -> None:
+        """The hosts are cleaned, and the rules are gone."""
+        for entry in set(self._cuts.values()):
+            await asyncio.to_thread(self._journal.undone, entry)
+        self._cuts.clear()
+
+    def cannot_cut(self) -> str | None:
+        """Why links cannot be cut here; None when they can."""
+        return self._why_not
+
+    async def cut(self, links: Iterable[Link]) -> None:
+        """Drop all packets on these directed links; journalled before it takes effect."""
+        if self._why_not is not None:
+            raise EnvError(f"links cannot be cut: {self._why_not}")
+        async with self._changing:
+            fresh = [link for link in dict.fromkeys(links) if link not in self._cuts]
+            for link in fresh:
+                self._check(link)
+            if fresh:
+                entry = await self._journal.announce(RULES_ENTRY, links=[list(k) for k in fresh])
+                self._cuts.update(dict.fromkeys(fresh, entry))
+                await self._install(destination for _, destination in fresh)
+
+    async def heal(self, links: Iterable[Link] | None = None) -> None:
+        """Let packets through again: on these links, or on all. Idempotent."""
+        async with self._changing:
+            wanted = list(self._cuts) if links is None else list(dict.fromkeys(links))
+            for link in wanted:
+                self._check(link)
+            chosen = [link for link in wanted if link in self._cuts]
+            kept = {link: self._cuts.pop(link) for link in chosen}
+            try:
+                await self._install(destination for _, destination in chosen)
+            except BaseException:
+                self._cuts.update(kept)
+                raise
+            for entry in set(kept.values()) - set(self._cuts.values()):
+                await asyncio.to_thread(self._journal.undone, entry)
+
+    def cuts(self) -> frozenset[Link]:
+        """The links cut at present."""
+        return frozenset(self._cuts)
+
+    async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
+        """Send one ApiVersions request from ``source``'s host, wait for any answer."""
+        self._check((source, destination))
+        address = self._addresses[destination]
+        seen = await self._remotes[source].call(
+            "probe",
+            host=address.host,
+            port=address.port,
+            timeout_s=timeout_s,
+            request=REQUEST.hex(),
+        )
+        return Probe(source, destination, seen["passed"], seen["detail"], seen["elapsed_ms"])
+
+    async def stats(self) -> Mapping[Link, Mapping[str, int]]:
+        """Per link that was ever cut: ``dropped_packets``; ``held_bytes`` are the bytes of them."""
+        async with self._changing:
+            nodes = sorted({destination for _, destination in self._cuts})
+            answers = await asyncio.gather(*(self._remotes[n].call("counters") for n in nodes))
+            for node, answer in zip(nodes, answers, strict=True):
+                self._note(node, str(answer["before"]))
+        return {
+            link: {
+                "held_bytes": seen.past_bytes + seen.bytes,
+                "dropped_packets": seen.past_packets + seen.packets,
+            }
+            for link, seen in self._dropped.items()
+        }
+
+    async def _install(self, nodes: Iterable[str]) -> None:
+        """Make the chains of these nodes' hosts what is cut now, each at one blow."""
+        wanted = sorted(set(nodes))
+        answers = await asyncio.gather(
+            *(self._remotes[node].call("rules", rules=self._rules(node)) for node in wanted)
+        )
+        for node, answer in zip(wanted, answers, strict=True):
+            self._note(node, str(answer["before"]))
+            for link, seen in self._dropped.items():
+                if link[1] == node:  # the new rules count from nothing
+                    seen.past_packets += seen.packets
+                    seen.past_bytes += seen.bytes
+                    seen.packets = seen.bytes = 0
+
+    def _rules(self, node: str) -> list[str]:
+        here = self._addresses[node]
+        rules = []
+        for source in sorted(a for a, b in self._cuts if b == node):
+            there = self._addresses[source]
+            match = f"-s {there.host}/32 -d {here.host}/32 -p tcp"
+            rules.append(f"{match} --dport {here.port} -j DROP")
+            rules.append(f"{match} --sport {there.port} ! --dport {here.port} -j DROP")
+        return rules
+
+    def _note(self, node: str, listing: str) -> None:
+        """Take the counters of a chain's rules: ``packets bytes DROP ... source destination``."""
+        seen: dict[Link, tuple[int, int]] = {}
+        for line in listing.splitlines():
+            fields = line.split()
+            if len(fields) > _SOURCE and fields[2] == "DROP" and fields[_SOURCE] in self._names:
+                link = (self._names[fields[_SOURCE]], node)
+                packets, size = seen.get(link, (0, 0))
+                seen[link] = (packets + int(fields[0]), size + int(fields[1]))
+        for link, (packets, size) in seen.items():
+            self._dropped[link].packets, self._dropped[link].bytes = packets, size
+
+    def _check(self, link: Link) -> None:
+        for name in link:
+            if name not in self._remotes:
+                known = ", ".join(self._remotes)
+                raise EnvError(f"no node is called {name!r}; there are: {known}")

@@ -1,0 +1,497 @@
+"""What runs a node on an ssh host, and ends with its harness; stands alone, fed over stdin.
+
+The harness sends this file's text, then JSON lines ``{"id", "do", ...}``; every one is answered by
+``{"id", "ok"}`` or ``{"id", "error"}``. In between come ``{"file", "data"}``, what the node has
+appended to its files, and ``{"state"}``, what the kernel says of its process. When stdin closes or
+falls silent, the harness is gone: the process, our firewall chain and the run's folder go as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import io
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
+_MARK_FILE = ".krucible"
+_PREFIX = "krucible-"
+_TICK_S = 0.03
+_GONE_TIMEOUT_S = 5.0
+_CHUNK = 96 * 1024
+_LINE_MAX = 64 << 20
+_PR_SET_PDEATHSIG = 1
+_SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
+    """What was asked for cannot be done; the text says why."""
+
+
+class HarnessGone(Exception):  # noqa: N818 - the ordinary end
+    """Nobody listens any more."""
+
+
+# --------------------------------------------------------------------------- the process
+
+
+class Process:
+    """The node's process: a session of its own that dies with this one."""
+
+    def __init__(self, argv: list[str], *, cwd: str, log: str, environ: dict[str, str]) -> None:
+        """Start it; raises OSError."""
+        libc: Any = ctypes.CDLL(None)
+        with Path(log).open("ab") as output:
+            self._popen = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=environ,
+                start_new_session=True,
+                # even when this one is killed and cannot clean up
+                preexec_fn=partial(libc.prctl, _PR_SET_PDEATHSIG, int(signal.SIGKILL)),  # noqa: PLW1509 - one thread at that moment forks
+            )
+        self.pid = self._popen.pid
+        self.end: str | None = None
+
+    def state(self) -> dict[str, Any]:
+        """What the kernel says: pid, state letter or ``gone``, detail."""
+        letter = "gone"
+        if self.end is None:
+            with contextlib.suppress(OSError, ValueError):
+                text = Path(f"/proc/{self.pid}/stat").read_text(errors="replace")
+                fields = text[text.rindex(")") + 2 :].split()
+                letter, start = fields[0], fields[19]
+                if letter not in "ZX":
+                    return {
+                        "pid": self.pid,
+                        "state": letter,
+                        "detail": f"pid {self.pid} (start {start})",
+                    }
+            self.reap()
+        if self.end is None:
+            return {"pid": self.pid, "state": letter, "detail": f"pid {self.pid}"}
+        return {"pid": None, "state": "gone", "detail": self.end}
+
+    def reap(self) -> None:
+        """Notice its end, and end what it has started."""
+        if self.end is not None:
+            return
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        code = self._popen.wait()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        self.end = f"pid {self.pid} ended: {how}"
+
+    def signal(self, number: int) -> None:
+        """Signal its group; SIGKILL, SIGSTOP and SIGCONT return once they took hold."""
+        if self.end is not None:
+            raise Refused(self.end)
+        os.killpg(self.pid, number)
+        deadline = time.monotonic() + _GONE_TIMEOUT_S
+        while not _took_hold(number, self.state()["state"]):
+            if time.monotonic() > deadline:
+                raise Refused(
+                    f"pid {self.pid} is in state {self.state()['state']} {_GONE_TIMEOUT_S:g} s "
+                    f"after {signal.Signals(number).name}"
+                )
+            time.sleep(0.002)
+
+
+def _took_hold(number: int, state: str) -> bool:
+    if number == signal.SIGKILL:
+        return state == "gone"
+    if number == signal.SIGSTOP:
+        return state in ("T", "gone")
+    return number != signal.SIGCONT or state != "T"
+
+
+def kill_marked(mark: str) -> int:
+    """Kill all processes that carry our mark; how many there were."""
+    wanted, found = f"{MARK_VARIABLE}={mark}".encode(), 0
+    deadline = time.monotonic() + _GONE_TIMEOUT_S
+    while alive := list(_marked(wanted)):
+        found = max(found, len(alive))
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise Refused(f"processes {alive} did not die of SIGKILL")
+        time.sleep(0.005)
+    return found
+
+
+def _marked(wanted: bytes) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError, ValueError):
+                stat = (entry / "stat").read_text(errors="replace")
+                dead = stat[stat.rindex(")") + 2] in "ZX"
+                if not dead and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    yield int(entry.name)
+
+
+# --------------------------------------------------------------------------- folder and links
+
+
+def remove_folder(folder: str, mark: str) -> bool:
+    """Remove the run's folder if it is ours; whether it was there."""
+    path = Path(folder)
+    if not path.is_dir():
+        return False
+    note = path / _MARK_FILE
+    said = note.read_text() if note.is_file() else ""
+    if not path.name.startswith(_PREFIX) or (said != mark and any(path.iterdir())):
+        raise Refused(f"{folder} is not of run {mark}: it is left alone; look at it")
+    shutil.rmtree(path)
+    return True
+
+
+def filter_problem() -> str | None:
+    """Why links cannot be cut here; None when they can."""
+    if os.geteuid() != 0:
+        return f"its user has uid {os.geteuid()}; iptables wants root"
+    if _which("iptables") is None or _which("iptables-restore") is None:
+        return "it has no iptables"
+    try:
+        iptables("-n", "-L", "INPUT")
+    except Refused as error:
+        return str(error)
+    return None
+
+
+def iptables(*arguments: str, restore: str | None = None) -> str:
+    """Run it; raises Refused with what it said."""
+    name = "iptables" if restore is None else "iptables-restore"
+    done = subprocess.run(
+        [_which(name) or name, "-w", *arguments],
+        input=restore,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    if done.returncode:
+        raise Refused(f"{name} {' '.join(arguments)} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def has_chain(chain: str) -> bool:
+    """Whether our chain is there."""
+    try:
+        iptables("-n", "-L", chain)
+    except Refused:
+        return False
+    return True
+
+
+def set_rules(chain: str, rules: list[str]) -> str:
+    """Make the chain what ``rules`` say, at one blow; returns its counters before."""
+    before = iptables("-nvxL", chain) if has_chain(chain) else ""
+    lines = "".join(f"-A {chain} {rule}\n" for rule in rules)
+    iptables("--noflush", restore=f"*filter\n:{chain} - [0:0]\n{lines}COMMIT\n")
+    try:
+        iptables("-C", "INPUT", "-j", chain)
+    except Refused:
+        iptables("-I", "INPUT", "-j", chain)
+    return before
+
+
+def remove_chain(chain: str) -> bool:
+    """Take our chain out; whether it was there."""
+    if filter_problem() is not None or not has_chain(chain):
+        return False
+    with contextlib.suppress(Refused):  # until there is no such rule any more
+        while True:
+            iptables("-D", "INPUT", "-j", chain)
+    iptables("-F", chain)
+    iptables("-X", chain)
+    return True
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name, path=os.environ.get("PATH", "") + _SBIN)
+
+
+def probe(host: str, port: int, timeout_s: float, request: bytes) -> dict[str, Any]:
+    """Connect, send, wait for any answer, say what was seen."""
+    began = time.monotonic()
+    try:
+        with socket.create_connection((host, port), timeout=timeout_s) as sock:
+            sock.sendall(request)
+            sock.settimeout(max(0.001, began + timeout_s - time.monotonic()))
+            answer = sock.recv(4096)
+        passed = bool(answer)
+        detail = f"answer of {len(answer)} bytes" if answer else "closed by peer"
+    except TimeoutError:
+        passed, detail = False, f"no answer within {timeout_s:g} s"
+    except OSError as error:
+        passed, detail = False, f"{type(error).__name__}: {error.strerror or error}"
+    elapsed_ms = (time.monotonic() - began) * 1000
+    return {"passed": passed, "detail": detail, "elapsed_ms": elapsed_ms}
+
+
+def clean(folder: str, chain: str, mark: str) -> dict[str, Any]:
+    """Undo all that a run did here; each step is taken whatever becomes of the others."""
+    done: dict[str, Any] = {}
+    problems = []
+    steps: tuple[tuple[str, Callable[[], int]], ...] = (
+        ("killed", partial(kill_marked, mark)),
+        ("chain", partial(remove_chain, chain)),
+        ("folder", partial(remove_folder, folder, mark)),
+    )
+    for name, step in steps:
+        try:
+            done[name] = step()
+        except (Refused, OSError, subprocess.SubprocessError) as error:
+            problems.append(str(error))
+    if problems:
+        raise Refused("; ".join(problems))
+    return done
+
+
+# --------------------------------------------------------------------------- following files
+
+
+class Tail:
+    """A file that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._inode, self._at = path, 0, 0
+
+    def read(self) -> bytes:
+        """What is new, up to a chunk."""
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                now = os.fstat(file.fileno())
+                if now.st_ino != self._inode or now.st_size < self._at:
+                    self._inode, self._at = now.st_ino, 0
+                file.seek(self._at)
+                data = file.read(_CHUNK)
+        except FileNotFoundError:
+            return b""
+        self._at += len(data)
+        return data
+
+
+class Supervisor:
+    """One node's host for one run."""
+
+    def __init__(self) -> None:
+        self._out = threading.Lock()
+        self._process: Process | None = None
+        self._told: tuple[Any, Any] | None = None
+        self._tails: dict[str, Tail] = {}
+        self._begun: dict[str, Any] = {}
+        self._ended = False
+
+    def serve(self) -> None:
+        """Obey until the harness says goodbye or is gone, then leave nothing."""
+        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _gone)
+        try:
+            self._listen()
+        except (HarnessGone, BrokenPipeError):
+            pass
+        finally:
+            for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            if self._begun and not self._ended:
+                self._clean()
+
+    def _listen(self) -> None:
+        heard = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(0, selectors.EVENT_READ)
+            while not self._ended:
+                if selector.select(_TICK_S):
+                    data = os.read(0, 1 << 20)
+                    if not data or len(heard) > _LINE_MAX:
+                        raise HarnessGone
+                    signal.alarm(int(self._begun.get("silence_s", 60)))
+                    *lines, heard = (heard + data).split(b"\n")
+                    for line in lines:
+                        self._obey(json.loads(line))
+                self._tell()
+
+    def _obey(self, asked: dict[str, Any]) -> None:
+        number, do = asked.pop("id"), asked.pop("do")
+        if do == "probe":  # takes its time, and nobody else should wait for it
+            asked["request"] = bytes.fromhex(asked["request"])
+            threading.Thread(
+                target=lambda: self._say({"id": number, "ok": probe(**asked)}), daemon=True
+            ).start()
+            return
+        try:
+            done = getattr(self, f"do_{do}")(**asked)
+        except (Refused, OSError, subprocess.SubprocessError) as error:
+            self._say({"id": number, "error": str(error)})
+        else:
+            self._say({"id": number, "ok": done or {}})
+
+    def _say(self, message: dict[str, Any]) -> None:
+        data = memoryview(json.dumps(message).encode() + b"\n")
+        with self._out:
+            while data:
+                data = data[os.write(1, data) :]
+
+    def _tell(self) -> None:
+        """Send what has happened since the last look."""
+        for name, tail in self._tails.items():
+            if data := tail.read():
+                self._send_file(name, data)
+        if self._process is not None:
+            now = self._process.state()
+            seen = (now["pid"], now["state"] if now["state"] in ("T", "gone") else "runs")
+            if seen != self._told:
+                self._told = seen
+                self._say({"state": now})
+
+    def _send_file(self, name: str, data: bytes) -> None:
+        self._say({"file": name, "data": base64.b64encode(data).decode()})
+
+    def _clean(self) -> dict[str, Any]:
+        if self._process is not None and self._process.end is None:
+            with contextlib.suppress(OSError, Refused):
+                self._process.signal(signal.SIGKILL)
+        return clean(self._begun["folder"], self._begun["chain"], self._begun["mark"])
+
+    # ---- commands
+
+    def do_begin(self, **begun: Any) -> dict[str, Any]:
+        """Make the run's folder, see that the address is ours and free, say what can be done."""
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind((begun["address"], begun["port"]))
+            except OSError as error:
+                where = f"{begun['address']}:{begun['port']}"
+                raise Refused(f"a node cannot listen on {where}: {error.strerror}") from error
+        folder = Path(begun["folder"])
+        folder.mkdir(mode=0o700)
+        self._begun = begun
+        (folder / _MARK_FILE).write_text(begun["mark"])
+        (folder / "node").mkdir()
+        return {"filter": filter_problem()}
+
+    def do_beat(self) -> None:
+        """Nothing: it shows that both sides are there."""
+
+    def do_put(self, data: str, into: str) -> None:
+        """Unpack an archive of the harness's into a folder below the run's."""
+        target = Path(self._begun["folder"]) / into
+        target.mkdir(exist_ok=True)
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(data)), mode="r:gz") as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                if file is not None:
+                    path = target / member.name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(file.read())
+
+    def do_start(
+        self, argv: list[str], environ: dict[str, str], follow: list[str]
+    ) -> dict[str, Any]:
+        """Start the node's process in its folder; ``follow``: its files to send as they grow."""
+        if self._process is not None and self._process.state()["state"] != "gone":
+            raise Refused(f"it runs already: pid {self._process.pid}")
+        folder = Path(self._begun["folder"])
+        node, log = folder / "node", folder / "node.log"
+        self._tails.setdefault("", Tail(log))
+        for name in follow:
+            self._tails.setdefault(name, Tail(node / name))
+        marks = {MARK_VARIABLE: self._begun["mark"], "PYTHONPATH": str(folder / "code")}
+        self._process = Process(
+            argv, cwd=str(node), log=str(log), environ={**os.environ, **environ, **marks}
+        )
+        state = self._process.state()
+        self._told = (state["pid"], "runs")
+        return state
+
+    def do_signal(self, number: int) -> dict[str, Any]:
+        """Signal the node; returns its state."""
+        if self._process is None:
+            raise Refused("it never started")
+        self._process.signal(number)
+        return self._process.state()
+
+    def do_rules(self, rules: list[str]) -> dict[str, Any]:
+        """Make our chain so; returns the counters that it had."""
+        return {"before": set_rules(self._begun["chain"], rules)}
+
+    def do_counters(self) -> dict[str, Any]:
+        """What our chain has dropped."""
+        chain = self._begun["chain"]
+        return {"before": iptables("-nvxL", chain) if has_chain(chain) else ""}
+
+    def do_fetch(self) -> None:
+        """Send the rest of the followed files, and all others of the node as an archive."""
+        for name, tail in self._tails.items():
+            while data := tail.read():
+                self._send_file(name, data)
+        with tarfile.open(fileobj=_Parts(self._send_part), mode="w|gz") as tar:
+            node = Path(self._begun["folder"]) / "node"
+            for path in sorted(node.rglob("*")):
+                name = str(path.relative_to(node))
+                if path.is_file() and not path.is_symlink() and name not in self._tails:
+                    tar.add(path, name)
+
+    def _send_part(self, data: bytes) -> None:
+        signal.alarm(int(self._begun["silence_s"]))  # what is taken is taken by somebody
+        self._say({"part": base64.b64encode(data).decode()})
+
+    def do_end(self) -> dict[str, Any]:
+        """Undo everything, and end after the answer."""
+        done = self._clean()
+        self._ended = True
+        return done
+
+    def do_clean(self, folder: str, chain: str, mark: str) -> dict[str, Any]:
+        """Undo what another supervisor has left."""
+        self._ended = True
+        return clean(folder, chain, mark)
+
+
+class _Parts(io.RawIOBase):
+    """A file that is sent as it is written."""
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+
+    def writable(self) -> bool:
+        """It is there for nothing else."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Send it."""
+        self._send(bytes(data))
+        return len(data)
+
+
+def _gone(number: int, frame: object) -> None:  # noqa: ARG001
+    raise HarnessGone
+
+
+if __name__ == "__main__":
+    Supervisor().serve()
+    sys.stdout = None  # nobody reads what is left in it
