@@ -198,7 +198,10 @@ class Kraft:
 
     def collect(self) -> None:
         """Write each node's log and snapshots into the store, as they lie on its disk."""
+        lost = getattr(self._env, "lost_disk", None)  # of a host that nobody reaches any more
         for name in self._node:
+            if lost is not None and lost(name) is not None:
+                continue
             self._run_dir.write_records(name, self.stored_log(name))
             self._run_dir.write_snapshots(name, self.stored_snapshots(name))
 
