@@ -28,6 +28,7 @@ from checkers.linearizable_columns import Columns
 from checkers.linearizable_explain import explain
 from checkers.linearizable_fast import Decision, decide, history_of
 from checkers.linearizable_methods import EXPLAIN_S, judge
+from checkers.linearizable_parallel import each
 from checkers.linearizable_search import Outcome
 from checkers.models import CasRegister, Judge, Model
 from checkers.pruning import pruned
@@ -223,8 +224,11 @@ class _Check:
         anomalies: list[Anomaly] = []
         undecided: list[dict[str, Any]] = []
         violations = 0
-        for key, of_key in sorted(calls.by_key.items(), key=lambda item: len(item[1])):
-            outcome = self._judge(of_key)
+        parts = list(calls.by_key.items())
+        for (key, of_key), (method, outcome) in each(
+            parts, self._judge, lambda part: len(part[1]), self._budget
+        ):
+            self._methods[method] += 1
             self._layer_max = max(self._layer_max, outcome.layer_max)
             if outcome.linearizable is None:
                 undecided.append(_undecided(key, of_key, outcome))
@@ -251,10 +255,8 @@ class _Check:
             reason=_reason(undecided, len(calls.by_key)),
         )
 
-    def _judge(self, calls: Sequence[Call]) -> Outcome:
-        method, outcome = judge(calls, self._model, self._start, self._budget)
-        self._methods[method] += 1
-        return outcome
+    def _judge(self, part: tuple[Hashable, Sequence[Call]], budget: Budget) -> tuple[str, Outcome]:
+        return judge(part[1], self._model, self._start, budget)
 
     def _anomaly(self, key: Hashable, outcome: Outcome) -> Anomaly:
         where = "" if key is None else f"key {key!r}: "

@@ -15,6 +15,7 @@ from checkers.linearizable_budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budge
 from checkers.linearizable_calls import Call
 from checkers.linearizable_columns import Columns
 from checkers.linearizable_methods import judge_calls, judge_columns
+from checkers.linearizable_parallel import each
 from checkers.linearizable_registers import Found
 from checkers.linearizable_sweep import doubtful
 from checkers.models import Model, Register, State, thaw
@@ -73,8 +74,12 @@ def decide(
         if not keys:
             return _FINE
     undecided: list[Decision] = []
-    for key, rows, of_key in sorted(columns.by_key(keys), key=lambda part: len(part[1])):
-        found = _judge(of_key, object_, start, budget)
+    parts = list(columns.by_key(keys))
+
+    def judge(part: tuple[Hashable, Sequence[int], Columns], share: Budget) -> Found:
+        return _judge(part[2], object_, start, share)
+
+    for (key, rows, _), found in each(parts, judge, lambda part: len(part[1]), budget):
         if found.linearizable is False:
             return _decision(key, rows, found)
         if found.linearizable is None:

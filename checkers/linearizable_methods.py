@@ -62,12 +62,15 @@ def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> 
         found = by_rank(calls, model, start)
         name = "forced order"
     if found is None:
-        return "search", search(calls, model, [start], budget)
+        outcome = search(calls, model, [start], budget)
+        if outcome.linearizable is not False:
+            outcome.calls = ()
+        return "search", outcome
     if found.linearizable is None:
         at = None if found.row is None else calls[found.row]
-        return name, Outcome(None, at, found.reason, calls, layer_max=found.layer_max)
+        return name, Outcome(None, at, found.reason, layer_max=found.layer_max)
     if found.linearizable:
-        return name, Outcome(linearizable=True, calls=calls, layer_max=found.layer_max)
+        return name, Outcome(linearizable=True, layer_max=found.layer_max)
     return name, _failed(calls, model, start, found, budget)
 
 

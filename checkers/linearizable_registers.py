@@ -29,6 +29,7 @@ WINDOW_MIN = 4  # windows: this many times the calls in flight, then doubled
 _WINDOW_WIDTH = 20_000  # configurations that a window may hold
 _CLOCK_EVERY = 256
 _FEW = 8
+_RIVALS_A_MOVE = 16  # compared in the time of one move
 
 
 @dataclass(slots=True)
@@ -293,12 +294,13 @@ class Walk:
         blind, unknown = self._blind, self._unknown
         queue: list[tuple[Config, bool]] = [(config, False) for config in todo]
         known: dict[tuple[Hashable, int, int, bool], list[int]] = {}
-        at = 0
+        at = work = 0
         while at < len(queue):
             (state, done, optional), unneeded = queue[at]
             at += 1
-            if at % _CLOCK_EVERY == 0:
-                self.budget.spend(_CLOCK_EVERY, len(queue) + len(after))
+            if work > _CLOCK_EVERY:
+                self.budget.spend(work, len(queue) + len(after))
+                work = 0
             done |= reads.get(state, 0)
             if any_not:
                 done |= any_not & ~nots.get(state, 0)
@@ -320,6 +322,7 @@ class Walk:
                         moves.append((value, bit, False))
                         if not optional & bit:
                             break
+            work += len(moves) + 1
             for value, bit, is_blind in moves:
                 now = done | bit
                 sees = reads.get(value, 0)
@@ -342,9 +345,10 @@ class Walk:
                 rivals = known.setdefault((value, (now ^ used) & ~sees, options, unseen), [])
                 if any(not rival & ~used for rival in rivals):
                     continue
+                work += len(rivals) // _RIVALS_A_MOVE
                 rivals.append(used)
                 queue.append(((value, now & ~sees, options), unseen))
-        self.budget.used += at % _CLOCK_EVERY
+        self.budget.used += work
 
     def _prune(self, after: list[Config]) -> list[Config]:
         """Drop configurations that another one of the same value can stand for."""

@@ -41,7 +41,7 @@ from checkers.models import Action, Foresees, Illegal, Model, Outlook, State
 
 Groups = dict[int, list[int]]  # bits by action number
 Config = tuple[int, int, int]  # state number, bits of calls done, bits of optional mutators
-_CLOCK_EVERY = 512  # expansions between two looks at the clock
+_CLOCK_EVERY = 256  # expansions between two looks at the clock
 _SORT_BYTES = 160  # for each configuration, while a layer is sorted
 _PAIRWISE_MAX = 64  # configurations of one state that are compared with each other
 _WIDTHS = (32, 1024, None)  # configurations in a layer; None: all
@@ -310,13 +310,15 @@ class _Walk:
         seen: dict[tuple[int, int, int, bool], list[int]] = {}
         groups = self._by_action()
         mixed = not all(actions[action].blind for action in groups)
-        at = 0
+        at = work = 0
         while at < len(queue):
             (state, done, optional), unneeded = queue[at]
             at += 1
-            if at % _CLOCK_EVERY == 0:
-                self._budget.spend(_CLOCK_EVERY, len(queue) + len(after))
             for action, bit, is_blind in _candidates(groups, actions, done, optional):
+                work += 1
+                if work % _CLOCK_EVERY == 0:
+                    held = len(queue) + len(after) + len(self.steps.states)
+                    self._budget.spend(_CLOCK_EVERY, held)
                 if unneeded and is_blind:
                     continue  # the one before was for nothing: hidden here, or not done at all
                 to = step(state, action)
@@ -341,7 +343,7 @@ class _Walk:
                 unseen = not gained and (is_blind or bool(bit & self._unknown))
                 if self._is_new(config, unseen, seen):
                     queue.append((config, unseen))
-        self._budget.spend(at % _CLOCK_EVERY, len(after))
+        self._budget.spend(work % _CLOCK_EVERY, len(after))
 
     def _no_future(self, state: int, place: int) -> bool:
         if self._outlook is None:

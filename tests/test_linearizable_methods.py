@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import islice
 from math import inf
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from lin_brute import history_of, random_history, textbook
 from lin_exhaustive import by_every_order, histories, interval_orders
+from lin_mutations import MUTATIONS, ROOT, TESTS, Mutation, copy_to, unnoticed
 
 from checkers import linearizable, linearizable_registers
 from checkers.linearizable import Columns, check_columns, check_history, decide
@@ -655,3 +657,20 @@ def test_a_model_of_your_own_with_its_own_objects() -> None:
     found = check_history(History(ops), one)
     assert found.valid is Valid.INVALID
     assert "get null" in found.anomalies[0].message or "get nil" in found.anomalies[0].message
+
+
+# --------------------------------------------------------------------------- broken rules
+
+
+def test_a_broken_rule_is_noticed(tmp_path: Path) -> None:
+    """bench/check_mutations.py breaks all of them."""
+    copy = copy_to(tmp_path)
+    assert len(MUTATIONS) >= 40
+    for mutation in Random(8).sample(MUTATIONS[:40], 3):
+        assert not unnoticed(mutation, copy, (TESTS[0], "-k", "not broken")), mutation
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: f"{m.module}: {m.old}")
+def test_the_list_of_rules_to_break_is_up_to_date(mutation: Mutation) -> None:
+    text = (ROOT / "checkers" / f"{mutation.module}.py").read_text(encoding="utf-8")
+    assert mutation.old in text
