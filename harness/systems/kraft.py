@@ -166,8 +166,13 @@ class Kraft:
         )
 
     async def teardown(self) -> None:
-        """SIGTERM every node; SIGKILL those that do not go."""
-        await asyncio.gather(*(self._stop(name) for name in self._node if self._runs(name)))
+        """SIGTERM every node; SIGKILL those that do not go.
+
+        Brokers first: they ask the controllers for leave, and would wait for it in vain.
+        """
+        for group in (self.observers, self.voters):
+            here = [name for name in group if name in self._node and self._runs(name)]
+            await asyncio.gather(*map(self._stop, here))
 
     async def _stop(self, name: str) -> None:
         loop = asyncio.get_running_loop()
