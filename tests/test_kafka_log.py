@@ -133,6 +133,13 @@ def test_a_send_of_unknown_outcome_may_be_missing_but_not_when_a_part_of_it_was_
     assert found(*ends, told, polled, seen) == {"lost-write", "int-poll-skip"}
 
 
+def test_what_only_a_poll_that_failed_returned_is_not_lost() -> None:
+    ends = [done(1, send("x", "a", 0)), done(2, send("x", "c", 2))]
+    maybe = done(0, send("x", "b"), end="info")
+    told = done(5, poll(x=[(1, "b")]), end="info")
+    assert found(*ends, maybe, told, done(3, poll(x=[ALL[0], ALL[2]]))) == {"int-poll-skip"}
+
+
 def test_writes_of_others_may_come_in_between() -> None:
     result = judge(
         done(0, send("x", "a", 0), send("x", "c", 2)),
