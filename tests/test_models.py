@@ -13,6 +13,8 @@ from checkers.models import (
     CasRegister,
     Foresees,
     KvAppend,
+    ListAppend,
+    Log,
     Model,
     Mutex,
     Register,
@@ -21,6 +23,7 @@ from checkers.models import (
     show,
     thaw,
 )
+from checkers.models_more import Isr, MultiRegister, ProducerIds
 from checkers.topics import Topic
 from harness.formats import Conventions
 from harness.history import Interval, Op
@@ -35,6 +38,18 @@ OPS: list[tuple[Model, list[tuple[str, Any, Any]]]] = [  # f, argument, answer
     ),
     (KvAppend(), [("get", None, "a"), ("put", "a", None), ("append", "b", None)]),
     (Set(), [("read", None, [1]), ("add", 1, None), ("add", 2, None), ("remove", 1, None)]),
+    (ListAppend(), [("read", None, [1]), ("append", 1, None), ("append", 2, None)]),
+    (Log(), [("read", None, [1]), ("append", 1, 0), ("append", 2, None), ("append", 2, 1)]),
+    (
+        MultiRegister(),
+        [
+            ("read", {"x": None}, {"x": 1}),
+            ("write", {"x": 1, "y": 2}, None),
+            ("txn", [["r", "x", None], ["w", "y", 3]], [["r", "x", 1], ["w", "y", 3]]),
+        ],
+    ),
+    (ProducerIds(), [("allocate", None, [0, 2]), ("allocate", None, [1, 2])]),
+    (Isr(), [("alter", [0, [1, 2]], [0, [1, 2]]), ("read", None, [1, [2, 1]])]),
     (Mutex(), [("acquire", None, None), ("release", None, None)]),
     (
         Topic(),
@@ -149,3 +164,23 @@ def test_built_in_models_start_where_they_say() -> None:
     assert starts["kv-append"] == ""
     assert starts["set"] == frozenset()
     assert starts["topics"] is None
+
+
+@pytest.mark.parametrize(
+    ("model", "f", "asked", "answer", "what"),
+    [
+        (MultiRegister(), "txn", 3, 3, "want"),
+        (MultiRegister(), "txn", [["dance", "x", 1]], None, "neither read nor write"),
+        (MultiRegister(), "read", [1], None, "not|want a map"),
+        (MultiRegister(), "txn", [["r", "x", 1]], [["r", "y", 1]], "other ops"),
+        (ProducerIds(), "allocate", None, [1], "first, count"),
+        (Isr(), "alter", 3, None, "members"),
+        (Log(), "append", 1, "x", "position"),
+        (ListAppend(), "read", None, 3, "not a list"),
+    ],
+)
+def test_values_that_no_op_can_have_are_named(
+    model: Model, f: str, asked: Any, answer: Any, what: str
+) -> None:
+    with pytest.raises(ValueError, match=what):
+        model.action(interval(f, asked, answer), Conventions())
