@@ -132,7 +132,7 @@ def corpus(folder: Path) -> dict[str, tuple[str, Columns, bool]]:
         calls = calls_of(loaded.history, model, loaded.conventions, places=places)
         rows = sorted(
             (
-                [c.begin, c.action.f, c.action.value, c.action.seen, c.end, key]
+                (c.begin, c.action.f, c.action.value, c.action.seen, c.end, key)
                 for key, of_key in calls.by_key.items()
                 for c in of_key
             ),
@@ -147,7 +147,8 @@ def corpus(folder: Path) -> dict[str, tuple[str, Columns, bool]]:
 
 def bench_corpus(folder: Path, binary: Path | None, scratch: Path, rounds: int) -> dict[str, Any]:
     """All public histories, each judged many times."""
-    files, rows = corpus(folder), []
+    files = corpus(folder)
+    rows: list[dict[str, Any]] = []
     paths = [scratch / f"{at}.tsv" for at in range(len(files))]
     for path, (model, columns, _) in zip(paths, files.values(), strict=True):
         strings = model == "kv-append"
@@ -162,9 +163,10 @@ def bench_corpus(folder: Path, binary: Path | None, scratch: Path, rounds: int) 
     for _ in range(rounds):
         for name, (model, columns, valid) in files.items():
             took = []
+            decision = decide(columns, model)
             for _ in range(SMALL_REPEATS):
                 began = time.perf_counter()
-                decision = decide(columns, model)
+                decide(columns, model)
                 took.append(time.perf_counter() - began)
             assert (str(decision.valid) == "valid") is valid, f"{name}: {decision}"
             mine[name].append(statistics.median(took))
@@ -190,7 +192,8 @@ def bench_case(
     case: Case, binary: Path | None, scratch: Path, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """One made history, in turns."""
-    mine, theirs = [], []
+    mine: list[dict[str, Any]] = []
+    theirs: list[dict[str, Any]] = []
     path = scratch / "case.tsv"
     if binary:
         write(registers(**case.make), path)

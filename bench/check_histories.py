@@ -66,7 +66,7 @@ def registers(  # noqa: PLR0913, PLR0915 - a scenario is read from top to bottom
         if waiting and (not done or rng.random() < 0.5):
             row = _draw(rng, waiting)
             op = rows[row]
-            lost = op[0] != "read" and op[1] != 0 and rng.random() < unknown
+            lost = op[0] != "read" and op[1] != 0 and bool(rng.random() < unknown)
             if not lost or rng.random() < 0.5:
                 _apply(op, state)
             if lost and op[0] != "not":
@@ -79,8 +79,8 @@ def registers(  # noqa: PLR0913, PLR0915 - a scenario is read from top to bottom
         ended += 1
     if victim is not None:
         rows[victim][2] = banned
-    f, value, seen, begin, end, key = (list(column) for column in zip(*rows, strict=True))
-    return Columns(f, value, seen, begin, end, key if keys > 1 else None)
+    names, made, seen, begin, end, owner = (list(c) for c in zip(*rows, strict=True))
+    return Columns(names, made, seen, begin, end, owner if keys > 1 else None)
 
 
 def _draw(rng: Random, among: list[int]) -> int:
@@ -92,12 +92,10 @@ def _draw(rng: Random, among: list[int]) -> int:
 def _value(rng: Random, row: int, values: int | None, banned: int | None) -> int:
     if values is None:
         return row
+    if banned is None:
+        return rng.randrange(values)
     value = rng.randrange(values - 1)
-    return (
-        value + (banned is not None and value >= banned)
-        if banned is not None
-        else (rng.randrange(values))
-    )
+    return value + (value >= banned)
 
 
 def _apply(op: Row, state: dict[int, int | None]) -> None:

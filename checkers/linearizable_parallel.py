@@ -18,7 +18,7 @@ from harness.crew import Job, Said, work_off
 
 T = TypeVar("T")
 R = TypeVar("R")
-PAYS_CALLS = 20_000  # of a key, from which it is worth a process (some 0.3 s of search)
+PAYS_CALLS = 100_000  # of a key, from which it is worth a process (more than 1 s of search)
 
 
 def each(

@@ -15,7 +15,12 @@ from harness.history import History, Op
 Spec = tuple[str, Any, Any, str]  # f, argument, result, outcome
 
 
-def history_of(events: Sequence[int], specs: Sequence[Spec]) -> History:
+LOOKS = frozenset(("read", "get"))  # ops whose result is what they saw
+
+
+def history_of(
+    events: Sequence[int], specs: Sequence[Spec], answered: frozenset[str] = LOOKS
+) -> History:
     """Build a history: each number in ``events`` is an op; its first place begins, its second ends.
 
     An op that comes only once stays open. Process = number of the op.
@@ -25,7 +30,7 @@ def history_of(events: Sequence[int], specs: Sequence[Spec]) -> History:
     for at, number in enumerate(events):
         f, argument, result, outcome = specs[number]
         if number in begun:
-            value = result if f in ("read", "get") and outcome == "ok" else argument
+            value = result if f in answered and outcome == "ok" else argument
             ops.append(Op(at, at, number, outcome, f, value))  # type: ignore[arg-type]
         else:
             begun.add(number)
@@ -111,7 +116,14 @@ def shapes(n: int) -> list[tuple[int, ...]]:
     return found
 
 
-def random_history(rng: Random, n: int, specs: Sequence[Spec], concurrency: int) -> History:
+def random_history(
+    rng: Random,
+    n: int,
+    specs: Sequence[Spec],
+    concurrency: int,
+    *,
+    answered: frozenset[str] = LOOKS,
+) -> History:
     """Ops drawn from ``specs``, with at most so many in flight."""
     drawn = [rng.choice(specs) for _ in range(n)]
     events: list[int] = []
@@ -124,4 +136,4 @@ def random_history(rng: Random, n: int, specs: Sequence[Spec], concurrency: int)
             begun += 1
         else:
             events.append(open_.pop(rng.randrange(len(open_))))
-    return history_of(events, drawn)
+    return history_of(events, drawn, answered)
