@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from harness.errors import UsageError
+from harness.store import write_json
 from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
 from pipeline.keyed import JUDGED_KEYS, judge_key
@@ -30,6 +31,7 @@ from pipeline.rows import CHANGING, SIGNATURE_CHARS_MAX
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.summary import summarise
 from pipeline.transforms import REPLACED, Tables, judge_all
+from pipeline.trends import latencies
 from pipeline.verdicts import verdicts_of
 
 TABLES_FOLDER = ".analysis"  # in the store, when no other place is named
@@ -67,7 +69,9 @@ def analyse(spark: SparkSession, options: Options, say: Say = lambda _: None) ->
         batch = layout.begin()
         job = _Batch(spark, options, layout, batch, now_s, say)
         told = job.analyse()
-        return summarise(spark, layout, options.top) | told
+        summary = summarise(spark, layout, options.top) | told
+        write_json(layout.summary, summary)
+        return summary
 
 
 class _Batch:
@@ -175,6 +179,8 @@ class _Batch:
             self._write("anomalies", judged, mode="append")
         finally:
             tables.release()
+        self._say("measure latencies")
+        self._write("latencies", latencies(self._new("ops"), self._new("faults")))
         self._say("compare with what was judged before")
         verdicts = verdicts_of(self._new("runs"), self._new("keys"), self._new("anomalies"))
         self._write("verdicts", verdicts)

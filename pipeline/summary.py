@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from pipeline.layout import MANIFEST, Layout
 from pipeline.schemas import TABLES, spark_schema
+from pipeline.trends import trends
 
 
 def newest(spark: SparkSession, layout: Layout, table: str) -> DataFrame:
@@ -42,6 +43,9 @@ def summarise(spark: SparkSession, layout: Layout, top: int) -> dict[str, Any]:
     anomalies = newest(spark, layout, "anomalies")
     return {
         **_totals(runs, verdicts),
+        "trends": trends(
+            runs, verdicts, newest(spark, layout, "faults"), newest(spark, layout, "latencies")
+        ),
         "disagreement_reasons": _top(
             verdicts.where("agrees = false").select(F.explode("differences").alias("reason")),
             "reason",

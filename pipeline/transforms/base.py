@@ -52,33 +52,9 @@ class Tables:
     """What transforms read: EVENTS, and BATCHES of the final logs; and views that several need."""
 
     def __init__(self, events: DataFrame, batches: DataFrame) -> None:
-        self._events = events
+        self.events = events
         self._kept: list[DataFrame] = []
         self.finals = batches.where("final")
-
-    @cached_property
-    def events(self) -> DataFrame:
-        """All events; ``known``: the trace tells all of its replica's disk, from a start on.
-
-        ``era`` grows whenever what was known of a replica's disk must be forgotten: after an
-        incarnation that is not known.
-        """
-        streams = (
-            self._events.groupBy(*REPLICA, "inc")
-            .agg(
-                F.min_by("type", "ord").alias("first"),
-                F.coalesce(F.bool_or("blind"), F.lit(False)).alias("blind"),
-                F.min("ord").alias("began"),
-            )
-            .withColumn("known", F.expr("first in ('start', 'disk') and not blind"))
-        )
-        before = Window.partitionBy(*REPLICA).orderBy("began")
-        eras = streams.withColumn("after_gap", ~F.lag("known", 1, True).over(before)).withColumn(
-            "era", F.sum(F.col("after_gap").cast("int")).over(before)
-        )
-        return self._events.drop("blind").join(
-            eras.select(*REPLICA, "inc", "known", "era"), [*REPLICA, "inc"]
-        )
 
     @cached_property
     def states(self) -> DataFrame:

@@ -13,7 +13,17 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pipeline.transforms.windows import BATCH, REPLICA, before, in_order, newest, so_far
 
 NOTHING = -1  # an end that is not known, or a cut that leaves nothing
-_LOG_TYPES = ("start", "disk", "append", "trunc", "snap", "flush", "lstart", "hwm", "elected")
+_LOG_TYPES: tuple[str, ...] = (
+    "start",
+    "disk",
+    "append",
+    "trunc",
+    "snap",
+    "flush",
+    "lstart",
+    "hwm",
+    "elected",
+)
 _LOG_TYPES += ("role", "apply", "claim", "renounce", "ack", "vote")
 
 
@@ -23,7 +33,7 @@ def states(events: DataFrame) -> DataFrame:
     ``log`` numbers the logs of a replica: another one begins when its disk is damaged, or after
     events were lost. ``end_before`` is its end, ``cut`` where the event cuts it, ``hwm_before``
     the highest watermark that this incarnation has exposed, ``leads_before`` the epoch that it
-    leads, ``start_before`` where the log begins, ``flushed_before`` how much is on disk.
+    leads, ``began_before`` where the event's epoch begins, if it won that; ``start_before`` where the log begins, ``flushed_before`` how much is on disk.
     """
     met = events.where(F.col("type").isin(*_LOG_TYPES))
     logs = met.where("type != 'snap' or snapshot_op = 'install'").withColumn(
@@ -45,6 +55,7 @@ def states(events: DataFrame) -> DataFrame:
             "end_before": newest(end, before(*of_log)),
             "start_before": newest(begin, before(*of_log)),
             "hwm_before": F.max(exposed).over(before(*REPLICA, "inc")),
+            "began_before": newest(F.col("epoch_start"), before(*REPLICA, "epoch")),
             "leads_before": F.nullif(newest(leads, before(*REPLICA, "inc")), F.lit(NOTHING)),
         }
     )
@@ -178,5 +189,5 @@ def commits(found: DataFrame, alive: DataFrame) -> DataFrame:
         .groupBy(*of_log, "ord", *BATCH)
         .agg(F.expr("min(struct(at, by_epoch as epoch, time_ns as time))").alias("first"))
     )
-    columns = [*REPLICA, *BATCH, F.col("first").alias("by")]
-    return plain.select(*columns).unionByName(late.select(*columns))
+    columns = [*REPLICA, *BATCH, "first as by"]
+    return plain.selectExpr(*columns).unionByName(late.selectExpr(*columns))

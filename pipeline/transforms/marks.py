@@ -13,14 +13,12 @@ from pipeline.transforms.windows import BATCH, REPLICA, before, newest
 @transform("S14")
 def current_epoch_commit(tables: Tables) -> DataFrame:
     """The first high watermark that a leader exposes covers a record of its own epoch."""
-    exposed = tables.states.where("type = 'hwm' and exposed_as = 'leader'").join(
-        tables.epoch_starts, [*REPLICA, "epoch"]
-    )
     order = Window.partitionBy(*REPLICA, "epoch").orderBy("ord")
     first = (
-        exposed.where("began < ord")
+        tables.states.where("type = 'hwm' and exposed_as = 'leader' and began_before is not null")
         .withColumn("nth", F.row_number().over(order))
         .where("nth = 1")
+        .withColumnRenamed("began_before", "start")
         .select(*REPLICA, "ord", "epoch", "known", "time_ns", "high_watermark", "start")
     )
     held = tables.lives.select(*REPLICA, F.col("ord").alias("since"), "until", *BATCH)
@@ -102,11 +100,8 @@ def acknowledged_after_commit(tables: Tables) -> DataFrame:
 @transform("S21")
 def claim_after_catch_up(tables: Tables) -> DataFrame:
     """A controller is active only while its node leads, and has applied its own epoch's start."""
-    starts = tables.epoch_starts.select(*REPLICA, "epoch", "began", "start")
-    claims = (
-        tables.states.where("type = 'claim' and known")
-        .join(starts, [*REPLICA, "epoch"], "left")
-        .withColumn("start", F.expr("if(began < ord, start, null)"))
+    claims = tables.states.where("type = 'claim' and known").withColumnRenamed(
+        "began_before", "start"
     )
     not_leading = claims.where("not leads_before <=> epoch or start is null")
     too_early = claims.where("leads_before <=> epoch and applied <= start")
