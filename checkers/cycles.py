@@ -6,7 +6,7 @@ appended later), and processes and time add theirs. A cycle among them means tha
 explains all answers; its name says which consistency models do not hold.
 
 Sound and, for lists, complete: VALID under (strict) serializability means that there is an order.
-What cannot be decided (elements appended twice, nothing read) is UNKNOWN.
+What cannot be decided (elements appended twice, no op at all) is UNKNOWN.
 
 Source: Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies" (VLDB 2020).
 """
@@ -120,7 +120,7 @@ def check_transactions(
     counts = Counter(found.name for found in judged.found)
     bad = [found for found in judged.found if found.name in names]
     reads = sum(len(of_key.reads) for of_key in judged.orders.keys.values())
-    reason = _reason(reads, judged.orders)
+    reason = _reason(judged)
     verdict = Valid.UNKNOWN if reason else Valid.VALID
     return CheckResult(
         NAME,
@@ -214,14 +214,13 @@ def _anomaly(txns: Transactions, found: Found, invariant: str) -> Anomaly:
     )
 
 
-def _reason(reads: int, orders: Orders) -> str | None:
-    if orders.unrecoverable:
-        key = orders.unrecoverable[0]
+def _reason(judged: Judged) -> str | None:
+    """Why nothing, or not everything, could be decided; what nobody reads is in order as it is."""
+    open_ = judged.orders.unrecoverable
+    if open_:
+        others = f", and of {len(open_) - 1} other keys," if len(open_) > 1 else ""
         return (
-            f"key {key!r} and {len(orders.unrecoverable) - 1} others have elements that were "
-            "appended more than once, so that their order cannot be told: append each only once"
-            if len(orders.unrecoverable) > 1
-            else f"key {key!r} has elements that were appended more than once, so that its order "
-            "cannot be told: append each only once"
+            f"elements of key {open_[0]!r}{others} were appended more than once, so that their "
+            "order cannot be told: append each only once"
         )
-    return None if reads else "no list was read: nothing was judged"
+    return None if len(judged.txns) else "no op to judge: nothing was decided"

@@ -244,8 +244,9 @@ def test_one_key_that_is_open_hides_no_other() -> None:
     assert result.valid is Valid.INVALID
 
 
-def test_nothing_read_is_nothing_judged() -> None:
-    assert check_transactions(history("0 ax1")).valid is Valid.UNKNOWN
+def test_what_nobody_reads_is_in_order_and_nothing_at_all_is_not_judged() -> None:
+    assert check_transactions(history("0 ax1\n0 ax2")).valid is Valid.VALID
+    assert check_transactions(history("0 ax1\n0 info rx")).valid is Valid.VALID
     assert check_transactions(History([])).valid is Valid.UNKNOWN
 
 
