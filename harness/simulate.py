@@ -7,10 +7,11 @@ schedule give the same bytes: ``SimRun.trace_sha256`` covers all events of all n
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import Context
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -48,6 +49,7 @@ LEFT = frozenset({"events", "records", "output"})  # what checkers find of a sim
 LIVENESS = "liveness"  # the checker of the second phase, when all is healed
 OPTIONS = RunOptions(settle_s=5.0)
 NOWHERE = RunDir(Path("simulation"))  # no run of the store
+OBJECTS_PER_COLLECTION = 300_000  # most of what is made stays until the run is judged
 _decode = msgspec.json.Decoder().decode
 
 
@@ -149,6 +151,10 @@ class _Tape:
     last: Mapping[str, Any] = field(default_factory=dict)  # the event
     count: int = 0
     stop: Stop | None = None
+    feeds: list[Callable[[Mapping[str, Any]], Sequence[Anomaly]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.feeds = [watch.feed for watch in self.watches.values()]
 
     def take(self, node: str, line: bytes) -> None:
         if self.stop is not None:
@@ -159,8 +165,8 @@ class _Tape:
         self.last = event
         self.events.setdefault(node, []).append(event)
         self.count += 1
-        for watch in self.watches.values():
-            found = watch.feed(event)
+        for feed in self.feeds:
+            found = feed(event)
             if found:
                 self._broken(event, event["ts"], found)
 
@@ -211,16 +217,30 @@ def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
     Raises:
         HarnessError: The system did not come up.
     """
-    with ExitStack() as stack:
-        stage = _Stage(plan, stack)
-        try:
-            sim.run(lambda: stage.play(options))
-        except sim.StalledError as error:
-            stage.stalled = str(error)
-        except asyncio.InvalidStateError:  # the loop was stopped before ``play`` was done
-            if not stage.stopped:
-                raise
-    return stage.judged()
+    with _few_collections():
+        with ExitStack() as stack:
+            stage = _Stage(plan, stack)
+            try:
+                sim.run(lambda: stage.play(options))
+            except sim.StalledError as error:
+                stage.stalled = str(error)
+            except asyncio.InvalidStateError:  # the loop was stopped before ``play`` was done
+                if not stage.stopped:
+                    raise
+        return stage.judged()
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let the garbage collector look seldom, and not at what was there before the first run."""
+    if not gc.get_freeze_count():
+        gc.freeze()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(max(OBJECTS_PER_COLLECTION, thresholds[0]), *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 class _Stage:

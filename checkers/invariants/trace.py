@@ -136,7 +136,14 @@ class Intake:
         type_ = event.get("t")
         if type_ == TORN:
             return False  # a kill tore this line: what it tells of never became visible
-        if type(type_) is not str or not _SHAPES.get(type_, _ANY_SHAPE).fits(event):
+        if type(type_) is not str:
+            return self._refuse(event)
+        shape = _SHAPES.get(type_, _ANY_SHAPE)
+        try:
+            is_whole = tuple(map(type, shape.fields(event))) in shape.kinds
+        except KeyError:
+            is_whole = False
+        if not is_whole or (shape.pairs and not shape.has_pairs(event)):
             return self._refuse(event)
         stream, seq = (event["node"], event["inc"]), event["seq"]
         if seq == self._next_seq.get(stream) and stream == self._newest_stream.get(stream[0]):
@@ -211,19 +218,13 @@ class _Shape:
     """Which fields an event must have, and of which types: one look instead of one per field."""
 
     def __init__(self, required: Mapping[str, _Kinds]) -> None:
-        self._fields = itemgetter(*required)
-        self._kinds = frozenset(product(*required.values()))
-        self._pairs = [field for field, kinds in required.items() if kinds is _PAIR]
+        self.fields = itemgetter(*required)
+        self.kinds = frozenset(product(*required.values()))  # that these may have, together
+        self.pairs = [field for field, kinds in required.items() if kinds is _PAIR]
 
-    def fits(self, event: Event) -> bool:
-        """Whether the event lacks nothing."""
-        try:
-            kinds = tuple(map(type, self._fields(event)))
-        except KeyError:
-            return False
-        if kinds not in self._kinds:
-            return False
-        return not self._pairs or all(is_pair(event[field]) for field in self._pairs)
+    def has_pairs(self, event: Event) -> bool:
+        """Whether the fields that are to be pairs are."""
+        return all(is_pair(event[field]) for field in self.pairs)
 
 
 _ANY_SHAPE = _Shape(_COMMON)

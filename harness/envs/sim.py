@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -174,7 +175,7 @@ class Sim:
                 self.fabric,
                 f"10.0.0.{number}",
                 Random(seed),
-                lambda line, node=node: self._sink(node, line),  # type: ignore[misc]
+                partial(self._sink, node),
             )
             # Nobody's clock is right; a stream of its own, so that nothing else depends on it.
             host.wall_offset_ms = Random(f"clock:{seed}").choice(WALL_OFFSETS_MS)
@@ -395,6 +396,7 @@ class Sim:
             "true_ms": self.loop.now_ns // MS,
             "steady_ms": host.steady_ms(),
             "wall_ms": host.wall_ms(),
+            "rated_ms": host.steady_ms(),
         }
 
     async def teardown(self) -> None:

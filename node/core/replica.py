@@ -305,4 +305,8 @@ class Replica(Updating):
 
 def _earliest(*times_ms: int | None) -> int | None:
     """The first of those that are known."""
-    return min([time_ms for time_ms in times_ms if time_ms is not None], default=None)
+    first_ms = None
+    for time_ms in times_ms:
+        if time_ms is not None and (first_ms is None or time_ms < first_ms):
+            first_ms = time_ms
+    return first_ms

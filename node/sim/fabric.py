@@ -64,7 +64,14 @@ class Link:
 
     def draw_ns(self, rng: Random, now_ns: int = 0) -> int:
         """How long a message that is sent now takes."""
-        delay_ns = self.latency_ns + (rng.randrange(self.jitter_ns) if self.jitter_ns else 0)
+        delay_ns = self.latency_ns
+        below_ns = self.jitter_ns
+        if below_ns:  # as ``randrange`` draws it, without its three calls
+            bits = below_ns.bit_length()
+            jitter_ns = rng.getrandbits(bits)
+            while jitter_ns >= below_ns:
+                jitter_ns = rng.getrandbits(bits)
+            delay_ns += jitter_ns
         if self.jam_ns:
             delay_ns += -now_ns % self.jam_ns
         if self.loss:
@@ -132,9 +139,13 @@ class Fabric:
             self._carry_oddly(link, flow, context, call, args)
             return
         link.passed += 1
-        now_ns = self.loop.now_ns
-        flow.last_ns = max(flow.last_ns, now_ns + link.draw_ns(self._rng, now_ns))
-        self.loop.call_in_ns(flow.last_ns - now_ns, call, *args, context=context)
+        loop = self.loop
+        due_ns = loop.now_ns + link.draw_ns(self._rng, loop.now_ns)
+        if due_ns < flow.last_ns:
+            due_ns = flow.last_ns
+        else:
+            flow.last_ns = due_ns
+        loop.call_at_ns(due_ns, call, args, context)
 
     def _carry_oddly(
         self,

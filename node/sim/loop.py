@@ -153,7 +153,21 @@ class VirtualLoop(_Base):
         self, delay_ns: int, callback: Callable[..., object], *args: Any, context: Context
     ) -> VirtualHandle:
         """Call after a time on the loop's own clock."""
-        return self._push(VirtualHandle(self.now_ns + delay_ns, callback, args, context))
+        return self.call_at_ns(self.now_ns + delay_ns, callback, args, context)
+
+    def call_at_ns(
+        self,
+        due_ns: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+    ) -> VirtualHandle:
+        """Call at a time on the loop's own clock, which is not over."""
+        handle = VirtualHandle(due_ns, callback, args, context)
+        if not self._closed:
+            self._count += 1
+            heappush(self._timers, (due_ns, self._count, handle))
+        return handle
 
     def _local_now_ns(self) -> int:
         process = RUNNING.get()
