@@ -64,6 +64,8 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.driver.memory", _DRIVER_MEMORY)
             .config("spark.ui.showConsoleProgress", "false")
+            # a broadcast would take through the driver what grows with the number of runs
+            .config("spark.sql.autoBroadcastJoinThreshold", "-1")
             .getOrCreate()
         )
         try:

@@ -92,13 +92,12 @@ def _latency(counted: DataFrame) -> list[dict[str, Any]]:
 def _detection(runs: DataFrame, verdicts: DataFrame) -> list[dict[str, Any]]:
     """By seeded bug: in how many runs it was found, and when; null is the healthy system."""
     judged = runs.join(verdicts.select("run", "verdict", "detected_ns"), "run")
+    after_ms = "if(verdict = 'invalid', detected_ns, null) / 1e6"
     return _rows(
         judged.groupBy("mutant").agg(
             F.count("*").alias("runs"),
             F.expr("count_if(verdict = 'invalid')").alias("detected"),
-            F.expr(
-                "percentile_approx(if(verdict = 'invalid', detected_ns, null) / 1e6, 0.5)"
-            ).alias("detected_after_ms_p50"),
+            F.expr(f"percentile_approx({after_ms}, 0.5)").alias("detected_after_ms_p50"),
         ),
         "mutant",
     )

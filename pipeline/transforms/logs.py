@@ -13,18 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pipeline.transforms.windows import BATCH, REPLICA, before, in_order, newest, so_far
 
 NOTHING = -1  # an end that is not known, or a cut that leaves nothing
-_LOG_TYPES: tuple[str, ...] = (
-    "start",
-    "disk",
-    "append",
-    "trunc",
-    "snap",
-    "flush",
-    "lstart",
-    "hwm",
-    "elected",
+_LOG_TYPES = (
+    *("start", "disk", "append", "trunc", "snap", "flush", "lstart", "hwm", "elected"),
+    *("role", "apply", "claim", "renounce", "ack"),
 )
-_LOG_TYPES += ("role", "apply", "claim", "renounce", "ack", "vote")
 
 
 def states(events: DataFrame) -> DataFrame:
@@ -33,7 +25,8 @@ def states(events: DataFrame) -> DataFrame:
     ``log`` numbers the logs of a replica: another one begins when its disk is damaged, or after
     events were lost. ``end_before`` is its end, ``cut`` where the event cuts it, ``hwm_before``
     the highest watermark that this incarnation has exposed, ``leads_before`` the epoch that it
-    leads, ``began_before`` where the event's epoch begins, if it won that; ``start_before`` where the log begins, ``flushed_before`` how much is on disk.
+    leads, ``began_before`` where the event's epoch begins, if it won that; ``start_before`` where
+    the log begins, ``flushed_before`` how much is on disk.
     """
     met = events.where(F.col("type").isin(*_LOG_TYPES))
     logs = met.where("type != 'snap' or snapshot_op = 'install'").withColumn(
