@@ -220,10 +220,7 @@ class Node(Writing):
 
     def _run(self, effects: Sequence[fx.Effect]) -> None:
         for effect in effects:
-            if type(effect) is fx.Trace:  # two of three
-                self.tracer.emit(effect.type, effect.epoch, effect.fields)
-            else:
-                self._run_one(effect)
+            self._run_one(effect)
 
     def _run_one(self, effect: fx.Effect) -> None:  # noqa: C901, PLR0912 - one line per effect
         match effect:
