@@ -25,7 +25,7 @@ from harness.envs.ssh_connect import address_of, connect, find_python
 from harness.envs.ssh_files import Outbox, code_archive, unpack
 from harness.envs.ssh_hosts import Host, load
 from harness.envs.ssh_net import CHAIN_MAX, SshNet
-from harness.envs.ssh_remote import SILENCE_S, Remote
+from harness.envs.ssh_remote import Remote, silence_s
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
 from harness.journal import Journal, heal_all
@@ -117,8 +117,11 @@ class Ssh:
                 {node: place.address for node, place in self._places.items()},
                 "; ".join(problems) or None,
             )
-        except BaseException:
-            await self.teardown()
+        except BaseException as error:
+            try:
+                await self.teardown()
+            except EnvError as more:
+                error.add_note(str(more))  # the journal knows of it, too
             raise
 
     async def _address(self, host: Host) -> Address:
@@ -146,7 +149,7 @@ class Ssh:
         place.files[""] = self.log_file(node).open("ab", buffering=0)
         await remote.start(python)
         begun = await remote.call(
-            "begin", **what, address=address.host, port=address.port, silence_s=SILENCE_S
+            "begin", **what, address=address.host, port=address.port, silence_s=silence_s()
         )
         await remote.call("put", data=code, into="code")
         return None if begun["filter"] is None else str(begun["filter"])

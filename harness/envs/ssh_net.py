@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.envs.ssh_heal import RULES_ENTRY
-from harness.envs.ssh_remote import Remote
+from harness.envs.ssh_remote import CALL_TIMEOUT_S, Remote
 from harness.envs.tcp_probe import REQUEST
 from harness.errors import EnvError
 from harness.journal import Journal
@@ -105,6 +105,7 @@ class SshNet:
         address = self._addresses[destination]
         seen = await self._remotes[source].call(
             "probe",
+            within_s=timeout_s + CALL_TIMEOUT_S,
             host=address.host,
             port=address.port,
             timeout_s=timeout_s,

@@ -12,6 +12,7 @@ import base64
 import binascii
 import contextlib
 import json
+import os
 import shlex
 import threading
 from collections.abc import Callable, Mapping
@@ -26,7 +27,8 @@ if TYPE_CHECKING:  # see ssh_connect
 
 BEAT_S: Final = 1.0
 LOST_S = 10.0  # so long without a sign of life, and a host is lost
-SILENCE_S: Final = 30  # the same for the supervisor; longer, so that the harness notices first
+HANG_VARIABLE: Final = "KRUCIBLE_HANG_S"  # how long a harness may be silent to its supervisors
+_SILENCE_S = 30.0  # longer than LOST_S, so that the harness notices first
 CALL_TIMEOUT_S = 30.0
 _LINE_MAX = 4 << 20
 _STDERR_MAX = 1 << 16
@@ -69,7 +71,7 @@ class Remote:
         self._beats = asyncio.create_task(self._beat())
 
     async def call(
-        self, do: str, *, timeout_s: float = CALL_TIMEOUT_S, **arguments: Any
+        self, do: str, *, within_s: float = CALL_TIMEOUT_S, **arguments: Any
     ) -> dict[str, Any]:
         """Have the supervisor do something; returns its answer.
 
@@ -84,10 +86,10 @@ class Remote:
         try:
             line = json.dumps({"id": number, "do": do, **arguments}).encode() + b"\n"
             await asyncio.to_thread(self._send, line)
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(within_s):
                 return dict(await answer)
         except TimeoutError as error:
-            raise EnvError(f"host {self.host} did not {do} within {timeout_s:g} s") from error
+            raise EnvError(f"host {self.host} did not {do} within {within_s:g} s") from error
         finally:
             self._calls.pop(number, None)
 
@@ -95,7 +97,7 @@ class Remote:
         """Have it send what it has of the node; the archive is written to ``into``."""
         self._spool = into
         try:
-            await self.call("fetch", timeout_s=timeout_s)
+            await self.call("fetch", within_s=timeout_s)
         finally:
             self._spool = None
 
@@ -214,7 +216,7 @@ class Remote:
     async def _beat(self) -> None:
         while self.lost is None:
             with contextlib.suppress(EnvError):  # ``lost`` says it
-                await self.call("beat", timeout_s=LOST_S)
+                await self.call("beat", within_s=LOST_S)
             if self._loop.time() - self._heard_s > LOST_S:
                 self._lose(f"no sign of life for {LOST_S:g} s")
             await asyncio.sleep(BEAT_S)
@@ -223,6 +225,11 @@ class Remote:
 def _command(python: str, size: int) -> str:
     boot = _BOOT.format(size=size)
     return f"exec {shlex.quote(python)} -I -u -c {shlex.quote(boot)}"
+
+
+def silence_s() -> float:
+    """How long a supervisor waits for a sign of life of its harness."""
+    return float(os.environ.get(HANG_VARIABLE, _SILENCE_S))
 
 
 def clean(host: Host, python: str, what: Mapping[str, Any]) -> dict[str, Any]:

@@ -328,11 +328,15 @@ class Supervisor:
                     data = os.read(0, 1 << 20)
                     if not data or len(heard) > _LINE_MAX:
                         raise HarnessGone
-                    signal.alarm(int(self._begun.get("silence_s", 60)))
+                    self._wind_up()
                     *lines, heard = (heard + data).split(b"\n")
                     for line in lines:
                         self._obey(json.loads(line))
                 self._tell()
+
+    def _wind_up(self) -> None:
+        """The harness is there; let the alarm ring when it is not heard of again."""
+        signal.setitimer(signal.ITIMER_REAL, float(self._begun.get("silence_s", 60)))
 
     def _obey(self, asked: dict[str, Any]) -> None:
         number, do = asked.pop("id"), asked.pop("do")
@@ -446,6 +450,8 @@ class Supervisor:
 
     def do_fetch(self) -> None:
         """Send the rest of the followed files, and all others of the node as an archive."""
+        if not self._begun:
+            return
         for name, tail in self._tails.items():
             while data := tail.read():
                 self._send_file(name, data)
@@ -457,12 +463,12 @@ class Supervisor:
                     tar.add(path, name)
 
     def _send_part(self, data: bytes) -> None:
-        signal.alarm(int(self._begun["silence_s"]))  # what is taken is taken by somebody
+        self._wind_up()  # what is taken is taken by somebody
         self._say({"part": base64.b64encode(data).decode()})
 
     def do_end(self) -> dict[str, Any]:
         """Undo everything, and end after the answer."""
-        done = self._clean()
+        done = self._clean() if self._begun else {}
         self._ended = True
         return done
 

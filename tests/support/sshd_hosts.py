@@ -18,7 +18,7 @@ import pytest
 from harness.envs.procfs import environment_of, processes
 from harness.envs.ssh_supervisor import MARK_VARIABLE
 
-NETWORK = "10.213.77"
+NETWORK = f"10.{200 + os.getpid() // 250 % 50}.{os.getpid() % 250}"  # of this test process
 GATEWAY = f"{NETWORK}.1"
 _UP_S = 10.0
 _CONFIG = """\
@@ -45,14 +45,15 @@ class SshdHost:
     keys: Path
     server: subprocess.Popen[bytes] | None = None
 
-    def up(self) -> None:
-        """Start its server and wait until it answers."""
+    def up(self, *wrapper: str) -> None:
+        """Start its server, by a wrapper, and wait until it answers."""
         sshd = shutil.which("sshd") or "/usr/sbin/sshd"
         config = self.folder / "sshd_config"
         config.write_text(_CONFIG.format(folder=self.folder, keys=self.keys))
         with (self.folder / "sshd.log").open("ab") as log:
             self.server = subprocess.Popen(
-                ["ip", "netns", "exec", self.name, sshd, "-D", "-e", "-f", str(config)], stderr=log
+                ["ip", "netns", "exec", self.name, *wrapper, sshd, "-D", "-e", "-f", str(config)],
+                stderr=log,
             )
         deadline = time.monotonic() + _UP_S
         scan = ["ssh-keyscan", "-T", "1", self.address]
@@ -119,7 +120,10 @@ class Hosts:
         """What runs with the hosts file of ``folder`` have left: folders, processes, rules."""
         there = folder / "there"
         found = [str(path) for path in there.iterdir()] if there.is_dir() else []
-        found += [str(pid) for pid in processes() if MARK_VARIABLE in environment_of(pid)]
+        for pid in processes():
+            variables = environment_of(pid)
+            if MARK_VARIABLE in variables and str(there) in variables["PYTHONPATH"]:
+                found.append(f"pid {pid}: {variables[MARK_VARIABLE]}")
         return found + [rule for host in self.hosts if host.server for rule in host.chains]
 
 
