@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command import krucible
 from doc_pages import cli_page, plugins_page
+from nemesis_pages import nemeses_page
 from source import ROOT, tracked
 from zoo_pages import hunts, readme_page, zoo_page
 
@@ -21,6 +22,7 @@ from node.mutants.rows import NAMES, row_of
 
 PAGES = {
     "docs/cli.md": cli_page,
+    "docs/nemeses.md": nemeses_page,
     "docs/plugins.md": plugins_page,
     "docs/zoo.md": zoo_page,
     "README.md": readme_page,

@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from harness.envs import docker_heal, docker_image
 from harness.envs.docker_engine import Engine, EngineError, in_thread
@@ -62,6 +62,13 @@ class Docker:
     """Containers with fixed addresses on a network of their own; links are cut by iptables."""
 
     name = "docker"
+    # How faults are made here, by family: for the documentation.
+    how: ClassVar[Mapping[str, str]] = {
+        "kill": "SIGKILL, and a new container on the old network",
+        "pause": "docker pause, the freezer of its cgroup",
+        "partition": "iptables drops packets, in a chain of ours inside each network",
+        "packets": "a queue in user space (NFQUEUE), with netem in the kernel or without",
+    }
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
         """Prepare; nothing is touched before ``setup``.

@@ -1,0 +1,88 @@
+"""``docs/nemeses.md``: which fault can be had where, in the plug-ins' own words."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from doc_pages import REMARK, page, row
+
+from harness.envs import sim
+from harness.journal import Journal
+from harness.nemeses import misfit
+from harness.protocols import Address, Cluster
+from harness.registry import environments, nemeses
+from harness.spec import SIM, RunSpec
+from harness.store import RunDir
+from harness.systems.kraft import DYNAMIC, QUORUM_SETTING, Kraft
+
+SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots"
+ANYWHERE = Address("10.0.0.1", 9093)
+
+
+def nemeses_page() -> str:
+    """The page: a row for each nemesis, a column for each environment."""
+    return page(_lines())
+
+
+def _lines() -> Iterator[str]:
+    names = [SIM, *(name for name in environments.names() if name != SIM)]
+    cells = {name: _in_simulation() if name == SIM else _in_environment(name) for name in names}
+    yield from ("# Which fault can be had where", "", REMARK, "")
+    yield "Our nodes, three voters and two observers of a dynamic quorum, with snapshots. A cell"
+    yield "says what the fault's own `available` and the environment say. `--nemesis all` and"
+    yield "families leave out what cannot be had; one that is named all the same is skipped, and the"
+    yield "report says so."
+    yield "Hosts are taken to have the tools that `krucible doctor` asks for."
+    yield ""
+    yield row(("nemesis", "family", *names))
+    yield "|---" * (len(names) + 2) + "|"
+    for name, factory in nemeses:
+        yield row((f"`{name}`", factory().family, *(cells[where][name] for where in names)))
+
+
+def _spec(environment: str) -> RunSpec:
+    settings = {QUORUM_SETTING: DYNAMIC, SNAPSHOTS: "100000"}
+    return RunSpec(seed=1, env=environment, voters=3, observers=2, settings=settings)
+
+
+def _in_environment(name: str) -> dict[str, str]:
+    """The cells of an environment; it is made, and never set up."""
+    spec, made = _spec(name), environments.get(name)
+    # As if it were set up, on a host that lacks nothing: the page is the same everywhere.
+    ready = {"address": lambda *_: ANYWHERE, "cannot": staticmethod(lambda _: None)}
+    here = type(made.__name__, (made,), ready)
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal.open("page", folder=Path(folder) / "state")
+        try:
+            environment = here(Path(folder), journal)
+            if hasattr(environment.net, "cannot_cut"):
+                environment.net.cannot_cut = lambda: None
+            return _cells(spec, environment, Path(folder))
+        finally:
+            journal.close()
+
+
+def _in_simulation() -> dict[str, str]:
+    async def cells() -> dict[str, str]:
+        spec = _spec(SIM)
+        environment = sim.Sim(Random(1), lambda *_: None)
+        await environment.setup([f"n{number}" for number in range(1, 6)])
+        return _cells(spec, environment, Path())
+
+    return sim.run(cells)
+
+
+def _cells(spec: RunSpec, environment: Any, folder: Path) -> dict[str, str]:
+    cluster = Cluster(Kraft(spec, environment, RunDir(folder)), environment)
+    how = getattr(environment, "how", {})
+    found = {}
+    for name, factory in nemeses:
+        nemesis = factory()
+        reason = misfit(nemesis, spec) or nemesis.available(cluster)
+        said = how.get(name) or how.get(nemesis.family)
+        found[name] = f"no: {reason}" if reason else f"yes: {said}" if said else "yes"
+    return found
