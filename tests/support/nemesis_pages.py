@@ -34,8 +34,8 @@ def _lines() -> Iterator[str]:
     yield from ("# Which fault can be had where", "", REMARK, "")
     yield "Our nodes, three voters and two observers of a dynamic quorum, with snapshots. A cell"
     yield "says what the fault's own `available` and the environment say. `--nemesis all` and"
-    yield "families leave out what cannot be had; one that is named all the same is skipped, and the"
-    yield "report says so."
+    yield "families leave out what cannot be had; one that is named all the same is skipped, and"
+    yield "the report says so."
     yield "Hosts are taken to have the tools that `krucible doctor` asks for."
     yield ""
     yield row(("nemesis", "family", *names))
