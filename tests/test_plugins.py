@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from virtual_time import run_virtual
 
+from checkers.models import Judge
 from harness.cli.listing import KINDS, rows
 from harness.errors import EnvError
 from harness.generator import Context, Draft, Generator
@@ -168,6 +169,8 @@ def test_a_model_is_made_without_arguments_and_says_what_it_knows(name: str) -> 
     model = models.get(name)()
     assert model.fs
     assert all(isinstance(f, str) and f for f in model.fs)
+    if isinstance(model, Judge) and not hasattr(model, "start"):
+        return  # it judges histories in a way of its own, without states
     assert model.start(model.initial) == models.get(name)().start(model.initial)
     hash(model.start(model.initial))
 
