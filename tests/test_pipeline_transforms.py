@@ -13,7 +13,9 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
+from pipeline_pages import pipeline_page
 from pyspark.sql import SparkSession
+from source import ROOT
 from spark_sessions import quiet_session
 from traces import Trace, changing, healthy
 
@@ -121,6 +123,13 @@ def test_a_transform_of_a_part_finds_nothing_else(
 def test_every_transform_has_a_trace_that_it_is_seen_to_find(transformed: Found) -> None:
     assert {name for name, found in transformed.items() if found} == set(TRANSFORMS)
     assert set(TRANSFORMS) < names_of("consensus")
+
+
+def test_the_page_says_who_judges_what(rewrite: bool) -> None:
+    path = ROOT / "docs" / "pipeline.md"
+    if rewrite:
+        path.write_text(pipeline_page(), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == pipeline_page(), "run pytest with --rewrite"
 
 
 def test_what_a_part_leaves_is_said() -> None:

