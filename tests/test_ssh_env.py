@@ -103,9 +103,9 @@ def test_a_process_is_started_signalled_seen_and_its_files_come_here(
             await environment.signal("n1", signal.SIGKILL)
             assert "killed by SIGKILL" in environment.process("n1").detail
             writes = (
-                "import os, pathlib; pathlib.Path('data').mkdir();"
+                "import os, pathlib, sys; pathlib.Path('data').mkdir();"
                 "pathlib.Path('data/x').write_text(os.environ['WORD']);"
-                "pathlib.Path('events.jsonl').write_text('{}\\n'); print('done'); os._exit(3)"
+                "pathlib.Path('events.jsonl').write_text('{}\\n'); print('done'); sys.exit(3)"
             )
             await environment.start("n1", [sys.executable, "-c", writes], env={"WORD": "w"})
             await until(lambda: "exit code 3" in environment.process("n1").detail)

@@ -202,11 +202,17 @@ class Kraft:
             )
 
     def collect(self) -> None:
-        """Write each node's log and snapshots into the store, as they lie on its disk."""
-        lost = getattr(self._env, "lost_disk", None)  # of a host that nobody reaches any more
+        """Write each node's log and snapshots into the store, as they lie on its disk.
+
+        When a host was lost with its node's disk, nothing is written, and events are put aside as
+        ``events.partial``: without what one node did and kept, the others seem to break promises.
+        """
+        lost = getattr(self._env, "lost_disk", None)
+        if lost is not None and any(lost(name) is not None for name in self._node):
+            if self._run_dir.events_dir.is_dir():
+                self._run_dir.events_dir.rename(self._run_dir.path / "events.partial")
+            return
         for name in self._node:
-            if lost is not None and lost(name) is not None:
-                continue
             self._run_dir.write_records(name, self.stored_log(name))
             self._run_dir.write_snapshots(name, self.stored_snapshots(name))
 
