@@ -164,7 +164,10 @@ class Clocks(Protocol):
         ...
 
     def clock(self, node: str) -> Mapping[str, int]:
-        """``true_ms``, and what the process reads: ``steady_ms``, ``wall_ms``."""
+        """``true_ms``, and what the process reads: ``steady_ms``, ``wall_ms``.
+
+        ``rated_ms`` is of the clock that ``set_rate`` bends, without jumps.
+        """
         ...
 
 

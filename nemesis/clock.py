@@ -14,7 +14,7 @@ from harness.protocols import Cluster, Environment, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import needs
+from nemesis.hosts import needs, refusal
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 PPM = 1_000_000
@@ -22,6 +22,12 @@ _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, 
 _RATES_PPM = (500_000, 800_000, 980_000, 1_020_000, 1_250_000, 2_000_000)
 _JUMPS_MS = (-86_400_000, -60_000, -2_000, -500, 500, 2_000, 60_000, 86_400_000)
 _MEASURED_S = 0.2
+_SEEN_S = 2.0  # for a process to look at its clock
+_POLL_S = 0.01
+_JUMP_OFF_MS = 100  # by so much may a jump be off: a clock with a wrong rate goes on meanwhile
+_ROUNDED_MS = 2  # two readings of two clocks, each in whole ms
+_RIGHT_S = 5.0  # for a reading to be right: a jump may come between its two parts
+_STILL = ("gone", "Z", "T")  # states in which nobody looks at a clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +50,9 @@ class _BadClocks:
 
     def available(self, cluster: Cluster) -> str | None:
         """The hosts must have clocks of their own."""
-        if isinstance(cluster.environment, Clocks):
-            return None
-        return f"environment {cluster.environment.name!r} cannot set the clocks of its nodes"
+        if not isinstance(cluster.environment, Clocks):
+            return f"environment {cluster.environment.name!r} cannot set the clocks of its nodes"
+        return refusal(Clocks, cluster.environment)
 
     async def _pick(
         self, fault: Fault, cluster: Cluster
@@ -81,7 +87,7 @@ class ClockRate(_BadClocks):
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Set the rate; evidence: the clock read in the process twice, against the true time."""
         environment = cluster.environment
-        if not isinstance(environment, Clocks):
+        if not isinstance(environment, Clocks) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         picked = await self._pick(fault, cluster)
         if isinstance(picked, str):
@@ -90,9 +96,8 @@ class ClockRate(_BadClocks):
         ppm = int(fault.params.get("ppm", PPM))
         for node in nodes:
             environment.set_rate(node, ppm)
-        seen = await _rates(nodes, environment)
+        seen, wrong = await _measure(nodes, environment, ppm)
         evidence, undo = (how, *seen), _Undo(nodes)
-        wrong = [e["node"] for e in seen if e["running"] and not _near(e["ppm"], ppm)]
         if wrong:
             reason = f"the clock of {', '.join(wrong)} does not run at {ppm} ppm"
             return Injection("failed", nodes, reason, evidence, undo)
@@ -105,8 +110,7 @@ class ClockRate(_BadClocks):
             raise HarnessError(f"fault {fault.id} has nothing that clock-rate could heal")
         for node in undo.nodes:
             environment.set_rate(node, PPM)
-        seen = await _rates(undo.nodes, environment)
-        wrong = [e["node"] for e in seen if e["running"] and not _near(e["ppm"], PPM)]
+        seen, wrong = await _measure(undo.nodes, environment, PPM)
         if wrong:
             raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
         claims.release(cluster, fault.id, [(self.kind, node) for node in undo.nodes])
@@ -129,14 +133,19 @@ class ClockJump(_BadClocks):
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Jump; evidence: the wall clock read in the process before and after."""
         environment = cluster.environment
-        if not isinstance(environment, Clocks):
+        if not isinstance(environment, Clocks) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         picked = await self._pick(fault, cluster)
         if isinstance(picked, str):
             return Injection("skipped", reason=picked)
         nodes, how = picked
-        seen = [_jump(node, int(fault.params.get("ms", 0)), environment) for node in nodes]
-        return Injection("installed", nodes, None, (how, *seen), _Undo(nodes))
+        ms = int(fault.params.get("ms", 0))
+        seen = await asyncio.gather(*(_jump(node, ms, environment) for node in nodes))
+        evidence, undo = (how, *seen), _Undo(nodes)
+        if not any(e["seen"] for e in seen):
+            reason = f"the clock of {', '.join(nodes)} did not jump"
+            return Injection("failed", nodes, reason, evidence, undo)
+        return Injection("installed", nodes, None, evidence, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Jump the other way; evidence: the clock read before and after."""
@@ -144,16 +153,53 @@ class ClockJump(_BadClocks):
         if not isinstance(undo, _Undo) or not isinstance(environment, Clocks):
             raise HarnessError(f"fault {fault.id} has nothing that clock-jump could heal")
         ms = -int(fault.params.get("ms", 0))
-        seen = [_jump(node, ms, environment) for node in undo.nodes]
+        seen = await asyncio.gather(*(_jump(node, ms, environment) for node in undo.nodes))
+        wrong = [e["node"] for e in seen if e["running"] and not e["seen"]]
+        if wrong:
+            raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
         claims.release(cluster, fault.id, [(self.kind, node) for node in undo.nodes])
         return {"nodes": seen}
 
 
-def _jump(node: str, ms: int, clocks: Clocks) -> dict[str, Any]:
-    before = clocks.clock(node)["wall_ms"]
-    clocks.jump_wall(node, ms)
-    after = clocks.clock(node)["wall_ms"]
-    return {"saw": "wall clock", "node": node, "before_ms": before, "after_ms": after}
+async def _jump(node: str, ms: int, environment: Environment) -> dict[str, Any]:
+    """Let a clock jump, and look in the process until it has."""
+    if not isinstance(environment, Clocks):
+        raise HarnessError(f"environment {environment.name!r} cannot set clocks")
+    before = environment.clock(node)
+    environment.jump_wall(node, ms)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _SEEN_S
+    while True:
+        now = environment.clock(node)
+        passed_ms = now["true_ms"] - before["true_ms"]
+        off_ms = now["wall_ms"] - before["wall_ms"] - passed_ms - ms
+        running = environment.process(node).state not in _STILL
+        seen = abs(off_ms) <= _JUMP_OFF_MS
+        if seen or not running or loop.time() > deadline_s:
+            break
+        await asyncio.sleep(_POLL_S)
+    return {
+        "saw": "wall clock",
+        "node": node,
+        "before_ms": before["wall_ms"],
+        "after_ms": now["wall_ms"],
+        "passed_ms": passed_ms,
+        "seen": seen,
+        "running": running,
+    }
+
+
+async def _measure(
+    nodes: Sequence[str], environment: Environment, want_ppm: int
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """How fast the clocks of nodes go, and those whose rate is another one whenever looked at."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _RIGHT_S
+    while True:
+        seen = await _rates(nodes, environment)
+        wrong = [e["node"] for e in seen if e["running"] and not _near(e, want_ppm)]
+        if not wrong or loop.time() > deadline_s:
+            return seen, wrong
 
 
 async def _rates(nodes: Sequence[str], environment: Environment) -> list[dict[str, Any]]:
@@ -167,21 +213,25 @@ async def _rates(nodes: Sequence[str], environment: Environment) -> list[dict[st
     for node in nodes:
         first, now = began[node], environment.clock(node)
         true_ms = now["true_ms"] - first["true_ms"]
-        read_ms = now["steady_ms"] - first["steady_ms"]
-        pid = environment.process(node).pid
+        read_ms = now["rated_ms"] - first["rated_ms"]
+        state = environment.process(node)
+        same = state.pid is not None and state.pid == pids[node]
         seen.append(
             {
                 "saw": "steady clock",
                 "node": node,
                 "true_ms": true_ms,
                 "read_ms": read_ms,
-                "ppm": read_ms * PPM // true_ms,
-                "running": pid is not None and pid == pids[node],
+                "ppm": read_ms * PPM // max(1, true_ms),
+                "running": same and state.state not in _STILL,
             }
         )
     return seen
 
 
-def _near(found_ppm: int, want_ppm: int) -> bool:
+def _near(seen: Mapping[str, Any], want_ppm: int) -> bool:
     """Equal, as well as clocks of whole milliseconds tell."""
-    return abs(found_ppm - want_ppm) * _MEASURED_S * 1e3 <= 2 * PPM
+    if not seen["true_ms"]:
+        return False
+    off_ms: float = seen["read_ms"] - seen["true_ms"] * want_ppm / PPM
+    return abs(off_ms) <= _ROUNDED_MS

@@ -13,6 +13,7 @@ import pytest
 
 from harness import seeds
 from harness.envs import sim
+from harness.envs.local_clocks import no_fake_clocks
 from harness.errors import EnvError
 from harness.guard import GuardedNemesis
 from harness.history import NEMESIS, History
@@ -64,6 +65,8 @@ SIM_ONLY = {
 # What processes on this host can have done to them as well; the voters of SPEC are static.
 LIVE = {name for name in SIM_ONLY if name.startswith("disk-")} | {"power"}
 LIVE -= {"disk-lost-snapshot", "disk-wipe"}
+if no_fake_clocks() is None:
+    LIVE |= {"clock-jump", "clock-rate"}
 
 
 class Scene:

@@ -30,6 +30,7 @@ CLOCKS = {
     "harness/envs/docker_probe.py": "measures how long a probe took, inside a container",
     "harness/envs/docker_shaper.py": "holds packets back, in a process of its own",
     "harness/envs/docker_watchdog.py": "waits for its harness's death, in a process of its own",
+    "harness/envs/local_clocks.py": "works out what a clock that it bends has to show",
     "harness/envs/local_disks.py": "stamps damage in a node's trace, as the node would",
     "harness/envs/local.py": "waits for the kernel to change a process's state",
     "harness/envs/relay.py": "waits for its harness's death, in a process of its own",

@@ -10,15 +10,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 from harness.envs.child import Child
+from harness.envs.local_clocks import LocalClocks, no_fake_clocks
 from harness.envs.local_disks import LocalDisks
 from harness.envs.loopback import NODES_MAX, Block
 from harness.envs.procfs import GONE
 from harness.envs.relay_net import CLIENT, Endpoint, RelayNet
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, NodeStartError
-from harness.hosts import Disks, Power
+from harness.hosts import Clocks, Disks, Power
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
@@ -38,10 +40,16 @@ class _Running:
 
 
 @environments.register("local")
-class Local(LocalDisks):
+class Local(LocalDisks, LocalClocks):
     """Processes on loopback addresses of their own, with a relay that can cut any link."""
 
     name = "local"
+    # How faults are made here, by family: for the documentation.
+    how: ClassVar[Mapping[str, str]] = {
+        "kill": "SIGKILL",
+        "pause": "SIGSTOP",
+        "partition": "a relay holds what is sent",
+    }
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
         """Prepare; nothing is touched before ``setup``.
@@ -50,7 +58,8 @@ class Local(LocalDisks):
             run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
-        super().__init__(journal)
+        LocalDisks.__init__(self, journal)
+        LocalClocks.__init__(self, journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._block: Block | None = None
@@ -64,6 +73,13 @@ class Local(LocalDisks):
         """See ``Expects``."""
         if {Disks, Power} & set(abilities):
             self.use_fault_disks(rng)
+        if Clocks in abilities and self.cannot(Clocks) is None:
+            self.use_fake_clocks()
+
+    @staticmethod
+    def cannot(ability: type) -> str | None:
+        """Why this host has not an ability that the environment could have; None when it has."""
+        return no_fake_clocks() if ability is Clocks else None
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Heal what dead runs left, reserve addresses, start the relay.
@@ -131,12 +147,13 @@ class Local(LocalDisks):
         if node in self._running:
             raise EnvError(f"{node} runs already: {self._running[node].child.id}")
         entry = await self._journal.announce("process", node=node, argv=[*argv])
+        faults = self.fault_disk_environ(node) | self.fake_clock_environ(node)
         try:
             child = Child(
                 argv,
                 cwd=self.node_dir(node),
                 log=self.log_file(node),
-                environ=self._environ({**env, **self.fault_disk_environ(node)}),
+                environ=self._environ({**env, **faults}),
             )
         except OSError as error:
             await asyncio.to_thread(self._journal.undone, entry)

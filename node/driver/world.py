@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from node.clock import Clock, SystemClock
+from node.clock_report import report_clock
 from node.config import NodeConfig
 from node.log.disk import Disk
 from node.log.fault_disk import disk_of
@@ -45,5 +46,6 @@ class World:
                 clock_ns=clock.trace_ns,
             )
 
+        report_clock(os.environ, clock)
         disk = disk_of(os.environ, fsync=config.fsync)
         return cls(disk, clock, Sockets(config.source_host), incarnation, trace)
