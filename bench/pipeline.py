@@ -66,10 +66,10 @@ def main() -> None:
 def measure(folder: Path, options: argparse.Namespace) -> None:
     base = make_base(folder / "base", options.base)
     events, single_s = judged_singly(base)
-    say(
-        f"base: {len(base)} runs, {events} events; single: {single_s / events * 1e6:.1f} CPU us/event"
-    )
-    costs = []
+    single_us = single_s / events * 1e6
+    say(f"base: {len(base)} runs, {events} events; single: {single_us:.1f} CPU us/event")
+    costs: list[Cost] = []
+    store, copies = folder, 0
     for wanted in map(int, options.events.split(",")):
         store = folder / f"store-{wanted}"
         copies = multiply(base, store, -(-wanted * len(base) // events), begin=0)

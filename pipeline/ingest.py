@@ -75,9 +75,13 @@ def _take(
         "lines_bad": read.lines_bad,
     }
     if read.stored is not None:
-        judged = judge_whole(read.stored, transformed)
-        row |= _columns(read, read.stored, judged)
-        _write(name, read.stored, judged, parts)
+        try:
+            judged = judge_whole(read.stored, transformed)
+            row |= _columns(read, read.stored, judged)
+        except Exception as error:  # one strange run must not cost all the others
+            row |= {"readable": False, "problem": f"could not be judged: {error!r}"}
+        else:
+            _write(name, read.stored, judged, parts)
     parts.add("runs", rows(RUNS, [row]))
     return row
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,26 +59,22 @@ def _analyse(store: Path, master: str, tables: Path | None, top: int) -> dict[st
     try:
         analysis = importlib.import_module("pipeline.analysis")
         spark = importlib.import_module("pipeline.spark")
+        progress = importlib.import_module("pipeline.progress")
     except ModuleNotFoundError as error:
         raise UsageError(
             f"analyze needs {error.name}: install krucible with its extra [spark]"
         ) from error
     options = analysis.Options(store, tables or store / analysis.TABLES_FOLDER, top)
-    with err().status("start Spark") as status:
-
-        def say(stage: str) -> None:
-            if status.console.is_terminal:
-                status.update(stage)
-            else:
-                status.console.print(stage, markup=False)
-
-        with spark.spark_session(master=master) as session:
-            found: dict[str, Any] = analysis.analyse(session, options, say)
-    return found
+    console = err()
+    with console.status("start Spark") as status, spark.spark_session(master=master) as session:
+        if not console.is_terminal:
+            return dict(analysis.analyse(session, options, partial(console.print, markup=False)))
+        with progress.watched(session, status.update) as say:
+            return dict(analysis.analyse(session, options, say))
 
 
 def _show(summary: dict[str, Any]) -> None:
-    told: Callable[[str], None] = lambda line: out().print(line, markup=False)  # noqa: E731
+    told = partial(out().print, markup=False)
     told(
         f"{summary['runs']} runs: {summary['invalid']} invalid, {summary['unknown']} unknown,"
         f" {summary['disagreements']} judged differently than before;"
