@@ -29,8 +29,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 def test_a_run_with_faults_is_valid_has_evidence_of_each_and_leaves_nothing(
     hosts: Hosts, tmp_path: Path
 ) -> None:
-    faults = "kill,pause,partition-isolate-one"
-    ran = run(tmp_path, **SMALL, hosts=hosts.file(tmp_path), nemesis=faults, time_limit=6, seed=3)
+    faults = "kill,partition-isolate-leader"
+    ran = run(tmp_path, **SMALL, hosts=hosts.file(tmp_path), nemesis=faults, time_limit=6, seed=2)
     assert ran.code in (0, 2), ran.explain()  # 2: too short for each to be installed
     assert ran.summary["system"] == "valid", ran.explain()
     assert ran.summary["harness_error"] is None, ran.explain()
