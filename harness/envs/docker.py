@@ -193,9 +193,9 @@ class Docker:
                 f"run `krucible heal` once the Engine answers"
             )
         await self._net.stop()
-        await self._watchdog.stop()
         self._engine = None
         engine.close()
+        await self._watchdog.stop()
 
     async def _ending(self, steps: Sequence[Awaitable[None]], problems: list[str]) -> None:
         for outcome in await asyncio.gather(*steps, return_exceptions=True):

@@ -71,8 +71,13 @@ class Watchdog:
         self._beats = asyncio.create_task(self._beat(self._process))
 
     async def stop(self) -> None:
-        """Dismiss it. Idempotent."""
+        """Dismiss it. Idempotent.
+
+        Raises:
+            EnvError: It ended by itself before: what it removed, the run has lacked.
+        """
         process, self._process = self._process, None
+        ended = None if process is None else process.returncode
         beats, self._beats = self._beats, None
         if beats is not None:
             beats.cancel()
@@ -89,6 +94,11 @@ class Watchdog:
         entry, self._entry = self._entry, None
         if entry is not None:
             await in_thread(self._journal.undone, entry)
+        if ended is not None:
+            raise EnvError(
+                f"the watchdog ended before the run did, with exit code {ended}: it removes all "
+                f"containers of a harness that hangs for {hang_s():g} s; its log is {self._log}"
+            )
 
     async def _beat(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None  # noqa: S101 - it was started with a pipe
@@ -102,11 +112,16 @@ class Watchdog:
 # --------------------------------------------------------------------------- the process
 
 
-def watch(hang_s: float) -> str:
+def hang_s() -> float:
+    """After how many seconds without a sign a harness hangs."""
+    return float(os.environ.get(HANG_VARIABLE, _HANG_S))
+
+
+def watch(timeout_s: float) -> str:
     """Listen on stdin until there is something to say: ``bye``, ``dead`` or ``hangs``."""
     fd, heard = sys.stdin.fileno(), b""
     while True:
-        ready, _, _ = select.select([fd], [], [], hang_s)
+        ready, _, _ = select.select([fd], [], [], timeout_s)
         if not ready:
             return "hangs"
         data = os.read(fd, 4096)
@@ -155,8 +170,7 @@ def _say(text: str) -> None:
 
 def main() -> int:
     """Watch one harness to its end."""
-    hang_s = float(os.environ.get(HANG_VARIABLE, _HANG_S))
-    outcome = watch(hang_s)
+    outcome = watch(hang_s())
     if outcome == "hangs":
         clear_for_hanging()
     elif outcome == "dead":
