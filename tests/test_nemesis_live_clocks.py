@@ -42,6 +42,8 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
         await scene.system.kill(node)
         await scene.system.start(node)
         assert abs(off_ms(node) + HOUR_MS) < 1_000
+        first, second = (e["inc"] for e in scene.events("start", node))
+        assert first < second, "a clock that goes back must not turn the order of processes round"
         leader = await scene.leader()
         further = await scene.inject("clock-rate", target="leader", ppm=2_000_000)
         (seen,) = further.saw("steady clock")

@@ -17,7 +17,6 @@ IDS = [str(path.relative_to(ROOT)) for path in MODULES]
 # Who may read a clock, and why. Everything else is told the time.
 CLOCKS = {
     "node/clock.py": "the clock of a node",
-    "node/driver/world.py": "a node's incarnation is the moment of its start",
     "harness/cli/live.py": "what people see while a run lasts",
     "harness/cli/shrink.py": "its budget is in seconds, and told when it is spent",
     "harness/cli/sim.py": "tells people how much faster than real time it was",

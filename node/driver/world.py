@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,7 +32,8 @@ class World:
     @classmethod
     def real(cls, config: NodeConfig) -> World:
         """This host."""
-        clock, incarnation = SystemClock(), time.time_ns()
+        clock = SystemClock()
+        incarnation = clock.trace_ns()  # the wall clock may go back from one process to the next
 
         def trace(directory_id: str) -> Tracer:
             if config.trace_file is None:
