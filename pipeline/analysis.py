@@ -29,6 +29,7 @@ from pipeline.layout import MANIFEST, Layout
 from pipeline.listing import runs_of, shares
 from pipeline.rows import CHANGING, SIGNATURE_CHARS_MAX
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
+from pipeline.spark import for_little
 from pipeline.summary import summarise
 from pipeline.transforms import REPLACED, Tables, judge_all
 from pipeline.trends import latencies
@@ -40,6 +41,7 @@ TASK_BYTES = 32 << 20  # of run folders: a few seconds of work
 TASKS_MAX = 20_000
 TASK_OPS = 100_000
 TASK_EVENTS = 500_000
+LITTLE_EVENTS = 2_000_000
 
 Say = Callable[[str], None]  # is told what the pipeline does now
 
@@ -162,8 +164,11 @@ class _Batch:
 
     def _spread(self, events: int) -> None:
         """Let joins and windows have as many tasks as there is work, not two hundred."""
-        tasks = max(self._spark.sparkContext.defaultParallelism, events // TASK_EVENTS)
+        tasks = max(1, events // TASK_EVENTS)
+        if tasks > 1:
+            tasks = max(tasks, self._spark.sparkContext.defaultParallelism)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+        for_little(self._spark, little=events < LITTLE_EVENTS)
 
     def _judge(self, ops: int) -> None:
         self._say("judge keys")

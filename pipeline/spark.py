@@ -76,6 +76,14 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
             session.stop()
 
 
+def for_little(session: SparkSession, *, little: bool = True) -> None:
+    """Interpret plans instead of compiling them, which for little data costs more than it saves."""
+    session.conf.set("spark.sql.codegen.wholeStage", str(not little).lower())
+    mode = "NO_CODEGEN" if little else "FALLBACK"
+    session.conf.set("spark.sql.codegen.factoryMode", mode)
+    session.conf.set("spark.sql.adaptive.enabled", str(not little).lower())
+
+
 def _quiet(folder: Path) -> Path:
     """A configuration that lets Spark tell of errors only."""
     folder.mkdir()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from pipeline.spark import spark_session
+from pipeline.spark import for_little, spark_session
 
 
 @contextmanager
@@ -17,6 +17,6 @@ def quiet_session() -> Iterator[SparkSession]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of sockets and deprecations within PySpark
         with spark_session(master="local[2]") as session:
-            session.conf.set("spark.sql.shuffle.partitions", "2")
-            session.conf.set("spark.sql.adaptive.enabled", "false")
+            session.conf.set("spark.sql.shuffle.partitions", "1")
+            for_little(session)
             yield session
