@@ -15,14 +15,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from krucible_process import environ, journals, krucible
+from krucible_process import environ, journals
 from sshd_harness import SLEEP
 from sshd_hosts import Hosts, sshd_hosts
 
 from harness.envs.ssh import HOSTS_VARIABLE, Ssh
 from harness.envs.ssh_remote import HANG_VARIABLE
 from harness.errors import EnvError, NodeStartError
-from harness.journal import Journal
+from harness.journal import Journal, heal_all
 from harness.protocols import Cluster, ProcessState
 from nemesis.partition import IsolateOne
 
@@ -243,9 +243,10 @@ def test_a_killed_harness_leaves_nothing_on_any_host(
         harness.wait()
         await_nothing_left(hosts, tmp_path)
     assert len(journals(tmp_path / "state")) == 1
-    healed = krucible(tmp_path, "heal")
-    assert healed.code == 0, healed.explain()
-    assert "already gone" in healed.out
+    healed = heal_all(tmp_path / "state")
+    assert {(what.action, what.done) for what in healed if what.kind == "ssh host"} == {
+        ("already gone", True)
+    }
     assert journals(tmp_path / "state") == []
 
 
@@ -268,19 +269,20 @@ def test_what_a_killed_supervisor_leaves_is_healed_by_hand(
         harness.kill()
         harness.wait()
         try:
-            deaf = krucible(tmp_path, "heal")
+            deaf = heal_all(tmp_path / "state")
         finally:
             for host in hosts.hosts:
                 host.up()
-        assert deaf.code == 255, deaf.explain()
-        assert "STILL THERE" in deaf.out
-        assert f"no ssh server answers at {hosts.hosts[0].address}:22" in deaf.out
+        failed = [what.action for what in deaf if not what.done]
+        assert len(failed) == len(hosts.hosts)
+        assert f"no ssh server answers at {hosts.hosts[0].address}:22" in "".join(failed)
     left = hosts.left(tmp_path)
     assert [what for what in left if "krucible-" in what], left
     assert [what for what in left if "KRUCIBLE-" in what], left
-    healed = krucible(tmp_path, "heal")
-    assert healed.code == 0, healed.explain()
-    assert "removed: chain, folder" in healed.out
+    healed = heal_all(tmp_path / "state")
+    assert all(what.done for what in healed), healed
+    assert "removed: chain, folder" in {what.action for what in healed}
+    assert journals(tmp_path / "state") == []
     assert hosts.left(tmp_path) == []
 
 
@@ -392,3 +394,22 @@ def test_what_cannot_begin_says_why(
         use(hosts, tmp_path, monkeypatch, extra)
         assert said in refusal(tmp_path)
     assert hosts.left(tmp_path) == []
+
+
+def test_a_host_that_talks_nonsense_is_lost_and_stays_in_the_journal(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mad = tmp_path / "mad-python"
+    mad.write_text(
+        '#!/bin/sh\n[ "$1" = -I ] || { echo "[\\"$0\\", [3, 12, 0], []]"; exit; }\n'
+        "echo hello; exec sleep 9\n"
+    )
+    mad.chmod(0o755)
+    use(hosts, tmp_path, monkeypatch, f'python = "{mad}"')
+    journal = Journal.open("r", folder=tmp_path / "state")
+    with pytest.raises(EnvError, match="is lost: it said what no supervisor says") as refused:
+        asyncio.run(Ssh(tmp_path / "run", journal).setup(("n1",)))
+    assert "run `krucible heal` once it answers" in "".join(refused.value.__notes__)
+    (entry,) = journal.open_entries()
+    assert entry.kind == "ssh host"
+    journal.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import shlex
 import socket
 from dataclasses import dataclass
@@ -62,6 +63,8 @@ def connect(host: Host) -> paramiko.SSHClient:
     """Log in; raises EnvError that says why not."""
     import paramiko  # noqa: PLC0415 - see the top
 
+    # what it has to say is in its exceptions; without a handler it would say it to the terminal
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
     client = paramiko.SSHClient()
     try:
         _trust(client, host)

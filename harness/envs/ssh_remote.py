@@ -26,10 +26,11 @@ if TYPE_CHECKING:  # see ssh_connect
     import paramiko
 
 BEAT_S: Final = 1.0
-LOST_S = 10.0  # so long without a sign of life, and a host is lost
+LOST_S: Final = 10.0  # so long without a sign of life, and a host is lost
 HANG_VARIABLE: Final = "KRUCIBLE_HANG_S"  # how long a harness may be silent to its supervisors
 _SILENCE_S = 30.0  # longer than LOST_S, so that the harness notices first
-CALL_TIMEOUT_S = 30.0
+_BEATS_MISSED = 2
+CALL_TIMEOUT_S: Final = 30.0
 _LINE_MAX = 4 << 20
 _STDERR_MAX = 1 << 16
 _BOOT = (
@@ -66,7 +67,11 @@ class Remote:
 
     async def start(self, python: str) -> None:
         """Start the supervisor; raises EnvError."""
-        await asyncio.to_thread(self._open, python)
+        try:
+            await asyncio.to_thread(self._open, python)
+        except EnvError as error:
+            self._lose(str(error))
+            raise
         self._reader = asyncio.create_task(asyncio.to_thread(self._read))
         self._beats = asyncio.create_task(self._beat())
 
@@ -214,10 +219,15 @@ class Remote:
                 answer.set_exception(self.gone())
 
     async def _beat(self) -> None:
+        missed = 0  # in turn: one alone may be our own fault, when this process did not run
         while self.lost is None:
-            with contextlib.suppress(EnvError):  # ``lost`` says it
-                await self.call("beat", within_s=LOST_S)
-            if self._loop.time() - self._heard_s > LOST_S:
+            asked_s = self._loop.time()
+            try:
+                await self.call("beat", within_s=LOST_S / _BEATS_MISSED)
+                missed = 0
+            except EnvError:
+                missed = 0 if self._heard_s > asked_s else missed + 1
+            if missed == _BEATS_MISSED:
                 self._lose(f"no sign of life for {LOST_S:g} s")
             await asyncio.sleep(BEAT_S)
 
