@@ -16,6 +16,7 @@ from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import needs, refusal
 from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 PPM = 1_000_000
 _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
@@ -84,6 +85,7 @@ class ClockRate(_BadClocks):
         """Draw a target and a rate."""
         return {"target": draw_target(rng, _TARGETS), "ppm": rng.choice(_RATES_PPM)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Set the rate; evidence: the clock read in the process twice, against the true time."""
         environment = cluster.environment
@@ -130,6 +132,7 @@ class ClockJump(_BadClocks):
         """Draw a target and how far."""
         return {"target": draw_target(rng, _TARGETS), "ms": rng.choice(_JUMPS_MS)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Jump; evidence: the wall clock read in the process before and after."""
         environment = cluster.environment

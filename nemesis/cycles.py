@@ -19,6 +19,7 @@ from nemesis.hosts import PROCESS, needs_kill
 from nemesis.restarts import restart
 from nemesis.stop import end_late, leave
 from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 LEAVE_S = 5.0  # for a node of a rolling restart to leave by itself
 _POLL_S = 0.01
@@ -52,6 +53,7 @@ class Cycles:
         """End and start nodes until there is nothing more to do, or ``undo.over``."""
         raise NotImplementedError
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Begin; evidence: the first process that ended."""
         if self.available(cluster) is not None:

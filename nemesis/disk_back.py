@@ -21,6 +21,7 @@ from nemesis import claims
 from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, until
 from nemesis.hosts import DISK, PROCESS, needs
 from nemesis.targets import choose_or_one, fault_rng
+from nemesis.turns import in_turn
 
 _CLEANED_S = 4.0  # for a log to begin above 0
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
@@ -93,6 +94,7 @@ class LostSnapshot(DiskDamage):
             return f"needs snapshots: set {SNAPSHOT_SETTING} and a small retention"
         return needs(Disks, spec)
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Delete the snapshots and try to start the node; evidence: that it refuses."""
         system = cluster.system

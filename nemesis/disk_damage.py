@@ -21,6 +21,7 @@ from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 _CAUGHT_UP_S = 10.0
 _COPIED_S = 4.0
@@ -67,6 +68,7 @@ class DiskDamage:
         """Draw a target."""
         return {"target": draw_target(rng, self.targets)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Kill one node and damage its disk; evidence: the bytes that are not what they were."""
         system, rng = cluster.system, fault_rng(fault)
@@ -224,10 +226,13 @@ async def _await_log(undo: Undo, cluster: Cluster) -> int:
 
 async def until(holds: Callable[[], bool], timeout_s: float) -> bool:
     """Wait until something holds; False when it did not in time."""
+    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
-            while not holds():  # noqa: ASYNC110 - files tell nobody that they grow
-                await asyncio.sleep(_POLL_S)
+            began_s = loop.time()
+            while not holds():  # files tell nobody that they grow, and to read them may take long
+                await asyncio.sleep(max(_POLL_S, 3 * (loop.time() - began_s)))
+                began_s = loop.time()
     except TimeoutError:
         return False
     return True

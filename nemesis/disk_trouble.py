@@ -21,6 +21,7 @@ from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
 _OTHERS_S = 30.0  # for another fault to be done with a node
@@ -66,6 +67,7 @@ class DiskTrouble:
         """Draw a target and how bad it is."""
         return {"target": draw_target(rng, _TARGETS), **self.draw(rng)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Break the disks; evidence: what using them ourselves says, and what the nodes met."""
         disks = cluster.environment

@@ -17,6 +17,7 @@ from nemesis import claims
 from nemesis.hosts import PROCESS, needs, needs_kill
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 _TARGETS = {"leader": 3, "one": 2, "minority": 2, "majority": 2, "all": 2}
 
@@ -53,6 +54,7 @@ class LosePower:
         """Draw a target and whether a write is under way."""
         return {"target": draw_target(rng, _TARGETS), "mid_write": rng.choice((True, False))}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Cut the power of the targets that run; evidence: the process gone, the bytes lost."""
         environment = cluster.environment

@@ -1,0 +1,39 @@
+"""A fault that finds its target in another one's hands waits for its turn.
+
+Only on real hosts: a simulated run has the next seed for what was skipped, a live one is all there
+is, and what was never installed leaves its verdict open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from harness.protocols import Cluster, Fault, Injection
+from harness.spec import SIM
+
+TURN_S = 12.0
+_POLL_S = 0.25
+
+N = TypeVar("N", bound=Any)
+Inject = Callable[[N, Fault, Cluster], Awaitable[Injection]]
+
+
+def in_turn(inject: Inject[N]) -> Inject[N]:
+    """Decorate ``inject``: what it skips though it is available is tried again for a while."""
+
+    @wraps(inject)
+    async def patient(self: N, fault: Fault, cluster: Cluster) -> Injection:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + (0.0 if cluster.environment.name == SIM else TURN_S)
+        while True:
+            injection = await inject(self, fault, cluster)
+            if injection.outcome != "skipped" or self.available(cluster) is not None:
+                return injection
+            if loop.time() >= deadline_s:
+                return injection
+            await asyncio.sleep(_POLL_S)
+
+    return patient
