@@ -1,6 +1,6 @@
 """What `krucible analyze` costs as a store grows, and when only a few of its runs are new.
 
-    python bench/pipeline.py [--events 500000,5000000] [--base 20] [--new 1] [--master 'local[2]']
+    python bench/analyze.py [--events 500000,5000000] [--base 20] [--new 1] [--master 'local[2]']
 
 A base of simulated runs, the odd ones with a seeded bug, is made once and then multiplied: a copy
 has hard links to the same events, ops and logs, and a folder name and a spec with another seed.
