@@ -63,7 +63,7 @@ async def docker_nodes(
 async def start(environment: Docker, node: str) -> None:
     """Start an echo node and wait until it answers."""
     own, folder = environment.bind_address(node), environment.node_dir(node)
-    script = shutil.copy(ECHO_NODE, folder)
+    script = str(shutil.copy(ECHO_NODE, folder))
     await environment.start(node, [sys.executable, script, own.host, str(own.port)], env={})
     async with asyncio.timeout(ANSWER_TIMEOUT_S):
         while not (await environment.ask(node, timeout_s=0.5))[0]:
