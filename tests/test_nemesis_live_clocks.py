@@ -10,8 +10,11 @@ import pytest
 from live_scene import SPEC, LiveScene, play
 
 from harness.envs import local_clocks
+from harness.envs.local import Local
+from harness.envs.local_clocks import Dial
 from harness.errors import EnvError
 from harness.hosts import Clocks
+from harness.journal import Journal
 from harness.nemeses import select
 from harness.registry import nemeses
 
@@ -72,9 +75,27 @@ def test_without_the_library_the_reason_is_said_and_all_leaves_it_out(
 
 
 def test_clocks_that_no_fault_asked_for_are_the_hosts_own(tmp_path: Path) -> None:
-    async def main(scene: LiveScene) -> None:
-        assert scene.env.fake_clock_environ("n1") == {}
-        with pytest.raises(EnvError, match="no fault of the run asked for more"):
-            scene.env.jump_wall("n1", 5)
+    journal = Journal.open("no-clocks", folder=tmp_path)
+    env = Local(tmp_path / "run", journal)
+    assert env.fake_clock_environ("n1") == {}
+    with pytest.raises(EnvError, match="no fault of the run asked for more"):
+        env.jump_wall("n1", 5)
+    journal.close()
 
-    play(tmp_path, main, replace(SPEC, voters=1), frozenset())
+
+@pytest.mark.parametrize("ppm", [500_000, 1_000_000, 2_000_000])
+def test_a_dial_goes_on_from_where_it_stands_when_its_rate_changes(ppm: int) -> None:
+    dial = Dial(since_s=100.0, start_s=90.0)
+    dial.jumps_ms = 5_000
+    dial.set_rate(ppm, 110.0)
+    assert dial.shown_ms(110.0) == 115_000
+    offset_s, rate = dial.order().split()
+    assert rate == f"x{ppm / 1e6:.6f}"
+
+    def faked_ms(now_s: float) -> int:
+        """As libfaketime has it: an offset, and a rate since the process began."""
+        return round((90.0 + float(offset_s) + (now_s - 90.0) * ppm / 1e6) * 1e3)
+
+    assert [faked_ms(t) for t in (110.0, 112.0)] == [dial.shown_ms(t) for t in (110.0, 112.0)]
+    dial.set_rate(1_000_000, 112.0)
+    assert dial.shown_ms(113.0) == 116_000 + 2 * ppm // 1_000

@@ -24,7 +24,7 @@ _PPM = 1_000_000
 
 
 @dataclass(slots=True)
-class _Dial:
+class Dial:
     """What a node's wall clock should show: the true time, and what was added to it so far.
 
     ``since_s`` is when the rate began to hold, ``drift_s`` what rates before it have added, and
@@ -69,7 +69,7 @@ class LocalClocks:
     def __init__(self, journal: Journal) -> None:
         self._clock_journal = journal
         self._library: Path | None = None  # None: the nodes have the host's own clock
-        self._dials: dict[str, _Dial] = {}
+        self._dials: dict[str, Dial] = {}
 
     # ---- what the environment gives
 
@@ -136,12 +136,12 @@ class LocalClocks:
 
     # ---- inside
 
-    def _dial(self, node: str) -> _Dial:
+    def _dial(self, node: str) -> Dial:
         if self._library is None:
             raise EnvError("nodes have the host's own clock: no fault of the run asked for more")
-        return self._dials.setdefault(node, _Dial(time.time()))
+        return self._dials.setdefault(node, Dial(time.time()))
 
-    def _set(self, node: str, dial: _Dial) -> None:
+    def _set(self, node: str, dial: Dial) -> None:
         """Order it: in the heal journal before it is wrong, out of it once it is right."""
         wrong = dial.jumps_ms != 0 or dial.ppm != _PPM
         if wrong and dial.entry is None:
@@ -152,7 +152,7 @@ class LocalClocks:
             self._clock_journal.undone(dial.entry)
             dial.entry = None
 
-    def _write(self, node: str, dial: _Dial) -> None:
+    def _write(self, node: str, dial: Dial) -> None:
         draft = self._file(node, f"{_SHIFT}.tmp")
         draft.write_text(dial.order())
         draft.replace(self._file(node, _SHIFT))
