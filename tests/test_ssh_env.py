@@ -250,6 +250,19 @@ def test_a_killed_harness_leaves_nothing_on_any_host(
     assert journals(tmp_path / "state") == []
 
 
+def test_a_heal_may_come_while_the_hosts_still_clean_themselves(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(hosts, tmp_path, monkeypatch)
+    with doomed(tmp_path) as harness:
+        harness.kill()
+        harness.wait()
+        healed = heal_all(tmp_path / "state")
+    assert all(what.done for what in healed), healed
+    assert hosts.left(tmp_path) == []
+    assert journals(tmp_path / "state") == []
+
+
 def test_a_harness_that_hangs_leaves_nothing_either(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

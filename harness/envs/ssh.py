@@ -201,6 +201,7 @@ class Ssh:
             if remote.lost is None:
                 await remote.call("end")
             else:
+                await remote.close()  # what still listens there has heard it, then
                 what = ssh_heal.entry(place.host, place.python, place.what)
                 await asyncio.to_thread(ssh_heal.clean_host, self._journal.run, what)
             await asyncio.to_thread(self._journal.undone, place.entry)

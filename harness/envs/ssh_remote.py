@@ -69,8 +69,8 @@ class Remote:
         """Start the supervisor; raises EnvError."""
         try:
             await asyncio.to_thread(self._open, python)
-        except EnvError as error:
-            self._lose(str(error))
+        except BaseException as error:
+            self._lose(str(error) or type(error).__name__)
             raise
         self._reader = asyncio.create_task(asyncio.to_thread(self._read))
         self._beats = asyncio.create_task(self._beat())

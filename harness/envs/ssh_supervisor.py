@@ -155,16 +155,26 @@ def _marked(wanted: bytes) -> Iterator[int]:
 
 
 def remove_folder(folder: str, mark: str) -> bool:
-    """Remove the run's folder if it is ours; whether it was there."""
-    path = Path(folder)
-    if not path.is_dir():
-        return False
-    note = path / _MARK_FILE
-    said = note.read_text() if note.is_file() else ""
-    if not path.name.startswith(_PREFIX) or (said != mark and any(path.iterdir())):
-        raise Refused(f"{folder} is not of run {mark}: it is left alone; look at it")
-    shutil.rmtree(path)
-    return True
+    """Remove the run's folder if it is ours; whether it was there.
+
+    Another supervisor may be about to do the same: what vanishes meanwhile is no problem.
+    """
+    path, found = Path(folder), False
+    deadline = time.monotonic() + _GONE_TIMEOUT_S
+    while path.is_dir():
+        found = True
+        with contextlib.suppress(FileNotFoundError):
+            note = path / _MARK_FILE
+            said = note.read_text() if note.is_file() else None
+            if not path.name.startswith(_PREFIX) or said not in (None, mark):
+                raise Refused(f"{folder} is not of run {mark}: it is left alone; look at it")
+            if said is not None or not any(path.iterdir()):
+                shutil.rmtree(path)
+                continue
+        if time.monotonic() > deadline:
+            raise Refused(f"{folder} does not say whose it is: it is left alone; look at it")
+        time.sleep(0.02)
+    return found
 
 
 def filter_problem() -> str | None:
@@ -218,14 +228,18 @@ def set_rules(chain: str, rules: list[str]) -> str:
 
 
 def remove_chain(chain: str) -> bool:
-    """Take our chain out; whether it was there."""
+    """Take our chain out; whether it was there. Another supervisor may be about to do the same."""
     if filter_problem() is not None or not has_chain(chain):
         return False
     with contextlib.suppress(Refused):  # until there is no such rule any more
         while True:
             iptables("-D", "INPUT", "-j", chain)
-    iptables("-F", chain)
-    iptables("-X", chain)
+    try:
+        iptables("-F", chain)
+        iptables("-X", chain)
+    except Refused:
+        if has_chain(chain):
+            raise
     return True
 
 

@@ -1,0 +1,59 @@
+"""The supervisor's own hands, here: processes by their mark, folders that are not ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.envs.ssh_supervisor import MARK_VARIABLE, Refused, Tail, kill_marked, remove_folder
+
+
+def test_only_processes_with_our_mark_are_killed() -> None:
+    sleep = [sys.executable, "-c", "input()"]
+    mark = f"test/{os.getpid()}/n1"
+    ours, other = (
+        subprocess.Popen(sleep, stdin=subprocess.PIPE, env={**os.environ, MARK_VARIABLE: text})
+        for text in (mark, f"{mark}1")
+    )
+    with ours, other:
+        assert kill_marked(mark) == 1
+        assert ours.wait() == -9
+        assert kill_marked(mark) == 0
+        assert other.poll() is None
+        other.kill()
+
+
+def test_a_folder_of_ours_is_removed_and_no_other(tmp_path: Path) -> None:
+    ours = tmp_path / "krucible-r"
+    (ours / "node").mkdir(parents=True)
+    (ours / ".krucible").write_text("r/1/n1")
+    with pytest.raises(Refused, match="is not of run r/2/n1: it is left alone"):
+        remove_folder(str(ours), "r/2/n1")
+    assert remove_folder(str(ours), "r/1/n1")
+    assert not remove_folder(str(ours), "r/1/n1")
+    ours.mkdir()  # killed before it could say whose it is
+    assert remove_folder(str(ours), "r/1/n1")
+    other = tmp_path / "precious"
+    other.mkdir()
+    with pytest.raises(Refused, match="is not of run"):
+        remove_folder(str(other), "r/1/n1")
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_a_tail_gives_what_is_new_and_begins_anew_with_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    tail = Tail(path)
+    assert tail.read() == b""
+    path.write_bytes(b"one")
+    assert (tail.read(), tail.read()) == (b"one", b"")
+    path.write_bytes(b"one two")
+    assert tail.read() == b" two"
+    path.write_bytes(b"x")
+    assert tail.read() == b"x"
+    path.rename(tmp_path / "old")
+    path.write_bytes(b"another")
+    assert tail.read() == b"another"
