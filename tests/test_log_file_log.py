@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from node.core.messages import Batch
 from node.log.batch import iter_batches
 from node.log.disk import DirectoryLockedError, Disk, FileDisk
 from node.log.epoch_checkpoint import read_epoch_checkpoint
-from node.log.file_log import FileLog, LogError, OffsetOutOfRangeError
+from node.log.file_log import LOCK_FILE, FileLog, LogError, OffsetOutOfRangeError
 from node.log.memory_disk import MemoryDisk
 from node.log.recovery import RecoveryError
 
@@ -349,3 +350,21 @@ def test_rot_after_opening_is_found_by_the_reader() -> None:
 def test_segment_bytes_must_make_sense() -> None:
     with pytest.raises(ValueError, match="segment_bytes=0"):
         FileLog(MemoryDisk(), DIR, segment_bytes=0)
+
+
+def test_a_log_whose_flush_failed_is_closed_without_another_one() -> None:
+    failing, tried = [False], []
+
+    def fail(operation: str, path: Path) -> None:
+        if failing[0] and operation == "fsync":
+            tried.append(path)
+            raise OSError(errno.EIO, "a broken disk")
+
+    disk = MemoryDisk(fail)
+    log, _ = filled(disk, 2)
+    failing[0] = True
+    with pytest.raises(OSError, match="a broken disk"):
+        log.flush()
+    log.close()
+    assert tried == [FIRST]
+    disk.lock(DIR / LOCK_FILE).release()

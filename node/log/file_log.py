@@ -393,9 +393,14 @@ class FileLog:
                 offset = batch.last_offset + 1
 
     def close(self) -> None:
-        """Flush, close all files and give the lock back."""
+        """Flush, close all files and give the lock back.
+
+        After a flush that failed there is no other: the kernel may have dropped what it could not
+        write, and would say that all is well.
+        """
         try:
-            self.flush()
+            if not self._flushes:
+                self.flush()
         finally:
             self._flushes.clear()
             self._close_retired()
