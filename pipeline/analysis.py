@@ -12,6 +12,7 @@ most frequent signatures. The stages of one batch:
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,7 +175,8 @@ class _Batch:
         self._say("judge keys")
         self._keys(ops)
         self._say("judge events by transforms")
-        tables = Tables(self._new("events"), self._new("batches"))
+        scratch = self._layout.scratch.absolute()
+        tables = Tables(self._new("events"), self._new("batches"), scratch)
         judged = (
             judge_all(tables)
             .selectExpr("*", f"'{CONSENSUS}' as checker", "'transform' as by")
@@ -183,7 +185,7 @@ class _Batch:
         try:
             self._write("anomalies", judged, mode="append")
         finally:
-            tables.release()
+            shutil.rmtree(scratch, ignore_errors=True)
         self._say("measure latencies")
         self._write("latencies", latencies(self._new("ops"), self._new("faults")))
         self._say("compare with what was judged before")

@@ -52,8 +52,14 @@ class Layout:
         batch = max(self.batches(), default=0) + 1
         for name in TABLES:
             shutil.rmtree(self.table(name, batch), ignore_errors=True)
-        shutil.rmtree(self.draft, ignore_errors=True)
+        for folder in (self.draft, self.scratch):
+            shutil.rmtree(folder, ignore_errors=True)
         return batch
+
+    @property
+    def scratch(self) -> Path:
+        """What an analysis needs only while it is at work."""
+        return self.out / "scratch"
 
     @property
     def draft(self) -> Path:

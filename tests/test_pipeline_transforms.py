@@ -86,17 +86,20 @@ def expected(runs: dict[str, RunData]) -> Found:
 
 
 @pytest.fixture(scope="module")
-def transformed(spark: SparkSession, runs: dict[str, RunData]) -> Found:
+def transformed(
+    spark: SparkSession, runs: dict[str, RunData], tmp_path_factory: pytest.TempPathFactory
+) -> Found:
     """What the transforms find."""
     events = [b for name, data in runs.items() for b in event_rows(name, Whole.of(data.events))]
     batches = [b for name, data in runs.items() for b in batch_rows(name, data)]
     tables = Tables(
-        _frame(spark, events, EVENTS).persist(), _frame(spark, batches, BATCHES).persist()
+        _frame(spark, events, EVENTS).persist(),
+        _frame(spark, batches, BATCHES).persist(),
+        tmp_path_factory.mktemp("scratch"),
     )
     found: Found = defaultdict(set)
     for row in judge_all(tables).collect():
         found[row.invariant].add(row.run)
-    tables.release()
     return found
 
 

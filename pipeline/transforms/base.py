@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -49,27 +50,30 @@ def transform(
 
 
 class Tables:
-    """What transforms read: EVENTS, and BATCHES of the final logs; and views that several need."""
+    """What transforms read: EVENTS, and BATCHES of the final logs; and views that several need.
 
-    def __init__(self, events: DataFrame, batches: DataFrame) -> None:
+    ``scratch`` is a folder for these, which all of a cluster can see.
+    """
+
+    def __init__(self, events: DataFrame, batches: DataFrame, scratch: Path) -> None:
         self.events = events
-        self._kept: list[DataFrame] = []
+        self._scratch = scratch
         self.finals = batches.where("final")
 
     @cached_property
     def states(self) -> DataFrame:
         """See ``logs.states``; kept, for many read it."""
-        return self._keep(logs.states(self.events))
+        return self._keep("states", logs.states(self.events))
 
     @cached_property
     def lives(self) -> DataFrame:
         """See ``logs.lives``; kept."""
-        return self._keep(logs.lives(self.states))
+        return self._keep("lives", logs.lives(self.states))
 
     @cached_property
     def committed(self) -> DataFrame:
         """See ``logs.commits``; kept."""
-        return self._keep(logs.commits(self.states, self.lives))
+        return self._keep("commits", logs.commits(self.states, self.lives))
 
     @property
     def appends(self) -> DataFrame:
@@ -99,15 +103,11 @@ class Tables:
             .agg(F.min("ord").alias("began"), F.max_by("epoch_start", "ord").alias("start"))
         )
 
-    def _keep(self, found: DataFrame) -> DataFrame:
-        kept = found.persist()
-        self._kept.append(kept)
-        return kept
-
-    def release(self) -> None:
-        """Let go of what was kept."""
-        for each in self._kept:
-            each.unpersist()
+    def _keep(self, name: str, found: DataFrame) -> DataFrame:
+        """Write what many transforms read: their plans then begin there, and not at the events."""
+        path = str(self._scratch / name)
+        found.write.mode("overwrite").parquet(path)
+        return found.sparkSession.read.schema(found.schema).parquet(path)
 
     def of(self, *types: str) -> DataFrame:
         """The events of some types."""
