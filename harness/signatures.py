@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MESSAGE_MAX: Final = 160  # characters of a signature
-_CHANGES: Final = (
-    (re.compile(r"'[^']*'|\"[^\"]*\""), "'…'"),
-    (re.compile(r"\b[0-9a-fA-F]{8,}\b"), "…"),
-    (re.compile(r"\bn\d+(?:(?:, | and )n\d+)*\b"), "n#"),
-    (re.compile(r"\d+(?:[.,]\d+)*"), "#"),
-    (re.compile(r"#(?:(?:, ?|\.\.| \.\. | and )#)+"), "#"),
-    (re.compile(r"\s+"), " "),
+MESSAGE_MAX: Final = 160  # characters of a message in a signature
+# Patterns and what stands in their place; Python's and Java's regular expressions agree on these.
+CHANGES: Final = (
+    (r"'[^']*'|\"[^\"]*\"", "'…'"),
+    (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b", "…"),
+    (r"\b[0-9a-fA-F]{8,}\b", "…"),
+    (r"\bn[0-9]+(?:(?:, | and )n[0-9]+)*\b", "n#"),
+    (r"[0-9]+(?:[.,][0-9]+)*", "#"),
+    (r"#(?:(?:, ?|\.\.| \.\. | and )#)+", "#"),
+    (r"[ \t\n]+", " "),
 )
+_CHANGES: Final = tuple((re.compile(pattern), text) for pattern, text in CHANGES)
 
 
 def signature(invariant: str, message: str) -> str:
     """The invariant and the message without numbers, nodes, ids and quoted values."""
     for pattern, text in _CHANGES:
         message = pattern.sub(text, message)
-    return f"{invariant}: {message.strip()[:MESSAGE_MAX]}"
+    return f"{invariant}: {message[:MESSAGE_MAX]}"

@@ -22,13 +22,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from harness.errors import UsageError
+from harness.signatures import CHANGES, MESSAGE_MAX
 from harness.store import write_json
 from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
 from pipeline.keyed import JUDGED_KEYS, judge_key
 from pipeline.layout import MANIFEST, Layout
 from pipeline.listing import runs_of, shares
-from pipeline.rows import CHANGING, SIGNATURE_CHARS_MAX
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.spark import for_little
 from pipeline.summary import summarise
@@ -241,8 +241,8 @@ class _Batch:
 
 
 def _signature() -> Column:
-    """The signature of an anomaly, as ``rows.signature`` says it."""
+    """The signature of an anomaly, as ``harness.signatures`` says it."""
     plain = F.col("message")
-    for pattern in CHANGING:
-        plain = F.regexp_replace(plain, pattern, "#")
-    return F.concat(F.col("invariant"), F.lit(": "), F.substring(plain, 1, SIGNATURE_CHARS_MAX))
+    for pattern, text in CHANGES:
+        plain = F.regexp_replace(plain, pattern, text)
+    return F.concat(F.col("invariant"), F.lit(": "), F.substring(plain, 1, MESSAGE_MAX))

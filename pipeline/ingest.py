@@ -11,6 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import TaskContext
 
 from checkers.invariants.trace import Whole
+from checkers.pruning import pruned
 from harness.stored import StoredRun
 from pipeline.judging import Judged, judge_whole, stored_columns
 from pipeline.keyed import KEYED
@@ -97,8 +98,9 @@ def _write(name: str, stored: StoredRun, judged: Judged, parts: Parts) -> None:
     ):
         for each in made:
             parts.add(table, each)
+    known = pruned(data) if judged.keyed else data.history
     for checker in judged.keyed:
-        ops = [op for op in KEYED[checker].known(data) if KEYED[checker].asks(op)]
+        ops = [op for op in known if KEYED[checker].asks(op)]
         for each in keyed_op_rows(name, checker, ops):
             parts.add("keyed_ops", each)
     parts.add("anomalies", rows(ANOMALIES, anomaly_rows(name, "run", judged.anomalies)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,14 +13,12 @@ from checkers.invariants.trace import Whole
 from checkers.timeline.windows import fault_windows
 from harness.history import Op
 from harness.protocols import RunData
+from harness.signatures import signature
 from harness.verdict import Anomaly
 from pipeline.schemas import BATCHES, EVENT_FIELDS, EVENTS, FAULTS, KEYED_OPS, OPS
 
 _Stream = tuple[int, str, int]  # node, directory id, incarnation
 _INT64 = 1 << 63
-SIGNATURE_CHARS_MAX = 300
-# What differs in a message from run to run; Python's and Java's regular expressions agree on these.
-CHANGING = (r"[0-9a-f]{8}[0-9a-f-]{8,}", r"\b[0-9a-f]{8}\b", r"\d+", r"#(, #)+")
 _ENCODE = msgspec.json.Encoder().encode
 # The names of the common columns in an event; the others are made here.
 _COMMON = {"node": "node", "dir": "dir", "inc": "inc", "seq": "seq", "type": "t", "epoch": "ep"}
@@ -188,13 +185,6 @@ def anomaly_rows(run: str, by: str, found: Iterable[tuple[str, Anomaly]]) -> lis
         }
         for checker, anomaly in found
     ]
-
-
-def signature(invariant: str, message: str) -> str:
-    """Invariant and message without what differs from run to run: numbers, ids and checksums."""
-    for pattern in CHANGING:
-        message = re.sub(pattern, "#", message)
-    return f"{invariant}: {message[:SIGNATURE_CHARS_MAX]}"
 
 
 def rows(schema: pa.Schema, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:

@@ -57,6 +57,13 @@ def run(number: int, verdict: str = "valid", **more: Any) -> FleetRun:
         ("offset 17 (n1 seq 5662) of 8ab44f0f1d577eca", "offset 2 (n4 seq 1) of 2d346d601c696823"),
         ("flushed: n1 567, n2 0", "flushed: n2 1, n3 9"),
         ("took 1.5 s", "took 20 s"),
+        ("n1 voted twice in epoch 3: for n1", "n2 voted twice in epoch 14: for n3"),
+        ("offsets 1-2 (crc 0badcafe)", "offsets 10-20 (crc 12345678)"),
+        ("dir 4147b410020246b69e9315b8d969d066", "dir 2a554d359a094297b0c209ffaaf4669c"),
+        (
+            "6b748ddf-8a19-4cdf-8142-ae481af8ba6a came",
+            "00bd9f61-98fe-4d11-a1c2-77f9d8f1c5aa came",
+        ),
     ],
 )
 def test_what_differs_from_run_to_run_is_no_part_of_a_signature(one: str, other: str) -> None:

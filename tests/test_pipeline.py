@@ -25,7 +25,6 @@ from pipeline.analysis import TABLES_FOLDER, Options, analyse
 from pipeline.layout import Layout
 from pipeline.listing import runs_of, shares
 from pipeline.reading import read_run
-from pipeline.rows import signature
 
 pytestmark = [
     pytest.mark.spark,
@@ -170,19 +169,6 @@ def test_the_fingerprint_of_a_run_changes_with_what_it_is_judged_by(store: Path)
     assert fingerprint() == before
     os.utime(run.events("n1"), (1, 1))
     assert fingerprint() != before
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("n1 voted twice in epoch 3: for n1", "n2 voted twice in epoch 14: for n3"),
-        ("offsets 1-2 (crc 0badcafe)", "offsets 10-20 (crc 12345678)"),
-        ("dir 4147b410020246b69e9315b8d969d066", "dir 2a554d359a094297b0c209ffaaf4669c"),
-    ],
-)
-def test_a_signature_leaves_out_what_differs_by_run(one: str, other: str) -> None:
-    assert signature("S2", one) == signature("S2", other)
-    assert signature("S2", one) != signature("S3", one)
 
 
 def test_two_analyses_of_one_store_do_not_mix(spark: SparkSession, store: Path) -> None:
