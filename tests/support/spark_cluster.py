@@ -25,7 +25,7 @@ _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 def standalone_cluster(folder: Path, workers: int) -> Iterator[str]:
     """Start a cluster; gives the address of its master once all workers are registered."""
     environ = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "SPARK_CONF_DIR"},
         "JAVA_HOME": str(java_home(folder / "java")),
         "SPARK_LOCAL_IP": LOOPBACK,
         "PYSPARK_PYTHON": sys.executable,
