@@ -295,6 +295,9 @@ def test_brokers_without_a_log_catch_up_by_snapshots_of_ours(
         "our image has all replicas in the new directory",
     )
     newcomer = LibrdClient(address(cluster.brokers[13]))
+    cluster.quorum.wait_for(
+        lambda: newcomer.brokers() == {11, 12, 13}, "the newcomer knows all brokers"
+    )
     newcomer.create(f"{topic}-new", partitions=3, replicas=3)
     cluster.await_replicas(f"{topic}-new", leaders={11, 12, 13}, isr={11, 12, 13})
     newcomer.produce(f"{topic}-new", [b"value"])

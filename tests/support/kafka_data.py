@@ -218,6 +218,10 @@ class LibrdClient(Client):
         admin = AdminClient(self.common)  # to be kept until all is answered
         return [future.result(TIMEOUT_S) for future in request(admin).values()]
 
+    def brokers(self) -> set[int]:
+        """Whom the broker that is asked knows; librdkafka drops requests to one that goes."""
+        return set(AdminClient(self.common).list_topics(timeout=TIMEOUT_S).brokers)
+
     def create(self, topic: str, partitions: int = 1, replicas: int = 1) -> None:
         self._ask(lambda admin: admin.create_topics([NewTopic(topic, partitions, replicas)]))
 
