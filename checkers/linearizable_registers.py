@@ -20,6 +20,7 @@ from math import inf
 
 from checkers.linearizable_budget import Budget, BudgetError
 from checkers.linearizable_columns import Columns
+from checkers.linearizable_layers import Layers
 
 Config = tuple[Hashable, int, int]  # the value, bits of calls done, bits of optional mutators
 WIDTHS: tuple[int | None, ...] = (8, 64, 1024, None)  # configurations in a layer; None: all
@@ -96,10 +97,11 @@ def _window(
     return False
 
 
-class Walk:
+class Walk(Layers):
     """The calls in flight, and how a layer changes when one of them returns."""
 
     def __init__(self, columns: Columns, budget: Budget, width: int | None) -> None:
+        super().__init__()
         self.budget = budget
         self.cut = False
         self._columns = columns
@@ -110,12 +112,10 @@ class Walk:
         self._reads: dict[Hashable, int] = {}  # bits by the value seen
         self._nots: dict[Hashable, int] = {}  # bits by the value it was not
         self._any_not = 0
-        self._seeing = 0
         # (end, row, bit) in the order in which they return
         self._writes: dict[Hashable, list[tuple[float, int, int]]] = {}
         self._cas: dict[Hashable, dict[Hashable, list[tuple[float, int, int]]]] = {}
         self._blind = 0  # bits of the writes that will return
-        self._unknown = 0
 
     def open(self, rows: Iterable[int]) -> int:
         """Take up calls in flight of which nobody knows what is done; the optional ones' bits."""
@@ -378,24 +378,6 @@ class Walk:
             kept.sort(key=self._options, reverse=True)
             del kept[self._width :]
         return kept
-
-    def _options(self, config: Config) -> tuple[int, int]:
-        _, done, optional = config
-        better = optional.bit_count() + (done & self._seeing).bit_count()
-        return better - (done & self._unknown).bit_count(), done
-
-    def _stands_for(self, one: Config, other: Config) -> bool:
-        """Whether ``one`` can do whatever ``other`` can."""
-        _, done, optional = one
-        _, done_other, optional_other = other
-        if optional_other & ~optional:
-            return False
-        differ = done ^ done_other
-        if differ & ~(optional | self._seeing | self._unknown):
-            return False
-        if differ & self._seeing & done_other:
-            return False
-        return not differ & self._unknown & done
 
 
 _NONE: dict[Hashable, list[tuple[float, int, int]]] = {}

@@ -37,6 +37,7 @@ from math import inf
 
 from checkers.linearizable_budget import Budget, BudgetError
 from checkers.linearizable_calls import Call
+from checkers.linearizable_layers import Layers
 from checkers.models import Action, Foresees, Illegal, Model, Outlook, State
 
 Groups = dict[int, list[int]]  # bits by action number
@@ -201,12 +202,13 @@ def _candidates(
                     break
 
 
-class _Walk:
+class _Walk(Layers):
     """The calls in flight, and how a layer changes when one of them returns."""
 
     def __init__(
         self, steps: Steps, budget: Budget, width: int | None, outlook: Outlook | None
     ) -> None:
+        super().__init__()
         self.steps = steps
         self._outlook = outlook
         self._hopeless: dict[int, bool] = {}  # by state, at the return at hand
@@ -221,8 +223,6 @@ class _Walk:
         self._mutators: list[tuple[float, int, int, int]] = []  # (end, begin, bit, action)
         self._live: dict[int, int] = {}  # mutators that will return: bit -> action number
         self._blind = 0  # bits of those of them that are blind
-        self._unknown = 0  # bits
-        self._seeing = 0  # bits
         self._fresh = False  # calls began since the last return
         self._done_at: dict[int, int] = {}  # state -> observers legal there
         self._same_at: dict[int, int] = {}  # state -> mutators that would not change it
@@ -393,21 +393,3 @@ class _Walk:
                 if not any(self._stands_for(rival, config) for rival in rivals):
                     kept.add(config)
         return kept
-
-    def _options(self, config: Config) -> tuple[int, int]:
-        _, done, optional = config
-        better = optional.bit_count() + (done & self._seeing).bit_count()
-        return better - (done & self._unknown).bit_count(), done
-
-    def _stands_for(self, one: Config, other: Config) -> bool:
-        """Whether ``one`` can do whatever ``other`` can."""
-        _, done, optional = one
-        _, done_other, optional_other = other
-        if optional_other & ~optional:
-            return False
-        differ = done ^ done_other
-        if differ & ~(optional | self._seeing | self._unknown):
-            return False
-        if differ & self._seeing & done_other:
-            return False
-        return not differ & self._unknown & done

@@ -10,7 +10,8 @@
         snapshots/<node>.jsonl  its snapshots at the end, one a line: what its log may lack
     store/latest -> the run that was begun last
 
-Whole files are written beside their place and renamed into it. Nothing is ever deleted.
+Whole files are written beside their place and renamed into it. Nothing is deleted here (the
+rotation of a night with a `store-limit` drops valid runs: `harness.nightly.rotation`).
 """
 
 from __future__ import annotations

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
-from markupsafe import Markup
-
 from harness.store import write_whole
 from reports import text
 from reports.fleet_model import VERDICTS, Fleet, FleetRun, read_fleet
-from reports.html import embed, policy
+from reports.html import page
 
 NAME: Final = "fleet.html"
 ROWS_MAX: Final = 50_000  # runs in the table; of more the latest
 BAR_WIDTH, BARS_HEIGHT = 14, 90
 
 
-def write_fleet(root: Path, page: Path | None = None) -> Path:
+def write_fleet(root: Path, path: Path | None = None) -> Path:
     """Write the fleet report of a store, beside its runs when no other place is given."""
-    page = root / NAME if page is None else page
-    base = Path(os.path.relpath(root, page.parent)).as_posix()
-    write_whole(page, render_fleet(read_fleet(root), base=base).encode())
-    return page
+    path = root / NAME if path is None else path
+    base = Path(os.path.relpath(root, path.parent)).as_posix()
+    write_whole(path, render_fleet(read_fleet(root), base=base).encode())
+    return path
 
 
 def render_fleet(fleet: Fleet, *, base: str = ".") -> str:
@@ -38,16 +33,24 @@ def render_fleet(fleet: Fleet, *, base: str = ".") -> str:
         fleet: The runs; any text of theirs may be hostile.
         base: The store's root as a link from the page, without a slash at its end.
     """
-    style, script = _asset("run.css") + _asset("fleet.css"), _script()
-    return _template().render(
+    return page(
+        "fleet.html",
+        styles=("run.css", "fleet.css"),
+        scripts=("common.js", "fleet.js"),
+        data=_table(fleet, base),
+        filters={
+            "clean": text.clean,
+            "count": text.count,
+            "moment": moment,
+            "ms": _milliseconds,
+            "secs": _seconds,
+            "span": _span,
+        },
         fleet=fleet,
         verdicts=VERDICTS,
         bars=_bars(fleet),
         base=base,
-        style=Markup(style),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704 - our own file
-        policy=policy(style=style, script=script),
-        data=Markup(embed(_table(fleet, base))),  # noqa: S704 - made safe by embed
+        link=link,
         left_out=max(0, len(fleet.runs) - ROWS_MAX),
     )
 
@@ -120,35 +123,3 @@ def _span(value_s: int) -> str:
         if value_s >= unit:
             return text.count(value_s // unit, name)
     return text.count(value_s, "second")
-
-
-@cache
-def _asset(name: str) -> str:
-    return (files("reports") / "templates" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _script() -> str:
-    return f'(() => {{\n"use strict";\n{_asset("fleet.js")}}})();\n'
-
-
-@cache
-def _template() -> Template:
-    env = Environment(
-        loader=FunctionLoader(_asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    env.filters.update(
-        clean=text.clean,
-        count=text.count,
-        moment=moment,
-        ms=_milliseconds,
-        secs=_seconds,
-        span=_span,
-    )
-    env.globals.update(link=link)
-    return env.get_template("fleet.html")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,20 +21,54 @@ from markupsafe import Markup
 from reports import findings, text
 from reports.model import ReportModel
 
-SCRIPTS = ("data.js", "view.js", "draw.js", "plots.js", "hover.js", "page.js")
+SCRIPTS = ("common.js", "data.js", "view.js", "draw.js", "plots.js", "hover.js", "page.js")
 _TEMPLATE = "run.html"
 
 
 def render(model: ReportModel) -> str:
     """The report as a complete HTML document; equal models give equal text."""
-    style = _asset("run.css")
-    script = _script()
-    return _template().render(
+    return page(
+        _TEMPLATE,
+        styles=("run.css",),
+        scripts=SCRIPTS,
+        data=model.timeline,
+        filters={
+            "seconds": text.seconds,
+            "duration": text.duration,
+            "count": text.count,
+            "over": findings.last_moment,
+        },
         model=model,
-        style=Markup(style),  # noqa: S704 - our own file
+    )
+
+
+def page(
+    template: str,
+    *,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    data: Any,
+    filters: Mapping[str, Callable[..., Any]],
+    **shown: Any,
+) -> str:
+    """A complete HTML document from assets of ours and what is to be shown, which is escaped.
+
+    Args:
+        template: The name of its template.
+        styles: The names of its style sheets, which become one.
+        scripts: The names of its scripts, which become one function: nothing is global.
+        data: JSON for the script.
+        filters: What the template may ask of values.
+        shown: What else the template shows.
+    """
+    style = "".join(map(_asset, styles))
+    script = f'(() => {{\n"use strict";\n{"".join(map(_asset, scripts))}}})();\n'
+    return _template(template, tuple(filters.items())).render(
+        **shown,
+        style=Markup(style),  # noqa: S704 - our own files
         script=Markup(script),  # noqa: S704 - our own files
         policy=policy(style=style, script=script),
-        data=Markup(embed(model.timeline)),  # noqa: S704 - made safe by embed
+        data=Markup(embed(data)),  # noqa: S704 - made safe by embed
     )
 
 
@@ -69,13 +104,7 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _script() -> str:
-    """All scripts as one function of their own, so that nothing is global."""
-    return f'(() => {{\n"use strict";\n{"".join(_asset(name) for name in SCRIPTS)}}})();\n'
-
-
-@cache
-def _template() -> Template:
+def _template(name: str, filters: tuple[tuple[str, Callable[..., Any]], ...]) -> Template:
     env = Environment(
         loader=FunctionLoader(_asset),
         autoescape=True,
@@ -84,7 +113,5 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    env.filters.update(
-        seconds=text.seconds, duration=text.duration, count=text.count, over=findings.last_moment
-    )
-    return env.get_template(_TEMPLATE)
+    env.filters.update(filters)
+    return env.get_template(name)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.envs import docker_probe
+from harness.envs.cuts import Cuts
 from harness.envs.docker_engine import Engine, in_thread
 from harness.envs.docker_packets import QUEUED, Shapers
 from harness.envs.tcp_probe import REQUEST
@@ -46,19 +47,17 @@ class _Dropped:
         self.packets, self.bytes = self.past[0] + packets, self.past[1] + size
 
 
-class DockerNet:
+class DockerNet(Cuts):
     """``Net`` by iptables in the networks of a run's containers."""
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+        super().__init__(journal)
         self._engine: Engine | None = None
         self._chain = ""
         self._holders: Mapping[str, str] = {}
         self._addresses: Mapping[str, Address] = {}
         self._names: dict[str, str] = {}
-        self._cuts: dict[Link, int] = {}  # cut link -> its journal entry
         self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
-        self._changing = asyncio.Lock()
         self._shapers: Shapers | None = None
         self._shapes: dict[Link, dict[int, Shape]] = {}  # by owner
         self._shaping: dict[int, int] = {}  # owner -> its journal entry
@@ -90,42 +89,10 @@ class DockerNet:
 
     async def stop(self) -> None:
         """The containers are gone, and the rules with them."""
-        for entry in {*self._cuts.values(), *self._shaping.values()}:
+        await self._forget()
+        for entry in self._shaping.values():
             await asyncio.to_thread(self._journal.undone, entry)
-        self._cuts.clear()
         self._shaping.clear()
-
-    async def cut(self, links: Iterable[Link]) -> None:
-        """Drop all packets on these directed links; journalled before it takes effect."""
-        async with self._changing:
-            fresh = [link for link in dict.fromkeys(links) if link not in self._cuts]
-            for link in fresh:
-                self._check(link)
-            if not fresh:
-                return
-            entry = await self._announce(fresh)
-            self._cuts.update(dict.fromkeys(fresh, entry))
-            await self._install(destination for _, destination in fresh)
-
-    async def heal(self, links: Iterable[Link] | None = None) -> None:
-        """Let packets through again: on these links, or on all. Idempotent."""
-        async with self._changing:
-            wanted = list(self._cuts) if links is None else list(dict.fromkeys(links))
-            for link in wanted:
-                self._check(link)
-            chosen = [link for link in wanted if link in self._cuts]
-            kept = {link: self._cuts.pop(link) for link in chosen}
-            try:
-                await self._install(destination for _, destination in chosen)
-            except BaseException:
-                self._cuts.update(kept)
-                raise
-            for entry in set(kept.values()) - set(self._cuts.values()):
-                await asyncio.to_thread(self._journal.undone, entry)
-
-    def cuts(self) -> frozenset[Link]:
-        """The links cut at present."""
-        return frozenset(self._cuts)
 
     async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
         """Send one ApiVersions request from inside ``source``'s network, wait for any answer."""

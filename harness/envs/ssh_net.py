@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from harness.envs.cuts import Cuts
 from harness.envs.ssh_heal import RULES_ENTRY
 from harness.envs.ssh_remote import CALL_TIMEOUT_S, Remote
 from harness.envs.tcp_probe import REQUEST
@@ -33,18 +34,16 @@ class _Dropped:
     bytes: int = 0
 
 
-class SshNet:
+class SshNet(Cuts):
     """``Net`` by iptables on the hosts, where each of them lets us."""
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+        super().__init__(journal)
         self._remotes: Mapping[str, Remote] = {}
         self._addresses: Mapping[str, Address] = {}
         self._names: dict[str, str] = {}
         self._why_not: str | None = "the ssh environment is not set up"
-        self._cuts: dict[Link, int] = {}  # cut link -> its journal entry
         self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
-        self._changing = asyncio.Lock()
 
     def start(
         self,
@@ -58,9 +57,7 @@ class SshNet:
 
     async def stop(self) -> None:
         """The hosts are cleaned, and the rules are gone."""
-        for entry in set(self._cuts.values()):
-            await asyncio.to_thread(self._journal.undone, entry)
-        self._cuts.clear()
+        await self._forget()
 
     def cannot_cut(self) -> str | None:
         """Why links cannot be cut here; None when they can."""
@@ -70,34 +67,7 @@ class SshNet:
         """Drop all packets on these directed links; journalled before it takes effect."""
         if self._why_not is not None:
             raise EnvError(f"links cannot be cut: {self._why_not}")
-        async with self._changing:
-            fresh = [link for link in dict.fromkeys(links) if link not in self._cuts]
-            for link in fresh:
-                self._check(link)
-            if fresh:
-                entry = await self._journal.announce(RULES_ENTRY, links=[list(k) for k in fresh])
-                self._cuts.update(dict.fromkeys(fresh, entry))
-                await self._install(destination for _, destination in fresh)
-
-    async def heal(self, links: Iterable[Link] | None = None) -> None:
-        """Let packets through again: on these links, or on all. Idempotent."""
-        async with self._changing:
-            wanted = list(self._cuts) if links is None else list(dict.fromkeys(links))
-            for link in wanted:
-                self._check(link)
-            chosen = [link for link in wanted if link in self._cuts]
-            kept = {link: self._cuts.pop(link) for link in chosen}
-            try:
-                await self._install(destination for _, destination in chosen)
-            except BaseException:
-                self._cuts.update(kept)
-                raise
-            for entry in set(kept.values()) - set(self._cuts.values()):
-                await asyncio.to_thread(self._journal.undone, entry)
-
-    def cuts(self) -> frozenset[Link]:
-        """The links cut at present."""
-        return frozenset(self._cuts)
+        await super().cut(links)
 
     async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
         """Send one ApiVersions request from ``source``'s host, wait for any answer."""
@@ -127,6 +97,9 @@ class SshNet:
             }
             for link, seen in self._dropped.items()
         }
+
+    async def _announce(self, links: Iterable[Link]) -> int:
+        return await self._journal.announce(RULES_ENTRY, links=[list(link) for link in links])
 
     async def _install(self, nodes: Iterable[str]) -> None:
         """Make the chains of these nodes' hosts what is cut now, each at one blow."""

@@ -2,7 +2,6 @@
 
 const PAGE = 200;
 const MARK = { valid: "✓", invalid: "✗", unknown: "?", broken: "!", unjudged: "·" };
-const $ = (id) => document.getElementById(id);
 const D = JSON.parse($("data").textContent);
 const LINK = D.columns.length - 1, NUMBERS = new Set([3, 5]);
 const words = D.rows.map((row) => row.slice(0, LINK).join(" ").toLowerCase());
@@ -77,22 +76,7 @@ function head() {
   });
 }
 
-function copying(button) {
-  const code = button.parentElement.querySelector("code");
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    const range = document.createRange();
-    range.selectNodeContents(code);
-    getSelection().removeAllRanges();
-    getSelection().addRange(range);
-    let copied = false;
-    try { await navigator.clipboard.writeText(code.textContent); copied = true; }
-    catch { copied = document.execCommand("copy"); } // a file:// page may have no clipboard
-    button.textContent = copied ? "Copied" : "Press Ctrl+C";
-  });
-}
-
-for (const button of document.querySelectorAll("button.copy")) copying(button);
+for (const button of document.querySelectorAll("button.copy")) copyButton(button);
 for (const button of document.querySelectorAll("#by-verdict button")) {
   button.addEventListener("click", () => {
     const on = button.getAttribute("aria-pressed") !== "true";

@@ -1,7 +1,5 @@
 // page.js: buttons, keys, pointer, filters, links, printing: everything that the reader does.
 
-const $ = (id) => document.getElementById(id);
-
 function start() {
   for (const button of document.querySelectorAll("button.copy")) copyButton(button);
   for (const link of document.querySelectorAll("a.to-log")) link.addEventListener("click", () => { openTarget(link.hash); });
@@ -44,22 +42,6 @@ function toPaper(on) {
 function openTarget(hash) {
   const target = hash.length > 1 ? $(decodeURIComponent(hash.slice(1))) : null;
   if (target && target.tagName === "DETAILS") target.open = true;
-}
-
-function copyButton(button) {
-  const code = button.parentElement.querySelector("code");
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    const range = document.createRange();
-    range.selectNodeContents(code);
-    getSelection().removeAllRanges();
-    getSelection().addRange(range);
-    let copied = false;
-    try { await navigator.clipboard.writeText(code.textContent); copied = true; }
-    catch { copied = document.execCommand("copy"); } // a file:// page may have no clipboard
-    button.textContent = copied ? "Copied" : "Press Ctrl+C";
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
-  });
 }
 
 function toggle(group, name, colour, pressed, change) {

@@ -122,7 +122,7 @@ class Hosts:
         found = [str(path) for path in there.iterdir()] if there.is_dir() else []
         for pid in processes():
             variables = environment_of(pid)
-            if MARK_VARIABLE in variables and str(there) in variables["PYTHONPATH"]:
+            if MARK_VARIABLE in variables and str(there) in variables.get("PYTHONPATH", ""):
                 found.append(f"pid {pid}: {variables[MARK_VARIABLE]}")
         return found + [rule for host in self.hosts if host.server for rule in host.chains]
 

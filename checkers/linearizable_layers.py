@@ -1,0 +1,38 @@
+"""Which configurations of a layer stand for others: what both just-in-time searches share.
+
+A configuration is ``(state, done, optional)``, the last two as bits of the calls in flight: those
+linearized, and those that could as well be. See ``linearizable_search``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Config = tuple[Any, int, int]
+
+
+class Layers:
+    """Knows which of the calls in flight only look, and whose outcome is unknown."""
+
+    def __init__(self) -> None:
+        self._seeing = 0  # bits
+        self._unknown = 0  # bits
+
+    def _options(self, config: Config) -> tuple[int, int]:
+        """How much a configuration leaves open: one that stands for another has no less."""
+        _, done, optional = config
+        better = optional.bit_count() + (done & self._seeing).bit_count()
+        return better - (done & self._unknown).bit_count(), done
+
+    def _stands_for(self, one: Config, other: Config) -> bool:
+        """Whether ``one`` can do whatever ``other`` can."""
+        _, done, optional = one
+        _, done_other, optional_other = other
+        if optional_other & ~optional:
+            return False
+        differ = done ^ done_other
+        if differ & ~(optional | self._seeing | self._unknown):
+            return False
+        if differ & self._seeing & done_other:
+            return False
+        return not differ & self._unknown & done
