@@ -81,11 +81,13 @@ class Registry:
         return sorted(self._plugins)
 
     def get(self, name: str) -> Any:
-        """The plug-in of that name.
+        """The plug-in of that name; the others are imported only where it is not yet known.
 
         Raises:
             UnknownPluginError: With the nearest names.
         """
+        if name in self._plugins:
+            return self._plugins[name]
         self.load()
         try:
             return self._plugins[name]

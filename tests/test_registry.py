@@ -43,6 +43,16 @@ def test_plugins_are_found_by_name(registry: Registry) -> None:
     assert dict(registry) == {"kill": kill, "pause": pause}
 
 
+def test_a_plugin_that_is_there_is_had_without_importing_the_others(
+    registry: Registry, tmp_path: Path
+) -> None:
+    (tmp_path / "some_faults" / "flood.py").write_text('"""A module."""\n')
+    registry.register("kill")(kill)
+
+    assert registry.get("kill") is kill
+    assert "some_faults.flood" not in sys.modules
+
+
 def test_an_unknown_name_says_what_was_meant(registry: Registry) -> None:
     registry.register("pause")(pause)
     registry.register("kill")(kill)
