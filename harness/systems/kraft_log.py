@@ -14,7 +14,6 @@ from node.log.batch import (
     CorruptBatchError,
     batch_size,
     decode_records,
-    iter_batches,
     parse_batch,
 )
 from node.log.control import ControlRecordError, control_to_json
@@ -46,11 +45,7 @@ def read_log(
     for name, data in _files(disk or FileDisk(), partition_dir(log_dir)):
         if segment_base(name) is not None:
             try:
-                for batch in iter_batches(data()):
-                    read = known.get(batch.data)
-                    if read is None:
-                        read = known[batch.data] = _log_batch(batch)
-                    batches.append(read)
+                batches.extend(_read(batch, known) for batch in _split(data()))
             except CorruptBatchError:
                 # a killed node's tail may be torn; what is behind it was never acknowledged by it
                 break
@@ -88,16 +83,12 @@ class LogTail:
             self._seek(disk, begin)
         found: list[LogBatch] = []
         try:
-            for batch in self._batches(disk, begin, below):
-                read = self._known.get(batch.data)
-                if read is None:
-                    read = self._known[batch.data] = _log_batch(batch)
-                found.append(read)
+            found.extend(_read(batch, self._known) for batch in self._batches(disk, begin, below))
         except CorruptBatchError:
             self._path = None  # to be looked for again
         return found
 
-    def _batches(self, disk: MemoryDisk, begin: int, below: int) -> Iterator[Batch]:
+    def _batches(self, disk: MemoryDisk, begin: int, below: int) -> Iterator[bytes]:
         while self._path is not None:
             header = disk.peek(self._path, self._position, HEADER_BYTES)
             if not header:
@@ -113,7 +104,7 @@ class LogTail:
             if base != self._next or base + last_delta >= below:
                 return
             if base >= begin:
-                yield parse_batch(disk.peek(self._path, self._position, size), self._position)
+                yield disk.peek(self._path, self._position, size)
             self._position += size
             self._next = base + last_delta + 1
 
@@ -148,6 +139,23 @@ def _snapshot(id_: OffsetAndEpoch, data: bytes) -> LogSnapshot:
         return LogSnapshot(id_.offset, id_.epoch, (), str(error))
     records = tuple(_record(None, value, control=False) for value in values)
     return LogSnapshot(id_.offset, id_.epoch, records)
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    """The batches of a segment by their length fields, the last perhaps cut short."""
+    position = 0
+    while position < len(data):
+        size = batch_size(data, position)
+        yield data[position : position + size]
+        position += size
+
+
+def _read(data: bytes, known: dict[bytes, LogBatch]) -> LogBatch:
+    """What a batch says; one that was read before, from whatever disk, is not checked again."""
+    read = known.get(data)
+    if read is None:
+        read = known[data] = _log_batch(parse_batch(data))
+    return read
 
 
 def _log_batch(batch: Batch) -> LogBatch:
