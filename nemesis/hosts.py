@@ -44,10 +44,14 @@ def needs(ability: type, spec: RunSpec) -> str | None:
 
 
 def refusal(ability: type, environment: object) -> str | None:
-    """What an environment, or its class, says against an ability that it has; None: nothing."""
-    ask = getattr(environment, "cannot", None)
-    reason: str | None = None if ask is None else ask(ability)
-    return reason
+    """What an environment, or its class, says against an ability that it has; None: nothing.
+
+    ``cannot`` tells it of a class already, ``lacks`` what a set-up has found.
+    """
+    asks = [getattr(environment, "cannot", None)]
+    if not isinstance(environment, type):
+        asks.append(getattr(environment, "lacks", None))
+    return next((reason for ask in asks if ask is not None and (reason := ask(ability))), None)
 
 
 def needs_kill(cluster: Cluster) -> str | None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from live_scene import SPEC, LiveScene, play
 
-from harness.envs import local_clocks
+from harness.envs import node_clocks
 from harness.envs.local import Local
-from harness.envs.local_clocks import Dial
+from harness.envs.node_clocks import Dial
 from harness.errors import EnvError
 from harness.hosts import Clocks
 from harness.journal import Journal
@@ -19,7 +19,7 @@ from harness.nemeses import select
 from harness.registry import nemeses
 
 needs_library = pytest.mark.skipif(
-    local_clocks.no_fake_clocks() is not None, reason=str(local_clocks.no_fake_clocks())
+    node_clocks.no_fake_clocks() is not None, reason=str(node_clocks.no_fake_clocks())
 )
 HOUR_MS = 3_600_000
 
@@ -31,7 +31,7 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
     async def main(scene: LiveScene) -> None:
         def off_ms(node: str) -> float:
             """How far a node's wall clock is from the host's, but for the age of the reading."""
-            return scene.env.clock(node)["wall_ms"] - time.time() * 1e3
+            return float(scene.env.clock(node)["wall_ms"] - time.time() * 1e3)
 
         fault = await scene.inject("clock-jump", target="leader", ms=-HOUR_MS)
         (seen,) = fault.saw("wall clock")
@@ -67,7 +67,7 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
 def test_without_the_library_the_reason_is_said_and_all_leaves_it_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(local_clocks, "LIBRARIES", (str(tmp_path),))
+    monkeypatch.setattr(node_clocks, "LIBRARIES", (str(tmp_path),))
     for name in ("clock-jump", "clock-rate"):
         assert "apt-get install faketime" in str(nemeses.get(name)().misfit(SPEC))
     assert not [name for name, _ in select(["all"], SPEC) if name.startswith("clock-")]

@@ -13,7 +13,7 @@ import pytest
 
 from harness import seeds
 from harness.envs import sim
-from harness.envs.local_clocks import no_fake_clocks
+from harness.envs.node_clocks import no_fake_clocks
 from harness.errors import EnvError
 from harness.guard import GuardedNemesis
 from harness.history import NEMESIS, History

@@ -15,9 +15,10 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar, Final
 
 from harness.envs import docker_heal, docker_image
@@ -27,10 +28,12 @@ from harness.envs.docker_packets import Shapers
 from harness.envs.docker_process import Contained, describe_end, not_of_this_host
 from harness.envs.docker_subnet import create_network
 from harness.envs.docker_watchdog import Watchdog
-from harness.envs.procfs import GONE
+from harness.envs.node_clocks import NodeClocks
+from harness.envs.node_disks import NodeDisks
+from harness.envs.procfs import GONE, send_signal
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError
-from harness.hosts import Shape
+from harness.hosts import Clocks, Disks, Power, Shape
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
@@ -58,7 +61,7 @@ class _Running:
 
 
 @environments.register("docker")
-class Docker:
+class Docker(NodeDisks, NodeClocks):
     """Containers with fixed addresses on a network of their own; links are cut by iptables."""
 
     name = "docker"
@@ -66,6 +69,9 @@ class Docker:
     how: ClassVar[Mapping[str, str]] = {
         "kill": "SIGKILL, and a new container on the old network",
         "pause": "docker pause, the freezer of its cgroup",
+        "power": "the node's disk seam forgets what was not fsynced",
+        "disk": "the node's disk seam, and damage to its files",
+        "clock": "libfaketime, one clock for each process",
         "partition": "iptables drops packets, in a chain of ours inside each network",
         "packets": "a queue in user space (NFQUEUE), with netem in the kernel or without",
     }
@@ -77,11 +83,14 @@ class Docker:
             run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
+        NodeDisks.__init__(self, journal)
+        NodeClocks.__init__(self, journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._prefix = "krucible-" + re.sub(r"[^A-Za-z0-9_.-]", "-", journal.run)
         self._engine: Engine | None = None
         self._image = ""
+        self._has_faketime = True
         self._gateway: str | None = None
         self._addresses: dict[str, Address] = {}
         self._holders: dict[str, int] = {}  # container -> its journal entry
@@ -98,6 +107,19 @@ class Docker:
         """Why links here cannot be made so, whatever the run; None when they can."""
         if shape.repeat:
             return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
+        return None
+
+    def expect(self, abilities: Collection[type], rng: Random) -> None:
+        """See ``Expects``."""
+        if {Disks, Power} & set(abilities):
+            self.use_fault_disks(rng)
+        if Clocks in abilities:
+            self.use_fake_clocks(docker_image.FAKETIME)
+
+    def lacks(self, ability: type) -> str | None:
+        """What the set-up has found to be missing for an ability; None: nothing."""
+        if ability is Clocks and not self._has_faketime:
+            return f"image {self._image} has no {docker_image.FAKETIME}; see docker/node.Dockerfile"
         return None
 
     # ------------------------------------------------------------------ setup, teardown
@@ -124,6 +146,7 @@ class Docker:
             await self._watchdog.start({**os.environ, **self._journal.environ()})
             await self._make_network(nodes)
             await _all(self._hold(node) for node in nodes)
+            self._has_faketime = await self._has_file(docker_image.FAKETIME, nodes[0])
             chain = f"KRUCIBLE-{hashlib.sha256(self._journal.run.encode()).hexdigest()[:12]}"
             holders = {node: self._holder(node) for node in nodes}
             shapers = Shapers(engine, holders, self._run_dir / _NET)
@@ -169,6 +192,10 @@ class Docker:
             "NetworkingConfig": {"EndpointsConfig": {self._prefix: address}},
         }
         await in_thread(engine.run, name, config)
+
+    async def _has_file(self, path: str, node: str) -> bool:
+        code, _ = await in_thread(self._asked().execute, self._holder(node), ["test", "-e", path])
+        return code == 0
 
     async def teardown(self) -> None:
         """Remove all containers and the network, dismiss the watchdog. Idempotent.
@@ -301,7 +328,8 @@ class Docker:
     ) -> dict[str, Any]:
         command = ["python3" if part == sys.executable else part for part in argv]
         log, folder = str(self.log_file(node)), str(self.node_dir(node))
-        variables = {**env, **self._journal.environ()}
+        faults = self.fault_disk_environ(node) | self.fake_clock_environ(node)
+        variables = {**env, **faults, **self._journal.environ()}
         return {
             "Image": self._image,
             "Entrypoint": ["sh", "-c", _IN_LOG, "sh", log],
@@ -358,6 +386,30 @@ class Docker:
             running.process.told_frozen = False
             await self._await_state(node, running, frozen=False)
             await self._close_pause(running)
+
+    async def end(self, node: str) -> None:
+        """Kill the node's process, if it runs, and wait until it is gone."""
+        if node in self._running:
+            await self.signal(node, signal.SIGKILL)
+
+    def freeze(self, node: str) -> Callable[[], None]:
+        """Let the node stand still at once, unless it does; returns what lets it go on.
+
+        Only for a moment, and so by a signal, which needs no Engine.
+        """
+        running = self._running.get(node)
+        if running is None or running.pause_entry is not None:
+            return lambda: None
+        process = running.process
+        send_signal(process.id, signal.SIGSTOP)
+        deadline = time.monotonic() + _STATE_TIMEOUT_S
+        while process.state not in ("T", GONE) and time.monotonic() < deadline:
+            pass  # a few microseconds: the kernel has only to tell the other core
+
+        def go_on() -> None:
+            send_signal(process.id, signal.SIGCONT)
+
+        return go_on
 
     def process(self, node: str) -> ProcessState:
         """What the kernel says of the node's process; detail has its identity or its end."""

@@ -24,6 +24,7 @@ BASE_VARIABLE = "KRUCIBLE_BASE_IMAGE"  # what to build ours on
 HOME_BASE = "krucible-base:bookworm"  # as docker/make-base makes it
 PUBLIC_BASE = "python:3.11-slim"
 LABEL = "krucible.image"
+FAKETIME = "/opt/libfaketime.so"  # in the image; docker/node.Dockerfile puts it there
 _NEEDED = ("kio", "crc32c", "msgspec")  # what node/ imports, beside the standard library
 _DOCKERFILE = "docker/node.Dockerfile"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -13,9 +13,9 @@ from random import Random
 from typing import ClassVar
 
 from harness.envs.child import Child
-from harness.envs.local_clocks import LocalClocks, no_fake_clocks
-from harness.envs.local_disks import LocalDisks
 from harness.envs.loopback import NODES_MAX, Block
+from harness.envs.node_clocks import NodeClocks, no_fake_clocks
+from harness.envs.node_disks import NodeDisks
 from harness.envs.procfs import GONE
 from harness.envs.relay_net import CLIENT, Endpoint, RelayNet
 from harness.envs.tcp_probe import ask
@@ -40,7 +40,7 @@ class _Running:
 
 
 @environments.register("local")
-class Local(LocalDisks, LocalClocks):
+class Local(NodeDisks, NodeClocks):
     """Processes on loopback addresses of their own, with a relay that can cut any link."""
 
     name = "local"
@@ -58,8 +58,8 @@ class Local(LocalDisks, LocalClocks):
             run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
-        LocalDisks.__init__(self, journal)
-        LocalClocks.__init__(self, journal)
+        NodeDisks.__init__(self, journal)
+        NodeClocks.__init__(self, journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._block: Block | None = None

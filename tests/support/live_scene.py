@@ -1,4 +1,4 @@
-"""A cluster of our own nodes as processes on this host, and faults put upon it one by one."""
+"""A cluster of our own nodes as real processes, and faults put upon it one by one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import seeds
-from harness.envs.local import Local
 from harness.guard import GuardedNemesis
 from harness.hosts import Disks, Power
 from harness.journal import Journal
 from harness.protocols import Cluster, Fault, Injection
-from harness.registry import nemeses
+from harness.registry import environments, nemeses
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.systems.kraft import Kraft
@@ -29,7 +28,7 @@ class LiveScene:
     def __init__(self, folder: Path, spec: RunSpec, abilities: frozenset[type]) -> None:
         run_dir = Store(folder).new_run(spec)
         self.journal = Journal.open("live-scene", folder=folder / "state")
-        self.env = Local(run_dir.path, self.journal)
+        self.env: Any = environments.get(spec.env)(run_dir.path, self.journal)
         self.env.expect(abilities, seeds.rng(spec.seed, "hosts"))
         self.system = Kraft(spec, self.env, run_dir)
         self.cluster = Cluster(self.system, self.env)
@@ -46,9 +45,13 @@ class LiveScene:
         lines = (self.env.node_dir(node) / "events.jsonl").read_text().splitlines()
         return [e for e in map(json.loads, lines) if e["t"] == kind]
 
+    def open_entries(self, kind: str) -> list[str]:
+        """The nodes that the journal has open entries of a kind for."""
+        return [str(e.what["node"]) for e in self.journal.open_entries() if e.kind == kind]
+
     def printed(self, node: str) -> str:
         """What the node's processes have printed."""
-        return self.env.log_file(node).read_text()
+        return str(self.env.log_file(node).read_text())
 
     async def inject(self, name: str, **params: Any) -> LiveFault:
         """Install a fault."""

@@ -1,4 +1,4 @@
-"""Disks of node processes on this host: troubles under a running node, damage to one that is down.
+"""Disks of nodes: troubles under one that runs, damage to the files of one that is down.
 
 A running node is reached through its own disk seam (``node.log.fault_disk``): a folder beside its
 disk holds what is wrong with it, and what the kernel has not written yet. To a node that is down
@@ -40,7 +40,7 @@ _POLL_S = 0.01
 T = TypeVar("T")
 
 
-class LocalDisks:
+class NodeDisks:
     """The abilities ``Disks`` and ``Power`` of an environment that has its nodes' files at hand.
 
     The environment mixes it in, calls ``use_fault_disks`` before it starts nodes and gives

@@ -1,4 +1,4 @@
-"""Clocks of node processes on this host: each its own, by libfaketime; the host's is never set.
+"""Clocks of node processes: each its own, by libfaketime; the host's is never set.
 
 Only the wall clock is moved (``DONT_FAKE_MONOTONIC``): a steady clock that jumps is no clock that
 exists. A rate bends the wall clock as well, and libfaketime stretches the waits of a process whose
@@ -59,16 +59,16 @@ class Dial:
         return f"{offset_s:+.6f} x{self.ppm / _PPM:.6f}\n"
 
 
-class LocalClocks:
-    """The ability ``Clocks`` of an environment that starts its nodes' processes on this host.
+class NodeClocks:
+    """The ability ``Clocks`` of an environment whose nodes run under this host's kernel.
 
     The environment mixes it in, calls ``use_fake_clocks`` before it starts nodes, and
-    ``fake_clock_environ`` for each process just before its start.
+    ``fake_clock_environ`` for each process just before its start, when the one before has ended.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._clock_journal = journal
-        self._library: Path | None = None  # None: the nodes have the host's own clock
+        self._library: str | None = None  # None: the nodes have the host's own clock
         self._dials: dict[str, Dial] = {}
 
     # ---- what the environment gives
@@ -83,12 +83,19 @@ class LocalClocks:
 
     # ---- set-up
 
-    def use_fake_clocks(self) -> None:
-        """Start nodes with clocks of their own from now on; raises EnvError."""
-        reason = no_fake_clocks()
-        if reason is not None:
-            raise EnvError(reason)
-        self._library = _find_library()
+    def use_fake_clocks(self, library: str | None = None) -> None:
+        """Start nodes with clocks of their own from now on.
+
+        Args:
+            library: libfaketime where the nodes see it; None: where this host has it.
+
+        Raises:
+            EnvError: This host has it nowhere.
+        """
+        found = library or _find_library()
+        if found is None:
+            raise EnvError(no_fake_clocks())
+        self._library = str(found)
 
     def fake_clock_environ(self, node: str) -> dict[str, str]:
         """What the environment of a node's next process needs for its clock to be in our hands."""
@@ -97,8 +104,9 @@ class LocalClocks:
         dial = self._dial(node)
         dial.start_s = time.time()
         self._write(node, dial)
+        self._file(node, _REPORT).unlink(missing_ok=True)  # what is found there is of this process
         return {
-            "LD_PRELOAD": str(self._library),
+            "LD_PRELOAD": self._library,
             "FAKETIME_TIMESTAMP_FILE": str(self._file(node, _SHIFT)),
             "FAKETIME_NO_CACHE": "1",
             "DONT_FAKE_MONOTONIC": "1",
@@ -121,9 +129,9 @@ class LocalClocks:
 
     def clock(self, node: str) -> Mapping[str, int]:
         """See ``Clocks``: what the process said last; of one that is down, what it would read."""
-        dial, pid = self._dial(node), self.process(node).pid
+        dial, runs = self._dial(node), self.process(node).pid is not None
         seen = read_report(self._file(node, _REPORT))
-        if pid is not None and seen is not None and seen.pid == pid:
+        if runs and seen is not None:
             steady_ms, wall_ms = seen.steady_ns // 1_000_000, seen.wall_ms
         else:
             steady_ms, wall_ms = time.monotonic_ns() // 1_000_000, dial.shown_ms(time.time())
