@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -19,16 +19,17 @@ from nemesis.targets import choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn
 
 PPM = 1_000_000
-_TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
+RATE, JUMP = "clock-rate", "clock-jump"  # what can be wrong with a clock
+TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
 _RATES_PPM = (500_000, 800_000, 980_000, 1_020_000, 1_250_000, 2_000_000)
 _JUMPS_MS = (-86_400_000, -60_000, -2_000, -500, 500, 2_000, 60_000, 86_400_000)
 _MEASURED_S = 0.2
 _SEEN_S = 2.0  # for a process to look at its clock
 _POLL_S = 0.01
-_JUMP_OFF_MS = 100  # by so much may a jump be off: a clock with a wrong rate goes on meanwhile
+JUMP_OFF_MS = 100  # by so much may a jump be off: a clock with a wrong rate goes on meanwhile
 _ROUNDED_MS = 2  # two readings of two clocks, each in whole ms
 _RIGHT_S = 5.0  # for a reading to be right: a jump may come between its two parts
-_STILL = ("gone", "Z", "T")  # states in which nobody looks at a clock
+STILL = ("gone", "Z", "T")  # states in which nobody looks at a clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,12 @@ class _Undo:
     nodes: tuple[str, ...]
 
 
-class _BadClocks:
-    """What both share."""
+class BadClocks:
+    """What all share."""
 
     family = "clock"
     asks = (Clocks,)
-    kind = ""
+    kinds: tuple[str, ...] = ()  # what it claims of a clock, and no other fault may change then
 
     def misfit(self, spec: RunSpec) -> str | None:
         """Only where hosts have clocks of their own."""
@@ -55,35 +56,42 @@ class _BadClocks:
             return f"environment {cluster.environment.name!r} cannot set the clocks of its nodes"
         return refusal(Clocks, cluster.environment)
 
-    async def _pick(
+    async def pick(
         self, fault: Fault, cluster: Cluster
     ) -> tuple[tuple[str, ...], dict[str, Any]] | str:
         """The nodes to hit, and how they were chosen; or why there are none."""
         target = str(fault.params.get("target", "one"))
         choice = await choose_or_one(target, fault_rng(fault), cluster)
-        running = [
-            (self.kind, node)
-            for node in choice.nodes
-            if cluster.environment.process(node).pid is not None
-        ]
-        nodes = tuple(node for _, node in claims.claim_free(cluster, fault.id, running))
+        running = [n for n in choice.nodes if cluster.environment.process(n).pid is not None]
+        nodes = tuple(node for node in running if self._claim(fault, node, cluster))
         return (
             (nodes, choice.evidence(target)) if nodes else f"no {target} runs with a clock to set"
         )
 
+    def _claim(self, fault: Fault, node: str, cluster: Cluster) -> bool:
+        wanted = [(kind, node) for kind in self.kinds]
+        if len(claims.claim_free(cluster, fault.id, wanted)) == len(wanted):
+            return True
+        claims.release(cluster, fault.id, wanted)
+        return False
+
+    def let_go(self, fault: Fault, nodes: Iterable[str], cluster: Cluster) -> None:
+        """Let other faults have the clocks of nodes."""
+        claims.release(cluster, fault.id, [(kind, node) for node in nodes for kind in self.kinds])
+
 
 @nemeses.register("clock-rate")
-class ClockRate(_BadClocks):
+class ClockRate(BadClocks):
     """Let the clocks of nodes run fast or slow; heal sets the rate right, not what was lost.
 
     Params: ``target``; ``ppm``, millionths of the true speed.
     """
 
-    kind = "clock-rate"
+    kinds = (RATE,)
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw a target and a rate."""
-        return {"target": draw_target(rng, _TARGETS), "ppm": rng.choice(_RATES_PPM)}
+        return {"target": draw_target(rng, TARGETS), "ppm": rng.choice(_RATES_PPM)}
 
     @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
@@ -91,7 +99,7 @@ class ClockRate(_BadClocks):
         environment = cluster.environment
         if not isinstance(environment, Clocks) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
-        picked = await self._pick(fault, cluster)
+        picked = await self.pick(fault, cluster)
         if isinstance(picked, str):
             return Injection("skipped", reason=picked)
         nodes, how = picked
@@ -115,22 +123,22 @@ class ClockRate(_BadClocks):
         seen, wrong = await _measure(undo.nodes, environment, PPM)
         if wrong:
             raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
-        claims.release(cluster, fault.id, [(self.kind, node) for node in undo.nodes])
+        self.let_go(fault, undo.nodes, cluster)
         return {"nodes": seen}
 
 
 @nemeses.register("clock-jump")
-class ClockJump(_BadClocks):
+class ClockJump(BadClocks):
     """Set the wall clocks of nodes forward or back; heal sets them right, by a jump as well.
 
     Params: ``target``; ``ms``, how far, negative = back.
     """
 
-    kind = "clock-jump"
+    kinds = (JUMP,)
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw a target and how far."""
-        return {"target": draw_target(rng, _TARGETS), "ms": rng.choice(_JUMPS_MS)}
+        return {"target": draw_target(rng, TARGETS), "ms": rng.choice(_JUMPS_MS)}
 
     @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
@@ -138,7 +146,7 @@ class ClockJump(_BadClocks):
         environment = cluster.environment
         if not isinstance(environment, Clocks) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
-        picked = await self._pick(fault, cluster)
+        picked = await self.pick(fault, cluster)
         if isinstance(picked, str):
             return Injection("skipped", reason=picked)
         nodes, how = picked
@@ -160,7 +168,7 @@ class ClockJump(_BadClocks):
         wrong = [e["node"] for e in seen if e["running"] and not e["seen"]]
         if wrong:
             raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
-        claims.release(cluster, fault.id, [(self.kind, node) for node in undo.nodes])
+        self.let_go(fault, undo.nodes, cluster)
         return {"nodes": seen}
 
 
@@ -176,8 +184,8 @@ async def _jump(node: str, ms: int, environment: Environment) -> dict[str, Any]:
         now = environment.clock(node)
         passed_ms = now["true_ms"] - before["true_ms"]
         off_ms = now["wall_ms"] - before["wall_ms"] - passed_ms - ms
-        running = environment.process(node).state not in _STILL
-        seen = abs(off_ms) <= _JUMP_OFF_MS
+        running = environment.process(node).state not in STILL
+        seen = abs(off_ms) <= JUMP_OFF_MS
         if seen or not running or loop.time() > deadline_s:
             break
         await asyncio.sleep(_POLL_S)
@@ -226,7 +234,7 @@ async def _rates(nodes: Sequence[str], environment: Environment) -> list[dict[st
                 "true_ms": true_ms,
                 "read_ms": read_ms,
                 "ppm": read_ms * PPM // max(1, true_ms),
-                "running": same and state.state not in _STILL,
+                "running": same and state.state not in STILL,
             }
         )
     return seen

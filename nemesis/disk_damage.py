@@ -88,6 +88,9 @@ class DiskDamage:
             return Injection("skipped", reason=f"no majority of others has all that {node} has")
         await system.kill(node)
         undo = Undo(node, before.pid, log_end(node, cluster))
+        if not await until(lambda: self.is_spare(node, cluster), _COPIED_S):
+            await self.start_again(fault, undo, cluster)  # it took more before it was gone
+            return Injection("skipped", reason=f"no majority of others has all that {node} has")
         done = self.damage(cluster, node, rng)
         if done is None:
             await self.start_again(fault, undo, cluster)

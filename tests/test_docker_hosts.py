@@ -41,6 +41,7 @@ def test_disks_power_and_clocks_of_containers_fail_and_are_well_after_the_heal(
         await _power(scene)
         await _jump(scene)
         await _rate(scene)
+        await _strobe(scene)
 
     play(tmp_path, main, replace(DOCKER, settings=DYNAMIC), ALL)
     assert left_of(tmp_path / "state") == []
@@ -73,6 +74,10 @@ async def _damage(scene: LiveScene) -> None:
     (seen,) = fault.saw("damage")
     assert seen["readable_end"] < seen["log_end"]
     assert (await fault.heal())["log_end"] >= seen["log_end"]
+    empty = await scene.inject("disk-wipe-keep-id", target="follower")
+    (seen,) = empty.saw("damage")
+    assert seen["readable_end"] == 0
+    assert (await empty.heal())["log_end"] >= seen["log_end"]
     wiped = await scene.inject("disk-wipe", target="follower")
     (seen,) = wiped.saw("damage")
     assert (await wiped.heal())["voters"][seen["node"]] == seen["directory"]
@@ -111,6 +116,16 @@ async def _rate(scene: LiveScene) -> None:
     assert seen["ppm"] == pytest.approx(2_000_000, rel=0.05)
     (now,) = (await fault.heal())["nodes"]
     assert now["ppm"] == pytest.approx(1_000_000, rel=0.05)
+
+
+async def _strobe(scene: LiveScene) -> None:
+    fault = await scene.inject("clock-strobe", target="follower", ms=5_000, period_ms=20)
+    (seen,) = fault.saw("strobe")
+    assert fault.injection.outcome == "installed"
+    assert min(seen["ahead"], seen["behind"]) > 0
+    (now,) = (await fault.heal())["nodes"]
+    assert now["right"]
+    assert scene.open_entries("clock") == []
 
 
 def _last_of_a_majority(scene: LiveScene) -> int:

@@ -33,6 +33,14 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
             """How far a node's wall clock is from the host's, but for the age of the reading."""
             return float(scene.env.clock(node)["wall_ms"] - time.time() * 1e3)
 
+        strobe = await scene.inject("clock-strobe", target="leader", ms=5_000, period_ms=20)
+        (seen,) = strobe.saw("strobe")
+        assert (strobe.injection.outcome, seen["running"]) == ("installed", True)
+        assert min(seen["ahead"], seen["behind"]) > 0, "the process read its clock on both sides"
+        (healed,) = (await strobe.heal())["nodes"]
+        assert (healed["right"], healed["jumps"] >= seen["jumps"]) == (True, True)
+        assert abs(off_ms(seen["node"])) < 1_000
+
         fault = await scene.inject("clock-jump", target="leader", ms=-HOUR_MS)
         (seen,) = fault.saw("wall clock")
         node = seen["node"]
@@ -68,7 +76,7 @@ def test_without_the_library_the_reason_is_said_and_all_leaves_it_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(node_clocks, "LIBRARIES", (str(tmp_path),))
-    for name in ("clock-jump", "clock-rate"):
+    for name in ("clock-jump", "clock-rate", "clock-strobe"):
         assert "apt-get install faketime" in str(nemeses.get(name)().misfit(SPEC))
     assert not [name for name, _ in select(["all"], SPEC) if name.startswith("clock-")]
     assert nemeses.get("clock-jump")().misfit(replace(SPEC, env="sim")) is None

@@ -98,6 +98,12 @@ def test_an_old_copy_a_lost_vote_a_wiped_disk_and_a_removed_leader(tmp_path: Pat
         assert seen["readable_end"] < seen["log_end"]
         await old.heal()
 
+        empty = await scene.inject("disk-wipe-keep-id", target="follower")
+        (seen,) = empty.saw("damage")
+        assert (seen["readable_end"], scene.events("disk", seen["node"])[-1]["what"]) == (0, "wipe")
+        assert (await empty.heal())["log_end"] >= seen["log_end"]
+        assert len({e["dir"] for e in scene.events("start", seen["node"])}) == 1
+
         vote = await scene.inject("disk-lost-vote", target="follower")
         (seen,) = vote.saw("damage")
         assert "leaderEpoch" in seen["was"]

@@ -42,6 +42,7 @@ SNAPSHOTS = replace(
 SIM_ONLY = {
     "clock-jump",
     "clock-rate",
+    "clock-strobe",
     "disk-bit-flip",
     "disk-full",
     "disk-io-error",
@@ -52,6 +53,7 @@ SIM_ONLY = {
     "disk-slow-fsync",
     "disk-torn-tail",
     "disk-wipe",
+    "disk-wipe-keep-id",
     "jam-links",
     "lossy-links",
     "membership",
@@ -66,7 +68,7 @@ SIM_ONLY = {
 LIVE = {name for name in SIM_ONLY if name.startswith("disk-")} | {"power"}
 LIVE -= {"disk-lost-snapshot", "disk-wipe"}
 if no_fake_clocks() is None:
-    LIVE |= {"clock-jump", "clock-rate"}
+    LIVE |= {"clock-jump", "clock-rate", "clock-strobe"}
 
 
 class Scene:
@@ -173,7 +175,8 @@ def test_all_leaves_out_what_a_run_could_never_install() -> None:
 def test_what_is_named_itself_stays_and_so_does_a_family_of_which_nothing_would_be_left() -> None:
     live = replace(SPEC, env="local")
     assert [name for name, _ in select(["power", "kill"], live)] == ["kill", "power"]
-    assert [name for name, _ in select(["clock"], live)] == ["clock-jump", "clock-rate"]
+    clocks = ["clock-jump", "clock-rate", "clock-strobe"]
+    assert [name for name, _ in select(["clock"], live)] == clocks
 
 
 def test_a_seed_draws_its_own_part_of_all_nemeses_and_no_more_than_there_is_time_for() -> None:
@@ -659,6 +662,24 @@ def test_a_disk_can_be_wiped_under_its_old_id_or_be_replaced_by_an_old_copy() ->
     play(main)
 
 
+@pytest.mark.parametrize("spec", [SPEC, DYNAMIC], ids=["static", "dynamic"])
+def test_a_voter_comes_back_on_an_empty_disk_that_says_it_is_the_old_one(spec: RunSpec) -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("disk-wipe-keep-id", target="follower")
+        (seen,) = fault.saw("damage")
+        node = seen["node"]
+        assert seen["log_end"] > seen["readable_end"] == 0
+        assert scene.env.election(node) is None, "nor does it know of its vote"
+        healed = await fault.heal()
+        assert healed["log_end"] >= seen["log_end"]
+        starts = scene.kinds("start", node)
+        assert [len({e["dir"] for e in starts}), starts[-1]["leo"]] == [1, 0]
+        leads = await scene.inject("disk-wipe-keep-id", target="leader")
+        assert leads.injection.outcome == "skipped"
+
+    play(main, spec)
+
+
 def test_the_voters_of_a_static_quorum_are_not_changed() -> None:
     async def main(scene: Scene) -> None:
         fault = await scene.inject("membership", target="follower")
@@ -820,6 +841,32 @@ def test_a_clock_that_runs_fast_makes_its_node_impatient_until_it_is_healed() ->
         began = len(scene.kinds("append", node))
         await asyncio.sleep(4)
         assert beats == pytest.approx(2 * (len(scene.kinds("append", node)) - began), abs=3)
+
+    play(main)
+
+
+def test_a_clock_strobes_until_it_is_healed_and_then_is_where_it_was() -> None:
+    async def main(scene: Scene) -> None:
+        def off_ms(node: str) -> int:
+            now = scene.env.clock(node)
+            return now["wall_ms"] - now["true_ms"]
+
+        before = {node: off_ms(node) for node in scene.system.nodes}
+        fault = await scene.inject("clock-strobe", target="leader", ms=5_000, period_ms=20)
+        (seen,) = fault.saw("strobe")
+        (node,) = fault.injection.targets
+        assert (fault.injection.outcome, seen["ahead"], seen["behind"]) == ("installed", 3, 1)
+        read = set()
+        for _ in range(50):
+            await asyncio.sleep(0.01)
+            read.add(off_ms(node) - before[node])
+        assert read == {5_000, -5_000}
+        other = await scene.inject("clock-jump", target="leader", ms=500)
+        assert (other.injection.outcome, node in other.injection.targets) == ("skipped", False)
+        (healed,) = (await fault.heal())["nodes"]
+        assert (healed["off_ms"], healed["jumps"] > 20) == (0, True)
+        await asyncio.sleep(1)
+        assert {node: off_ms(node) for node in scene.system.nodes} == before
 
     play(main)
 

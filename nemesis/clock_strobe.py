@@ -1,0 +1,169 @@
+"""Clocks that strobe: the wall clock jumps to and fro every few milliseconds, as Jepsen has it.
+
+No two readings agree then, and none can be told from the next: whoever subtracts them, or takes the
+later one for the larger, is wrong again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.hosts import Clocks
+from harness.protocols import Cluster, Environment, Fault, Injection
+from harness.registry import nemeses
+from nemesis.clock import JUMP, JUMP_OFF_MS, RATE, STILL, TARGETS, BadClocks
+from nemesis.targets import draw_target
+from nemesis.turns import in_turn
+
+_AWAY_MS = (20, 500, 5_000, 3_600_000)
+_PERIODS_MS = (5, 20, 100)
+_SEEN_S = 3.0  # for a process to have read its clock on both sides, or to read it right again
+_POLL_S = 0.007  # in step with no period, so that both sides are met
+
+
+@dataclass(slots=True, eq=False)
+class _Strobe:
+    """One clock: how far it is off now, how often it has jumped, and what lets it jump."""
+
+    node: str
+    base_ms: int  # its wall clock less its steady one, when all was well
+    off_ms: int = 0
+    jumps: int = 0
+    task: asyncio.Task[None] | None = None
+
+
+@nemeses.register("clock-strobe")
+class ClockStrobe(BadClocks):
+    """Let the wall clocks of nodes jump ahead and back again and again; heal sets them right.
+
+    Params: ``target``; ``ms``, how far ahead and how far back; ``period_ms`` between two jumps.
+    """
+
+    kinds = (JUMP, RATE)  # where it should be is known only while nobody else changes it
+
+    def params(self, rng: Random) -> Mapping[str, Any]:
+        """Draw a target, how far and how often."""
+        return {
+            "target": draw_target(rng, TARGETS),
+            "ms": rng.choice(_AWAY_MS),
+            "period_ms": rng.choice(_PERIODS_MS),
+        }
+
+    @in_turn
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Begin; evidence: readings of each process ahead of its clock, and behind it."""
+        environment = cluster.environment
+        if not isinstance(environment, Clocks) or self.available(cluster) is not None:
+            return Injection("skipped", reason=self.available(cluster))
+        picked = await self.pick(fault, cluster)
+        if isinstance(picked, str):
+            return Injection("skipped", reason=picked)
+        nodes, how = picked
+        ms, period_s = int(fault.params.get("ms", 500)), fault.params.get("period_ms", 20) / 1e3
+        strobes = [_Strobe(node, _ahead_ms(environment, node)) for node in nodes]
+        for strobe in strobes:
+            strobe.task = asyncio.create_task(_swing(strobe, environment, ms, period_s))
+        seen = await asyncio.gather(*(_watch(s, cluster.environment, ms) for s in strobes))
+        evidence = (how, *seen)
+        if not any(e["ahead"] and e["behind"] for e in seen):
+            reason = f"the clock of {', '.join(nodes)} does not jump to and fro"
+            return Injection("failed", nodes, reason, evidence, strobes)
+        return Injection("installed", nodes, None, evidence, strobes)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Stop, and jump to where the clock should be; evidence: how far from it it reads."""
+        strobes, environment = injection.undo, cluster.environment
+        if not isinstance(strobes, list) or not isinstance(environment, Clocks):
+            raise HarnessError(f"fault {fault.id} has nothing that clock-strobe could heal")
+        await _stop(strobes)
+        seen = []
+        for strobe in strobes:
+            back_ms, strobe.off_ms = -strobe.off_ms, 0
+            environment.jump_wall(strobe.node, back_ms)
+            seen.append(await _rest(strobe, cluster.environment))
+        wrong = [e["node"] for e in seen if e["running"] and not e["right"]]
+        if wrong:
+            raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
+        self.let_go(fault, [strobe.node for strobe in strobes], cluster)
+        return {"nodes": seen}
+
+
+async def _swing(strobe: _Strobe, clocks: Clocks, ms: int, period_s: float) -> None:
+    """Jump ahead, then behind and ahead of the right time in turn, for ever."""
+    while True:
+        to_ms = ms if strobe.off_ms <= 0 else -ms
+        clocks.jump_wall(strobe.node, to_ms - strobe.off_ms)
+        strobe.off_ms = to_ms
+        strobe.jumps += 1
+        await asyncio.sleep(period_s)
+
+
+async def _stop(strobes: Sequence[_Strobe]) -> None:
+    """End the jumps; raises what has ended them before."""
+    tasks = [strobe.task for strobe in strobes if strobe.task is not None]
+    for task in tasks:
+        task.cancel()
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            raise HarnessError(f"a clock stopped to jump: {outcome}") from outcome
+
+
+async def _watch(strobe: _Strobe, environment: Environment, ms: int) -> dict[str, Any]:
+    """Read a clock in its process until both sides were seen."""
+    loop = asyncio.get_running_loop()
+    deadline_s, ahead, behind, readings = loop.time() + _SEEN_S, 0, 0, 0
+    while True:
+        off_ms = _ahead_ms(environment, strobe.node) - strobe.base_ms
+        readings += 1
+        ahead += off_ms > ms / 2
+        behind += off_ms < -ms / 2
+        running = _reads(environment, strobe.node)
+        if (ahead and behind) or not running or loop.time() > deadline_s:
+            break
+        await asyncio.sleep(_POLL_S)
+    return {
+        "saw": "strobe",
+        "node": strobe.node,
+        "jumps": strobe.jumps,
+        "readings": readings,
+        "ahead": ahead,
+        "behind": behind,
+        "running": running,
+    }
+
+
+async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
+    """Read a clock in its process until it is where it was before the first jump."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _SEEN_S
+    while True:
+        off_ms = _ahead_ms(environment, strobe.node) - strobe.base_ms
+        right, running = abs(off_ms) <= JUMP_OFF_MS, _reads(environment, strobe.node)
+        if right or not running or loop.time() > deadline_s:
+            break
+        await asyncio.sleep(_POLL_S)
+    return {
+        "node": strobe.node,
+        "jumps": strobe.jumps,
+        "off_ms": off_ms,
+        "right": right,
+        "running": running,
+    }
+
+
+def _ahead_ms(clocks: object, node: str) -> int:
+    """How far a wall clock is ahead of the true steady one: as far as ever, when it is well."""
+    if not isinstance(clocks, Clocks):
+        raise HarnessError(f"{node} has no clock that could be read")
+    read = clocks.clock(node)
+    return read["wall_ms"] - read["true_ms"]
+
+
+def _reads(environment: Environment, node: str) -> bool:
+    """Whether the process is there and looks at its clock."""
+    return environment.process(node).state not in STILL
