@@ -102,6 +102,34 @@ def test_live_replays_are_told_with_their_interval() -> None:
     assert report(live, [Replay(None, 255)])["interval_95"] is None
 
 
+def test_live_replays_go_side_by_side(tmp_path: Path) -> None:
+    live = {"env": "local", "voters": 1, "nemeses": ["none"], "mutant": None}
+    short = {"time_limit_s": 2.0, "rate_hz": 50.0}
+    (tmp_path / "spec.json").write_text(json.dumps({**SPEC.to_json(), **live, **short}))
+    (tmp_path / "schedule.jsonl").write_text("")
+    ended = krucible("repro", tmp_path, "--times", 3, "--jobs", 2, "--store", tmp_path / "store")
+    assert (ended.code, ended.out.splitlines()[-1][:14]) == (0, "0/3 reproduced")
+    told = [line for line in ended.err.splitlines() if line.startswith("replay")]
+    assert told[:2] == ["replay 1 of 3 begins", "replay 2 of 3 begins"]
+    assert "->" in told[2], "the third waits until one is over"
+    assert len(Store(tmp_path / "store").runs()) == 3
+
+
+def test_jobs_are_of_replays_that_can_go_side_by_side(
+    failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = krucible("repro", failing, "--jobs", 2, "--store", tmp_path)
+    assert (ended.code, "--jobs: is of live replays" in ended.complaint) == (254, True)
+    hosts = tmp_path / "hosts"
+    hosts.write_text("a.test\nb.test\nc.test\n")
+    monkeypatch.setenv("KRUCIBLE_HOSTS", "")
+    spec = {**SPEC.to_json(), "env": "ssh", "nemeses": ["none"], "mutant": None}
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    (tmp_path / "schedule.jsonl").write_text("")
+    ended = krucible("repro", tmp_path, "--hosts", hosts, "--times", 2, "--jobs", 2)
+    assert (ended.code, "ssh has room for one run at a time" in ended.complaint) == (254, True)
+
+
 @pytest.mark.parametrize(
     ("hits", "tries", "low", "high"),
     [(0, 1, 0.0, 0.793), (10, 10, 0.722, 1.0), (0, 10, 0.0, 0.278), (50, 100, 0.404, 0.596)],

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -14,14 +18,18 @@ from harness import session
 from harness.cli import sim_options as options
 from harness.cli.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
 from harness.cli.meant import Meant, meant
-from harness.cli.run import DEFAULT_STORE, StoreDir, execute, show
+from harness.cli.run import DEFAULT_STORE, HostsFile, StoreDir, check_hosts, execute, show
 from harness.cli.sim import show_simulation
+from harness.command import Answer, ask
 from harness.errors import HarnessError, UsageError
 from harness.proportion import wilson
-from harness.store import Store
+from harness.registry import environments
+from harness.store import RunDir, Store, write_json
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 
 TIMES_MAX = 1_000
+JOBS_MAX = 64
+CPUS_PER_RUN = 4  # of five nodes and their clients; with fewer they wait for one another
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +43,7 @@ def add_to(app: typer.Typer) -> None:
         "invariants the run broke (any, when it broke none) reproduces it. Simulated replays are "
         "the same bytes; others are counted, with a 95 % interval (Wilson). Exits 1 when a replay "
         "was invalid, 255 when simulated replays differ, else with the worst exit code of a "
-        "replay.",
+        "replay. Live replays go side by side where the CPUs allow it (see --jobs).",
         short_help="Run again what a run, a seed or a schedule did.",
         epilog="Example: krucible repro latest --times 5",
     )(repro)
@@ -50,6 +58,16 @@ def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ],
     times: Annotated[int, typer.Option(min=1, max=TIMES_MAX, help="How often.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            max=JOBS_MAX,
+            help=f"Live replays at a time; one for every {CPUS_PER_RUN} CPUs if not given.",
+        ),
+    ] = None,
     seed: options.ScheduleSeed = None,
     voters: options.Voters = None,
     observers: options.Observers = None,
@@ -61,6 +79,7 @@ def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
     mutant: options.Mutant = None,
     setting: options.Settings = None,
     go_on: options.GoOn = False,
+    hosts: HostsFile = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
@@ -80,7 +99,7 @@ def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
     where = Store(store)
     again = meant(run, pinned, seed, where)
     replays: list[Replay] = []
-    for replay in (_simulated if again.simulated else _live)(again, times, where, loud=not json):
+    for replay in _way(again, times, jobs, hosts)(again, times, where, loud=not json):
         if replay.code == EXIT_INTERRUPTED:
             return replay.code
         replays.append(replay)
@@ -110,6 +129,30 @@ def broken(results: Mapping[str, Any]) -> frozenset[str]:
 # --------------------------------------------------------------------------- replays
 
 
+class Replays(Protocol):
+    """A way to replay a run so often, told as the replays end."""
+
+    def __call__(self, again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
+        """Replay."""
+
+
+def _way(again: Meant, times: int, jobs: int | None, hosts: Path | None) -> Replays:
+    """How it is to be replayed; raises UsageError."""
+    if again.simulated:
+        if jobs is not None:
+            raise UsageError("--jobs: is of live replays; simulated ones are all the same")
+        return _simulated
+    check_hosts(again.spec, hosts)
+    if getattr(environments.get(again.spec.env), "one_run_at_a_time", False):
+        if (jobs or 1) > 1:
+            raise UsageError(
+                f"--jobs {jobs}: --env {again.spec.env} has room for one run at a time"
+            )
+        return _live
+    at_a_time = min(times, jobs or max(1, (os.cpu_count() or 1) // CPUS_PER_RUN))
+    return _live if at_a_time == 1 else partial(_side_by_side, at_a_time)
+
+
 def _live(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
     """Replays with real processes; a harness that breaks in one does not end the others."""
     for number in range(1, times + 1):
@@ -129,6 +172,44 @@ def _live(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Rep
             show(prepared)
         found = broken(prepared.summary()) if code == EXIT_INVALID else frozenset[str]()
         yield Replay(path, code, found)
+
+
+def _side_by_side(
+    at_a_time: int, again: Meant, times: int, store: Store, *, loud: bool
+) -> Iterator[Replay]:
+    """The same, several at a time: each in a process of its own, as this command would do it."""
+    with TemporaryDirectory(prefix="krucible-repro-") as folder:
+        copy = RunDir(Path(folder))
+        write_json(copy.spec, again.spec.to_json())
+        copy.write_schedule(again.faults)
+        arguments = ["repro", folder, "--jobs", "1", "--store", str(store.root)]
+        answers = asyncio.run(_ask_all(arguments, times, at_a_time, loud=loud))
+    for answer in answers:
+        if answer.broken is not None:
+            complain(answer.broken)
+        stores = answer.value.get("stores") or [None]
+        found = frozenset(map(str, answer.value.get("invariants", ())))
+        yield Replay(stores[0] and Path(stores[0]), answer.code, found)
+
+
+async def _ask_all(arguments: list[str], times: int, at_a_time: int, *, loud: bool) -> list[Answer]:
+    """The answers in the order in which they were asked for; all end when one cannot be waited."""
+    room = asyncio.Semaphore(at_a_time)
+
+    async def one(number: int) -> Answer:
+        async with room:
+            if loud:
+                err().print(f"replay {number} of {times} begins")
+            answer = await ask(arguments)
+        if loud:
+            broke = ", ".join(answer.value.get("invariants", ())) or f"exit code {answer.code}"
+            stored = "".join(answer.value.get("stores", ()))
+            err().print(f"replay {number} of {times}: {broke} -> {stored}", markup=False)
+        return answer
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(number)) for number in range(1, times + 1)]
+    return [task.result() for task in tasks]
 
 
 def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:

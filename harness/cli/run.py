@@ -33,6 +33,12 @@ RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
 
 StoreDir = Annotated[Path, typer.Option("--store", help="Folder of runs.")]
+HostsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--hosts", metavar="FILE", help="Hosts of --env ssh: [user@]host[:port] lines, or TOML."
+    ),
+]
 DEFAULT_STORE = Path("store")
 
 
@@ -78,10 +84,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
     ] = None,
-    hosts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Hosts of --env ssh: [user@]host[:port] lines, or TOML."),
-    ] = None,
+    hosts: HostsFile = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:

@@ -60,6 +60,7 @@ class Ssh:
     """Processes on hosts of a list (--hosts FILE), through ssh; links are cut by iptables there."""
 
     name = "ssh"
+    one_run_at_a_time = True  # a host has one node, on its own port
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
         """Prepare; nothing is touched before ``setup``.

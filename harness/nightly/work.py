@@ -11,10 +11,11 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
+from harness.command import Answer, krucible
 from harness.crew import Job, Said, work_off
 from harness.journal import heal_all
-from harness.nightly import commands, sims
-from harness.nightly.commands import krucible
+from harness.nightly import sims
+from harness.nightly.arguments import canary_arguments, run_arguments
 from harness.nightly.ledger import Failing, Ledger, Line
 from harness.nightly.plan import Canary, Live, Plan, Sim
 from harness.nightly.rotation import rotate
@@ -118,7 +119,7 @@ class Worker:
     def _live(self, entry: str, live: Live) -> None:
         seed = next(self._seeds(entry))
         limit_s = live.time_limit * RUN_TIMES + LATE_S
-        answer = krucible(commands.run_arguments(live, seed, self._store), limit_s)
+        answer = krucible(run_arguments(live, seed, self._store), limit_s)
         line: dict[str, Any] = {"t": "live", "entry": entry, "seed": seed, "invariants": []}
         line |= _of_run(answer)
         self._keep(line)
@@ -148,7 +149,7 @@ class Worker:
             left_s = canary.budget_s - (time.monotonic() - began_s)
             if tries and left_s <= 0:
                 break
-            arguments = commands.canary_arguments(canary, self._first + tries, self._store)
+            arguments = canary_arguments(canary, self._first + tries, self._store)
             answer = krucible(arguments, max(left_s, canary.time_limit) + LATE_S)
             tries += 1
             broken = answer.broken or ""
@@ -256,7 +257,7 @@ def _about(failing: Failing, kind: str) -> dict[str, Any]:
     }
 
 
-def _of_run(answer: commands.Answer) -> Line:
+def _of_run(answer: Answer) -> Line:
     """What ``krucible run`` told, as part of a ledger line."""
     told = answer.value
     if answer.broken is not None:

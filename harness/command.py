@@ -1,0 +1,79 @@
+"""Other commands of ours as processes: what one of them breaks is told, and ends nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from harness.verdict import EXIT_HARNESS
+
+GRACE_S: Final = 60.0  # from being asked to end until being killed
+TOLD_MAX: Final = 400  # characters of what a command has complained of
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command has printed, or why there is nothing to read."""
+
+    code: int
+    value: dict[str, Any]
+    broken: str | None = None
+
+
+def krucible(arguments: Sequence[str], limit_s: float) -> Answer:
+    """As ``ask``, for who has nothing else to do meanwhile. Ctrl-C ends the command, too."""
+    return asyncio.run(ask(arguments, limit_s))
+
+
+async def ask(arguments: Sequence[str], limit_s: float | None = None) -> Answer:
+    """Run a command with ``--json``; one that takes longer is ended, then killed.
+
+    Its whole process group goes with it. Whoever stops waiting ends it in good order first.
+    """
+    command = [sys.executable, "-c", "from harness.cli import main; main()", *arguments, "--json"]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(limit_s):
+            out, err = await process.communicate()
+    except TimeoutError:
+        await _end(process)
+        why = f"krucible {arguments[0]}: stopped: it took more than {limit_s:g} s"
+        return Answer(EXIT_HARNESS, {}, why)
+    except BaseException:
+        await _end(process)
+        raise
+    assert process.returncode is not None  # noqa: S101 - its output has ended, and it was awaited
+    return _answer(arguments[0], process.returncode, out, err)
+
+
+def _answer(verb: str, code: int, out: bytes, err: bytes) -> Answer:
+    try:
+        value = msgspec.json.decode(out.strip().rpartition(b"\n")[2])
+    except msgspec.DecodeError:
+        value = None
+    if isinstance(value, dict):
+        return Answer(code, value)
+    told = err.decode(errors="replace").strip()[-TOLD_MAX:]
+    return Answer(code, {}, f"krucible {verb} exited with {code}: {told}")
+
+
+async def _end(process: Process) -> None:
+    """Ask it to end in good order, then kill all that it has begun."""
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(GRACE_S):
+            await process.communicate()
+    except TimeoutError:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()

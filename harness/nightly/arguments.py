@@ -1,0 +1,32 @@
+"""What the commands that a night runs as processes are given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.nightly.plan import Canary, Live
+
+
+def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
+    """Of ``krucible run``, for a run of an entry."""
+    settings = [
+        part for key, value in live.settings.items() for part in ("--set", f"{key}={value}")
+    ]
+    return [
+        *("run", "--seed", str(seed), "--store", str(store)),
+        *("--system", live.system, "--env", live.env, "--workload", live.workload),
+        *("--nemesis", ",".join(live.nemesis), "--voters", str(live.voters)),
+        *("--observers", str(live.observers), "--time-limit", str(live.time_limit)),
+        *("--rate", str(live.rate), "--concurrency", str(live.concurrency)),
+        *(() if live.mutant is None else ("--mutant", live.mutant)),
+        *settings,
+    ]
+
+
+def canary_arguments(canary: Canary, seed: int, store: Path) -> list[str]:
+    """Of ``krucible run``, for a seeded bug with real processes."""
+    return [
+        *("run", "--mutant", canary.mutant, "--seed", str(seed), "--store", str(store)),
+        *("--workload", canary.workload, "--time-limit", str(canary.time_limit)),
+        *("--nemesis", "all"),
+    ]
