@@ -2,9 +2,9 @@
 
     python bench/check_exhaustive.py [--ops 5] [--model register] [--part 1/1] [--narrow]
 
-``--part 2/8`` does the second eighth. ``--narrow`` begins with the narrowest of searches, so that
-windows and widening are tried too. Prints how many histories there were; exits 1 at the first that
-is judged wrong.
+Each is judged as a check would, and by both searches. ``--part 2/8`` does the second eighth.
+``--narrow`` begins with the narrowest of searches, so that windows and widening are tried too.
+Prints how many histories there were; exits 1 at the first that is judged wrong.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from lin_exhaustive import by_every_order, histories
 
-from checkers import linearizable_registers
+from checkers import linearizable_registers, linearizable_small
 from checkers.linearizable_budget import Budget
 from checkers.linearizable_methods import judge_register
+from checkers.linearizable_registers import search_register
+from checkers.linearizable_small import search_small
 
 EVERY = 1_000_000
 
@@ -37,6 +39,8 @@ def main() -> None:
     if arguments.narrow:
         linearizable_registers.WIDTHS = (1, 2, None)
         linearizable_registers.WINDOW_MIN = 1
+        linearizable_small.FEW = 0
+        linearizable_small.HEAD = 1
     counts: Counter[str] = Counter()
     budget = Budget.of(float("inf"))
     for n in range(1, arguments.ops + 1):
@@ -46,8 +50,9 @@ def main() -> None:
             method, found = judge_register(columns, None, budget)
             expected = by_every_order(columns)
             counts[f"{n} ops, {method}, {'valid' if expected else 'invalid'}"] += 1
-            if found.linearizable is not expected:
-                raise SystemExit(f"judged {found}, is {expected}: {columns}")
+            every = (found, search_register(columns, None, budget), search_small(columns, None))
+            if any(one is None or one.linearizable is not expected for one in every):
+                raise SystemExit(f"judged {every}, is {expected}: {columns}")
             if at % EVERY == EVERY - 1:
                 print(f"{n} ops: {at + 1} histories", file=sys.stderr, flush=True)
     total = sum(counts.values())

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from lin_brute import Spec, random_history, textbook
 
-from checkers import linearizable_registers
+from checkers import linearizable_registers, linearizable_small
 from checkers.linearizable import check_history
 from checkers.models import CasRegister, KvAppend, ListAppend, Log, Model, Mutex, Register, Set
 from checkers.models_more import Isr, MultiRegister, ProducerIds
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--ops", type=int, default=8)
     parser.add_argument("--model", choices=sorted(ALPHABETS), action="append")
     arguments = parser.parse_args()
-    wide = linearizable_registers.WIDTHS
+    wide, small = linearizable_registers.WIDTHS, linearizable_small.SMALL
     counts: Counter[str] = Counter()
     for name in arguments.model or ALPHABETS:
         model, specs = ALPHABETS[name]
@@ -126,6 +126,7 @@ def main() -> None:
         rng = Random(arguments.seed)
         for at in range(arguments.histories):
             linearizable_registers.WIDTHS = (1, 2, None) if at % 2 else wide
+            linearizable_small.SMALL = 0 if at % 2 else small
             some: list[Any] = rng.sample(specs, min(len(specs), rng.randint(2, 8)))
             n = rng.randint(1, arguments.ops)
             told = PLACED if name == "log" else ANSWERED

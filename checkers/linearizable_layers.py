@@ -14,17 +14,17 @@ Config = tuple[Any, int, int]
 class Layers:
     """Knows which of the calls in flight only look, and whose outcome is unknown."""
 
-    def __init__(self) -> None:
-        self._seeing = 0  # bits
-        self._unknown = 0  # bits
+    def __init__(self, seeing: int = 0, unknown: int = 0) -> None:
+        self._seeing = seeing  # bits
+        self._unknown = unknown  # bits
 
-    def _options(self, config: Config) -> tuple[int, int]:
+    def options(self, config: Config) -> tuple[int, int]:
         """How much a configuration leaves open: one that stands for another has no less."""
         _, done, optional = config
         better = optional.bit_count() + (done & self._seeing).bit_count()
         return better - (done & self._unknown).bit_count(), done
 
-    def _stands_for(self, one: Config, other: Config) -> bool:
+    def stands_for(self, one: Config, other: Config) -> bool:
         """Whether ``one`` can do whatever ``other`` can."""
         _, done, optional = one
         _, done_other, optional_other = other

@@ -16,6 +16,7 @@ from checkers.linearizable_columns import Columns
 from checkers.linearizable_forced import by_forced_order, by_positions
 from checkers.linearizable_registers import Found, search_register
 from checkers.linearizable_search import Outcome, search
+from checkers.linearizable_small import search_small
 from checkers.linearizable_zones import by_zones
 from checkers.models import (
     Illegal,
@@ -30,6 +31,8 @@ from checkers.models import (
 
 EXPLAIN_S = 5.0  # to find what to say about one key
 _EXPLAIN_CONFIGURATIONS = 50_000
+_MAKE = ("write", "cas")
+_UNIQUE = 128  # values that are looked at
 _STRETCHES = (8, 64, 512, 4096)  # returns before the one that failed
 
 
@@ -39,7 +42,7 @@ def judge_register(columns: Columns, start: Hashable, budget: Budget) -> tuple[s
     if zones is None and _unique(columns):
         name, zones = "chains", by_chains(columns, start)
     if zones is None:
-        return "search", search_register(columns, start, budget)
+        return "search", search_small(columns, start) or search_register(columns, start, budget)
     if zones.linearizable:
         return name, Found(linearizable=True)
     return name, Found(linearizable=False, conflict=zones.conflict)
@@ -47,11 +50,14 @@ def judge_register(columns: Columns, start: Hashable, budget: Budget) -> tuple[s
 
 def _unique(columns: Columns) -> bool:
     """Whether it is worth a try: the first values that were written all differ."""
-    for most in (16, 256):
-        made = zip(columns.f[:most], columns.value, strict=False)
-        head = [value for f, value in made if f in ("write", "cas")]
-        if len(set(head)) < len(head):
-            return False
+    made: set[Hashable] = set()
+    for f, value in zip(columns.f, columns.value, strict=False):
+        if f in _MAKE:
+            if value in made:
+                return False
+            made.add(value)
+            if len(made) == _UNIQUE:
+                break
     return True
 
 

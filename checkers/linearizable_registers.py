@@ -363,19 +363,19 @@ class Walk(Layers):
         kept: list[Config] = []
         for configs in by_state.values():
             if len(configs) > 1:
-                configs.sort(key=self._options, reverse=True)
+                configs.sort(key=self.options, reverse=True)
                 best = len(kept)
                 for at, config in enumerate(configs):
                     if at % _CLOCK_EVERY == _CLOCK_EVERY - 1:
                         self.budget.spend(0, len(after))
                     rivals = kept[best : best + _PAIRWISE_MAX]
-                    if not any(self._stands_for(rival, config) for rival in rivals):
+                    if not any(self.stands_for(rival, config) for rival in rivals):
                         kept.append(config)
             else:
                 kept.append(configs[0])
         if self._width is not None and len(kept) > self._width:
             self.cut = True
-            kept.sort(key=self._options, reverse=True)
+            kept.sort(key=self.options, reverse=True)
             del kept[self._width :]
         return kept
 

@@ -277,7 +277,7 @@ class _Walk(Layers):
         kept = self._prune(after) if len(after) > 1 else after
         if self._width is not None and len(kept) > self._width:
             self.cut = True
-            kept = set(sorted(kept, key=self._options, reverse=True)[: self._width])
+            kept = set(sorted(kept, key=self.options, reverse=True)[: self._width])
         self._retire(bit)
         return kept
 
@@ -385,11 +385,11 @@ class _Walk(Layers):
         kept: set[Config] = set()
         for configs in by_state.values():
             if len(configs) > 1:
-                configs.sort(key=self._options, reverse=True)
+                configs.sort(key=self.options, reverse=True)
             for at, config in enumerate(configs):
                 if at % _CLOCK_EVERY == _CLOCK_EVERY - 1:
                     self._budget.spend(0, len(layer))
                 rivals = configs[: min(at, _PAIRWISE_MAX)]
-                if not any(self._stands_for(rival, config) for rival in rivals):
+                if not any(self.stands_for(rival, config) for rival in rivals):
                     kept.add(config)
         return kept

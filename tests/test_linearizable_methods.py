@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from lin_brute import history_of, random_history, textbook
 from lin_exhaustive import by_every_order, histories, interval_orders
 from lin_mutations import MUTATIONS, ROOT, TESTS, Mutation, copy_to, unnoticed
 
-from checkers import linearizable, linearizable_registers
+from checkers import linearizable, linearizable_registers, linearizable_small
 from checkers.linearizable import Columns, check_columns, check_history, decide
 from checkers.linearizable_budget import Budget, BudgetError
 from checkers.linearizable_calls import calls_of, columns_of, event_places
@@ -22,6 +24,7 @@ from checkers.linearizable_fast import history_of as ops_of
 from checkers.linearizable_forced import by_forced_order, by_positions
 from checkers.linearizable_methods import judge_register
 from checkers.linearizable_registers import search_register
+from checkers.linearizable_small import search_small
 from checkers.linearizable_sweep import doubtful
 from checkers.linearizable_zones import by_zones
 from checkers.models import CasRegister, KvAppend, ListAppend, Log, Model
@@ -71,11 +74,16 @@ def test_every_so_many_of_all_small_histories_agree_with_brute_force(
     if narrow:
         monkeypatch.setattr(linearizable_registers, "WIDTHS", (1, 2, None))
         monkeypatch.setattr(linearizable_registers, "WINDOW_MIN", 1)
+        monkeypatch.setattr(linearizable_small, "FEW", 0)
+        monkeypatch.setattr(linearizable_small, "HEAD", 1)
     budget = Budget.of(inf)
     for one in islice(histories(n, cas=cas_too), None, None, step):
         expected = by_every_order(one)
         assert judge_register(one, None, budget)[1].linearizable is expected, one
         assert search_register(one, None, budget).linearizable is expected, one
+        small = search_small(one, None)
+        assert small is not None
+        assert small.linearizable is expected, one
 
 
 @pytest.mark.parametrize("narrow", [False, True])
@@ -85,6 +93,8 @@ def test_longer_random_histories_agree_with_the_textbook(
     if narrow:
         monkeypatch.setattr(linearizable_registers, "WIDTHS", (1, 2, None))
         monkeypatch.setattr(linearizable_registers, "WINDOW_MIN", 1)
+        monkeypatch.setattr(linearizable_small, "FEW", 0)
+        monkeypatch.setattr(linearizable_small, "HEAD", 1)
     rng, values = Random(6), (None, 1, 2)
     rules = Conventions(failed_cas="observation")
     specs = [
@@ -96,13 +106,31 @@ def test_longer_random_histories_agree_with_the_textbook(
         some = rng.sample(specs, rng.randint(2, 8))
         history = random_history(rng, rng.randint(4, 14), some, rng.randint(2, 7))
         expected = textbook(history, CasRegister(), rules)
-        assert register_verdict(history, rules) is expected, list(history)
+        table = register_columns(history, rules)
+        whole = search_register(table, None, Budget.of(inf))
+        assert whole.linearizable is expected, list(history)
+        assert search_small(table, None) is not None
+        assert search_small(table, None) == replace(whole, layer_max=ANY), list(history)
 
 
-def register_verdict(history: History, rules: Conventions) -> bool | None:
+def register_columns(history: History, rules: Conventions) -> Columns:
     places, _ = event_places(history, rules)
-    calls = calls_of(history, CasRegister(), rules, places=places).by_key[None]
-    return search_register(columns_of(calls), None, Budget.of(inf)).linearizable
+    return columns_of(calls_of(history, CasRegister(), rules, places=places).by_key[None])
+
+
+def test_what_is_too_wide_for_a_small_search_is_left_to_the_other_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [write(at % 4, at, at + 90) for at in range(40)]
+    table = columns(*rows, *(read(at, 40 + at, 60) for at in (1, 2, 3)), read(9, 200, 201))
+
+    monkeypatch.setattr(linearizable_small, "WORK_MAX", 3)
+    assert search_small(table, None) is None
+    monkeypatch.setattr(linearizable_small, "WORK_MAX", 10**9)
+    monkeypatch.setattr(linearizable_small, "LAYER_MAX", 1)
+    assert search_small(table, None) is None
+    name, found = judge_register(table, None, Budget.of(inf))
+    assert (name, found.linearizable) == ("search", False)
 
 
 def unique_history(rng: Random) -> History:
