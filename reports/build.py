@@ -9,8 +9,10 @@ from typing import Any
 
 from harness.protocols import RunData
 from harness.spec import RunSpec
-from reports import cluster, command, faults, findings, ops
+from reports import cluster, command, faults, findings, ops, pictures
 from reports.cluster import NodeTrack
+from reports.drawing.blocks import Picture
+from reports.drawing.scene import Scene
 from reports.model import AnomalyView, Fact, FaultView, NodeView, OpStats, ReportModel
 from reports.ops import Span
 from reports.text import UNKNOWN, clean, compact, count, duration, seconds
@@ -30,6 +32,7 @@ def build_model(run: RunData, result: Mapping[str, Any]) -> ReportModel:
     tracks = [cluster.track(name, run.events.get(name, ()), end_ns) for name in names]
     fault_views = faults.fault_views(run.faults, run.history.nemesis())
     anomalies, total = findings.anomalies(result, spans, cluster.names_by_id(run.events))
+    scene = Scene(run, spans, tracks, fault_views, end_ns)
     op_stats = ops.stats(spans)
     notes = [*findings.warnings(result), *notes, *_unplaced(tracks)]
     return ReportModel(
@@ -50,7 +53,26 @@ def build_model(run: RunData, result: Mapping[str, Any]) -> ReportModel:
         nodes=_nodes(run, tracks, anomalies),
         notes=_first(notes, NOTES_MAX),
         timeline=_timeline(run, spans, tracks, fault_views, anomalies, end_ns),
+        pictures=_pictures(result, anomalies, scene),
     )
+
+
+def _pictures(
+    result: Mapping[str, Any], anomalies: Sequence[AnomalyView], scene: Scene
+) -> dict[int, tuple[Picture, ...]]:
+    """Pictures of the anomalies that are shown, by number; those folded away come last."""
+    raw = [anomaly for anomaly, _ in findings.distinct(result)]
+    groups = findings.groups(anomalies)
+    shown = [a for group in groups for a in group.shown] + [a for g in groups for a in g.folded]
+    return {
+        view.number: pictures.draw(
+            pictures.Finding.of(
+                view.number, raw[view.number - 1], view.nodes, [op.index for op in view.ops]
+            ),
+            scene,
+        )
+        for view in shown[: pictures.DRAWN_MAX]
+    }
 
 
 def node_names(run: RunData) -> list[str]:

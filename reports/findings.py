@@ -184,7 +184,7 @@ def anomalies(
     result: Mapping[str, Any], spans: Sequence[Span], names: Mapping[int, str]
 ) -> tuple[tuple[AnomalyView, ...], int]:
     """The anomalies to show, as the judge ordered them, and how many there are in all."""
-    found = _distinct(result)
+    found = distinct(result)
     by_index: dict[int, Span] = {}
     for span in spans if found else ():
         by_index[span.invocation.index] = span
@@ -197,7 +197,7 @@ def anomalies(
     return tuple(shown), max(len(found), integer(result.get("anomalies_total")) or 0)
 
 
-def _distinct(result: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], list[str]]]:
+def distinct(result: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], list[str]]]:
     """Each anomaly once, with all checkers that found it: the judge's list, then what it left."""
     found: dict[tuple[str, str], tuple[Mapping[str, Any], list[str]]] = {}
     for anomaly in _objects(result.get("anomalies")):

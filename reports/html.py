@@ -29,7 +29,7 @@ def render(model: ReportModel) -> str:
     """The report as a complete HTML document; equal models give equal text."""
     return page(
         _TEMPLATE,
-        styles=("run.css",),
+        styles=("run.css", "pictures.css"),
         scripts=SCRIPTS,
         data=model.timeline,
         filters={

@@ -6,8 +6,11 @@ otherwise; ``None`` means not known.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from reports.drawing.blocks import Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +193,4 @@ class ReportModel:
     nodes: tuple[NodeView, ...]
     notes: tuple[str, ...] = ()
     timeline: dict[str, Any] = field(default_factory=dict)
+    pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)  # by anomaly's number

@@ -1,0 +1,308 @@
+"""The life of a committed record: who wrote it, who had it, who lost it, and what took its place.
+
+Drawn of every finding that is about an offset of the log, and of acknowledged writes that are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from string import ascii_uppercase
+
+from checkers.invariants.effects import appends_of_record, write_of_op, write_of_record
+from checkers.invariants.world import Batch
+from reports.cluster import Event
+from reports.drawing.blocks import Note, Notes, Picture
+from reports.drawing.replay import Change, changes_at
+from reports.drawing.scene import Scene, op_words
+from reports.drawing.story import NOTHING, StoryBuilder, Turn
+from reports.ops import Span
+from reports.pictures import Finding, painter
+from reports.text import clean, duration, integer
+
+STEPS_MAX = 40
+VERSIONS_MAX = 6
+ELECTIONS_MAX = 6
+FAULTS_MAX = 6
+RAILS_MAX = 9
+_ABOUT = frozenset({"S7", "S8", "S9", "S10", "S11", "S13", "S17"})
+_GONE = {
+    "cut": "cuts it off its log",
+    "restart": "restarts without it",
+    "snapshot": "installs a snapshot that ends after it",
+    "disk": "loses its disk",
+}
+
+
+@painter(30)
+def life_story(finding: Finding, scene: Scene) -> Picture | None:
+    """What became of the record that the finding is about, node by node."""
+    offset = _offset(finding, scene)
+    if offset is None:
+        return None
+    tale = _Tale(finding, scene, offset)
+    if not tale.changes:
+        return None
+    return tale.picture()
+
+
+def _offset(finding: Finding, scene: Scene) -> int | None:
+    if finding.invariant not in _ABOUT:
+        return None
+    told = integer(finding.details.get("offset"))
+    if told is None and (high := integer(finding.details.get("hwm"))) is not None:
+        told = high - 1
+    if told is not None:
+        return told if told >= 0 else None
+    spans = (scene.by_index.get(index) for index in finding.ops)
+    return next((at for span in spans if span and (at := _written(span, scene)) is not None), None)
+
+
+def _written(span: Span, scene: Scene) -> int | None:
+    """Where the log of any node holds what an op wrote; else what the node acknowledged."""
+    write = write_of_op(span.invocation)
+    if write is not None:
+        for node in scene.nodes:
+            for batch in scene.log(node):
+                for record in batch.records:
+                    if write_of_record(record) == write:
+                        return integer(record.get("offset", batch.base))
+    acks = [event for _, event in _acks(span, scene)]
+    return integer(acks[0].get("off")) if len(acks) == 1 else None
+
+
+def _acks(span: Span, scene: Scene) -> Iterator[tuple[str, Event]]:
+    """The acknowledgements that the op's node sent while the op was on its way."""
+    node = clean(span.invocation.node, limit=60)
+    end = span.completion.time_ns if span.completion else scene.end_ns
+    for event in scene.events(node):
+        if event.get("t") == "ack" and span.invocation.time_ns <= event["rx_ns"] <= end:
+            yield node, event
+
+
+class _Tale:
+    """Everything that happened at one offset."""
+
+    def __init__(self, finding: Finding, scene: Scene, offset: int) -> None:
+        self.finding, self.scene, self.offset = finding, scene, offset
+        self.changes = {
+            node: found
+            for node in scene.nodes
+            if (found := list(changes_at(scene.events(node), offset)))
+        }
+        firsts = sorted(
+            (change.event["rx_ns"], node, change.batch)
+            for node, of_node in self.changes.items()
+            for change in of_node
+            if change.batch is not None
+        )
+        self.versions = list(dict.fromkeys(batch for _, _, batch in firsts))
+        self.start_ns = firsts[0][0] if firsts else 0
+        self.builder = StoryBuilder()
+
+    def picture(self) -> Picture:
+        """The story, under the contents that it is about."""
+        for node in self.changes:
+            self._log(node)
+        self._commits()
+        self._acknowledged()
+        end_ns = self.builder.end_ns or self.start_ns
+        self._elections(end_ns)
+        self._faults(end_ns)
+        rails = list(self.changes)[:RAILS_MAX]
+        links = {node: self.scene.link(node) for node in rails}
+        where = f"offset {self.offset}"
+        alt = f"The life of {where}, as a story in order of time; the steps are text."
+        story = self.builder.build(rails, links, alt, STEPS_MAX)
+        left_out = len(self.changes) - len(rails)
+        return Picture(
+            "life-story",
+            f"The life of {where}: one line for each node that had it, as long as it had it",
+            (Notes(tuple(self._contents())), story),
+            (f"{left_out} more nodes are not drawn",) if left_out > 0 else (),
+        )
+
+    def _tone(self, batch: Batch | None) -> str:
+        if batch is None:
+            return NOTHING
+        return f"v{self.versions.index(batch) % VERSIONS_MAX}"
+
+    def _sign(self, batch: Batch) -> str:
+        return ascii_uppercase[self.versions.index(batch) % len(ascii_uppercase)]
+
+    def _contents(self) -> Iterator[Note]:
+        for batch in self.versions[:VERSIONS_MAX]:
+            words = self._records(batch)
+            text = f"{batch}" + (f": {words}" if words else "")
+            yield Note(self._sign(batch), self._tone(batch), text)
+
+    def _records(self, batch: Batch) -> str:
+        """What the batch holds at the offset, as far as a log still has it."""
+        for node in self.scene.nodes:
+            for stored in self.scene.log(node):
+                if (stored.base, stored.epoch, stored.crc) != (batch.base, batch.epoch, batch.h):
+                    continue
+                if stored.control:
+                    return "a control record"
+                for record in stored.records:
+                    if record.get("offset", stored.base) == self.offset:
+                        return _words_of(record)
+        return ""
+
+    def _add(
+        self,
+        node: str,
+        event: Event,
+        words: tuple[str, str, str],
+        *,
+        becomes: str | None = None,
+        op: int | None = None,
+        strong: bool = False,
+    ) -> None:
+        """A turn that an event tells of; ``words``: sign, tone and text of its note."""
+        sign, tone, text = words
+        at, link = event["rx_ns"], self.scene.link(node)
+        note = Note(sign, tone, text, at, node, op, link)
+        place = self.scene.place(node, event)
+        self.builder.turns.append(Turn(at, node, place, note, becomes, strong))
+
+    def _log(self, node: str) -> None:
+        """What the node had at the offset, and when."""
+        held: Batch | None = None
+        for change in self.changes[node]:
+            if change.batch is not None:
+                self._appended(node, change, held)
+            elif change.how == "snapshot":
+                words = ("S", "t-quiet", _GONE["snapshot"])
+                self._add(node, change.event, words, becomes=NOTHING)
+            elif held is not None:
+                text = _GONE.get(change.how, change.how)
+                lost = f"{text}: {self._sign(held)} is gone here"
+                self._add(node, change.event, ("✗", "t-bad", lost), becomes=NOTHING, strong=True)
+            held = change.batch
+
+    def _appended(self, node: str, change: Change, before: Batch | None) -> None:
+        assert change.batch is not None  # noqa: S101 - the caller looked
+        batch, event = change.batch, change.event
+        sign = self._sign(batch)
+        leads = event.get("src") == "leader"
+        text = f"{'writes' if leads else 'copies'} {sign}, as {'leader' if leads else 'follower'}"
+        if before is not None and before != batch:
+            text += f", over {self._sign(before)}"
+        text += self._flushed(node, event)
+        tone = self._tone(batch)
+        self._add(node, event, (sign, tone, text), becomes=tone, strong=leads)
+
+    def _flushed(self, node: str, appended: Event) -> str:
+        """When it was on the disk, in words."""
+        for event in self.scene.events(node)[self.scene.place(node, appended) :]:
+            kind = event.get("t")
+            if kind == "flush" and (upto := integer(event.get("upto"))) is not None:
+                if upto > self.offset:
+                    took = event["rx_ns"] - appended["rx_ns"]
+                    return f"; on its disk {duration(took)} later" if took else "; on its disk"
+            elif kind == "start" or (kind == "trunc" and _at_most(event.get("to"), self.offset)):
+                return "; never flushed to its disk"
+        return ""
+
+    def _commits(self) -> None:
+        """The first time each node took what it had for committed: all leaders, else if new."""
+        told: set[tuple[str, Batch]] = set()
+        for node, event in self.scene.told(frozenset({"hwm"})):
+            value = integer(event.get("v"))
+            if value is None or value <= self.offset or node not in self.changes:
+                continue
+            held = self._held(node, event)
+            if held is None or (node, held) in told:
+                continue
+            told.add((node, held))
+            if event.get("as") != "leader":
+                text = f"learns that {self._sign(held)} is committed (high watermark {value})"
+                self._add(node, event, ("✓", "t-quiet", text))
+                continue
+            acks = self._backers(event)
+            text = f"takes {self._sign(held)} for committed: high watermark {value}{acks}"
+            self._add(node, event, ("✓", "t-good", text), strong=True)
+
+    def _backers(self, event: Event) -> str:
+        acks = event.get("acks")
+        if not isinstance(acks, list | tuple):
+            return ""
+        ends = [
+            f"{self.scene.name(ack[0])} to {integer(ack[2])}"
+            for ack in acks
+            if isinstance(ack, list | tuple) and len(ack) > 2 and integer(ack[2]) is not None  # noqa: PLR2004
+        ]
+        return f", by what it knows of the voters' logs: {', '.join(ends)}" if ends else ""
+
+    def _held(self, node: str, at: Event) -> Batch | None:
+        """What the node had at the offset when it told of an event."""
+        held = None
+        place = self.scene.place(node, at)
+        for change in self.changes[node]:
+            if self.scene.place(node, change.event) > place:
+                break
+            held = change.batch
+        return held
+
+    def _acknowledged(self) -> None:
+        for node, event in self.scene.told(frozenset({"ack"})):
+            last = integer(event.get("off"))
+            held = self._held(node, event) if node in self.changes else None
+            if last is None or held is None or not self.offset <= last <= held.last:
+                continue
+            span = self._op_of(event)
+            what = f"its {clean(event.get('api', 'write'), limit=40)}"
+            if span is not None:
+                what = f"op {span.invocation.index}, {op_words(span)},"
+            text = f"tells the client that {what} is done"
+            op = None if span is None else span.invocation.index
+            self._add(node, event, ("@", "t-good", text), op=op, strong=True)
+
+    def _op_of(self, ack: Event) -> Span | None:
+        """The op whose answer this was: one of the finding's, if any fits."""
+        found = [
+            span
+            for span in map(self.scene.by_index.get, self.finding.ops)
+            if span is not None and any(event is ack for _, event in _acks(span, self.scene))
+        ]
+        return found[0] if found else None
+
+    def _elections(self, end_ns: int) -> None:
+        """Leaders that came after it was written."""
+        told = [
+            (node, event)
+            for node, event in self.scene.told(frozenset({"elected"}))
+            if self.start_ns <= event["rx_ns"] <= end_ns
+        ]
+        for node, event in sorted(told, key=lambda item: int(item[1]["rx_ns"]))[:ELECTIONS_MAX]:
+            start = integer(event.get("es"))
+            lacks = " — without it" if start is not None and start <= self.offset else ""
+            ends = "" if start is None else f", with a log that ends at {start}{lacks}"
+            text = f"is elected leader of epoch {clean(event.get('ep'), limit=20)}{ends}"
+            self._add(node, event, ("▲", "t-leader", text), strong=bool(lacks))
+
+    def _faults(self, end_ns: int) -> None:
+        for fault in self.scene.faults_between(self.start_ns, end_ns)[:FAULTS_MAX]:
+            at = fault.installed_ns or fault.begin_ns
+            if at is None or at < self.start_ns:
+                continue
+            on = f" on {', '.join(fault.targets)}" if fault.targets else ""
+            note = Note("!", "t-fault", f"fault: {fault.nemesis}{on}", at)
+            self.builder.turns.append(Turn(at, "", 0, note))
+
+
+def _at_most(value: object, limit: int) -> bool:
+    number = integer(value)
+    return number is not None and number <= limit
+
+
+def _words_of(record: object) -> str:
+    """What a metadata record says, in the clients' words where it has any."""
+    if not isinstance(record, dict):
+        return ""
+    write, appends = write_of_record(record), appends_of_record(record)
+    if write is not None:
+        return f"write {clean(write[0], limit=60)} = {clean(write[1], limit=60)}"
+    if appends is not None:
+        return f"list {clean(appends[0], limit=60)} with {len(appends[1])} elements"
+    return clean(record.get("type", ""), limit=60)
