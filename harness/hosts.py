@@ -82,62 +82,62 @@ class Power(Protocol):
 class Disks(Protocol):
     """An environment whose hosts' disks can misbehave, and be damaged while their node is down."""
 
-    def slow_fsync(self, node: str, ms: int) -> None:
+    async def slow_fsync(self, node: str, ms: int) -> None:
         """Let every fsync take so long; 0 = as at first."""
         ...
 
-    def fill(self, node: str, *, full: bool) -> None:
+    async def fill(self, node: str, *, full: bool) -> None:
         """Leave no room for another byte, or make room again."""
         ...
 
-    def fail_io(self, node: str, operation: str | None) -> None:
+    async def fail_io(self, node: str, operation: str | None) -> None:
         """Let ``read``, ``write`` or ``fsync`` fail with EIO from now on; None repairs it."""
         ...
 
-    def try_disk(self, node: str) -> Mapping[str, Any]:
+    async def try_disk(self, node: str) -> Mapping[str, Any]:
         """Use the disk: ``errno`` of what it refuses or None, and counts since the start."""
         ...
 
-    def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
+    async def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
         """Lose un-fsynced bytes at the end of the log and leave a torn write; says how many."""
         ...
 
-    def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Flip one bit of the log that a CRC covers; says which. None: there is no record yet."""
         ...
 
-    def cut_tail(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def cut_tail(self, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Cut fsynced bytes off the end of the log; says how many. None: there are none."""
         ...
 
-    def lose_vote(self, node: str) -> Mapping[str, Any] | None:
+    async def lose_vote(self, node: str) -> Mapping[str, Any] | None:
         """Delete quorum-state; says what was in it. None: there is none."""
         ...
 
-    def lose_snapshots(self, node: str) -> Mapping[str, Any]:
+    async def lose_snapshots(self, node: str) -> Mapping[str, Any]:
         """Delete the node's snapshots; ``files`` are the names of those that were there."""
         ...
 
-    def return_snapshots(self, node: str) -> None:
+    async def return_snapshots(self, node: str) -> None:
         """Put the snapshots back that were deleted last."""
         ...
 
-    def election(self, node: str) -> Election | None:
+    async def election(self, node: str) -> Election | None:
         """What quorum-state says; None: there is none."""
         ...
 
-    def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
+    async def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
         """Put an empty disk in the place of the node's; says what was on the old one.
 
         With ``keep_id`` it says whose it is all the same, and nobody can tell the difference.
         """
         ...
 
-    def save_copy(self, node: str) -> None:
+    async def save_copy(self, node: str) -> None:
         """Keep a copy of the node's disk as it is now, in the place of an earlier one."""
         ...
 
-    def restore_copy(self, node: str) -> Mapping[str, Any]:
+    async def restore_copy(self, node: str) -> Mapping[str, Any]:
         """Put the kept copy in the place of the node's disk; says what it holds."""
         ...
 
@@ -155,19 +155,28 @@ class Movable(Protocol):
 class Clocks(Protocol):
     """An environment whose hosts' clocks can be set, and read from inside their processes."""
 
-    def set_rate(self, node: str, ppm: int) -> None:
+    async def set_rate(self, node: str, ppm: int) -> None:
         """Let the node's clocks run at so many millionths of the true speed."""
         ...
 
-    def jump_wall(self, node: str, ms: int) -> None:
+    async def jump_wall(self, node: str, ms: int) -> None:
         """Set the node's wall clock forward, or back, by so much."""
         ...
 
-    def clock(self, node: str) -> Mapping[str, int]:
+    async def clock(self, node: str) -> Mapping[str, int]:
         """``true_ms``, and what the process reads: ``steady_ms``, ``wall_ms``.
 
         ``rated_ms`` is of the clock that ``set_rate`` bends, without jumps.
         """
+        ...
+
+
+@runtime_checkable
+class Mirrors(Protocol):
+    """An environment whose nodes' folders lie elsewhere, and are only mirrored here."""
+
+    async def refresh(self, node: str) -> None:
+        """Bring here what is new of the node's data; what is gone there is gone here, too."""
         ...
 
 

@@ -105,7 +105,7 @@ class ClockRate(BadClocks):
         nodes, how = picked
         ppm = int(fault.params.get("ppm", PPM))
         for node in nodes:
-            environment.set_rate(node, ppm)
+            await environment.set_rate(node, ppm)
         seen, wrong = await _measure(nodes, environment, ppm)
         evidence, undo = (how, *seen), _Undo(nodes)
         if wrong:
@@ -119,7 +119,7 @@ class ClockRate(BadClocks):
         if not isinstance(undo, _Undo) or not isinstance(environment, Clocks):
             raise HarnessError(f"fault {fault.id} has nothing that clock-rate could heal")
         for node in undo.nodes:
-            environment.set_rate(node, PPM)
+            await environment.set_rate(node, PPM)
         seen, wrong = await _measure(undo.nodes, environment, PPM)
         if wrong:
             raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
@@ -176,12 +176,12 @@ async def _jump(node: str, ms: int, environment: Environment) -> dict[str, Any]:
     """Let a clock jump, and look in the process until it has."""
     if not isinstance(environment, Clocks):
         raise HarnessError(f"environment {environment.name!r} cannot set clocks")
-    before = environment.clock(node)
-    environment.jump_wall(node, ms)
+    before = await environment.clock(node)
+    await environment.jump_wall(node, ms)
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _SEEN_S
     while True:
-        now = environment.clock(node)
+        now = await environment.clock(node)
         passed_ms = now["true_ms"] - before["true_ms"]
         off_ms = now["wall_ms"] - before["wall_ms"] - passed_ms - ms
         running = environment.process(node).state not in STILL
@@ -217,12 +217,12 @@ async def _rates(nodes: Sequence[str], environment: Environment) -> list[dict[st
     """How fast the clocks of nodes go, read over a while."""
     if not isinstance(environment, Clocks):
         return []
-    began = {node: environment.clock(node) for node in nodes}
+    began = {node: await environment.clock(node) for node in nodes}
     pids = {node: environment.process(node).pid for node in nodes}
     await asyncio.sleep(_MEASURED_S)
     seen = []
     for node in nodes:
-        first, now = began[node], environment.clock(node)
+        first, now = began[node], await environment.clock(node)
         true_ms = now["true_ms"] - first["true_ms"]
         read_ms = now["rated_ms"] - first["rated_ms"]
         state = environment.process(node)

@@ -65,7 +65,7 @@ class ClockStrobe(BadClocks):
             return Injection("skipped", reason=picked)
         nodes, how = picked
         ms, period_s = int(fault.params.get("ms", 500)), fault.params.get("period_ms", 20) / 1e3
-        strobes = [_Strobe(node, _ahead_ms(environment, node)) for node in nodes]
+        strobes = [_Strobe(node, await _ahead_ms(environment, node)) for node in nodes]
         for strobe in strobes:
             strobe.task = asyncio.create_task(_swing(strobe, environment, ms, period_s))
         seen = await asyncio.gather(*(_watch(s, cluster.environment, ms) for s in strobes))
@@ -84,7 +84,7 @@ class ClockStrobe(BadClocks):
         seen = []
         for strobe in strobes:
             back_ms, strobe.off_ms = -strobe.off_ms, 0
-            environment.jump_wall(strobe.node, back_ms)
+            await environment.jump_wall(strobe.node, back_ms)
             seen.append(await _rest(strobe, cluster.environment))
         wrong = [e["node"] for e in seen if e["running"] and not e["right"]]
         if wrong:
@@ -97,7 +97,7 @@ async def _swing(strobe: _Strobe, clocks: Clocks, ms: int, period_s: float) -> N
     """Jump ahead, then behind and ahead of the right time in turn, for ever."""
     while True:
         to_ms = ms if strobe.off_ms <= 0 else -ms
-        clocks.jump_wall(strobe.node, to_ms - strobe.off_ms)
+        await clocks.jump_wall(strobe.node, to_ms - strobe.off_ms)
         strobe.off_ms = to_ms
         strobe.jumps += 1
         await asyncio.sleep(period_s)
@@ -118,7 +118,7 @@ async def _watch(strobe: _Strobe, environment: Environment, ms: int) -> dict[str
     loop = asyncio.get_running_loop()
     deadline_s, ahead, behind, readings = loop.time() + _SEEN_S, 0, 0, 0
     while True:
-        off_ms = _ahead_ms(environment, strobe.node) - strobe.base_ms
+        off_ms = await _ahead_ms(environment, strobe.node) - strobe.base_ms
         readings += 1
         ahead += off_ms > ms / 2
         behind += off_ms < -ms / 2
@@ -142,7 +142,7 @@ async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _SEEN_S
     while True:
-        off_ms = _ahead_ms(environment, strobe.node) - strobe.base_ms
+        off_ms = await _ahead_ms(environment, strobe.node) - strobe.base_ms
         right, running = abs(off_ms) <= JUMP_OFF_MS, _reads(environment, strobe.node)
         if right or not running or loop.time() > deadline_s:
             break
@@ -156,11 +156,11 @@ async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
     }
 
 
-def _ahead_ms(clocks: object, node: str) -> int:
+async def _ahead_ms(clocks: object, node: str) -> int:
     """How far a wall clock is ahead of the true steady one: as far as ever, when it is well."""
     if not isinstance(clocks, Clocks):
         raise HarnessError(f"{node} has no clock that could be read")
-    read = clocks.clock(node)
+    read = await clocks.clock(node)
     return read["wall_ms"] - read["true_ms"]
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from harness.errors import HarnessError, NodeStartError
 from harness.hosts import Disks, Election
-from harness.protocols import Cluster, Fault, Injection, Kill, Simulated
+from harness.protocols import Cluster, Fault, Injection, Kill
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, until
+from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, stored_log, until
 from nemesis.hosts import DISK, PROCESS, needs
 from nemesis.targets import choose_or_one, fault_rng
 from nemesis.turns import in_turn
@@ -46,24 +46,24 @@ class OldCopy(NeedsOthers):
 
     async def prepare(self, fault: Fault, node: str, cluster: Cluster) -> None:
         """Make the copy, and let it become old."""
-        disks_of(cluster).save_copy(node)
-        self._copied[node] = disks_of(cluster).election(node)
+        await disks_of(cluster).save_copy(node)
+        self._copied[node] = await disks_of(cluster).election(node)
         await asyncio.sleep(int(fault.params.get("age_ms", 1_000)) / 1e3)
 
-    def is_spare(self, node: str, cluster: Cluster) -> bool:
+    async def is_spare(self, node: str, cluster: Cluster) -> bool:
         """And it leads no epoch that it would not know of, and could lead once more.
 
         Who has voted for it in that epoch may say so again, whatever its log has become.
         """
-        own, copied = disks_of(cluster).election(node), self._copied[node]
+        own, copied = await disks_of(cluster).election(node), self._copied[node]
         if own is not None and own.leads and (copied is None or copied.epoch < own.epoch):
             return False
-        return super().is_spare(node, cluster)
+        return await super().is_spare(node, cluster)
 
-    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """As it was."""
         del rng
-        return disks_of(cluster).restore_copy(node)
+        return await disks_of(cluster).restore_copy(node)
 
 
 @nemeses.register("disk-lost-vote")
@@ -73,10 +73,10 @@ class LostVote(NeedsOthers):
     forgets_votes = True
     needs_copies = False  # the log is whole
 
-    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Without epoch and vote."""
         del rng
-        return disks_of(cluster).lose_vote(node)
+        return await disks_of(cluster).lose_vote(node)
 
 
 @nemeses.register("disk-lost-snapshot")
@@ -108,17 +108,21 @@ class LostSnapshot(DiskDamage):
         if before.pid is None or len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"{node} is down, or its disk broken already")
-        if not await until(lambda: log_start(node, cluster) > 0, _CLEANED_S):
+
+        async def is_cleaned() -> bool:
+            return await log_start(node, cluster) > 0
+
+        if not await until(is_cleaned, _CLEANED_S):
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"the log of {node} still begins at 0")
         await system.kill(node)
-        lost = disks_of(cluster).lose_snapshots(node)
+        lost = await disks_of(cluster).lose_snapshots(node)
         try:
             await system.start(node)
             refused = None
         except NodeStartError as error:
             refused = str(error)
-        start = log_start(node, cluster)
+        start = await log_start(node, cluster)
         seen = {"saw": "damage", "node": node, **lost, "log_start": start, "refused": refused}
         undo = Undo(node, before.pid, start)
         return Injection("installed", (node,), None, (choice.evidence(target), seen), undo)
@@ -129,12 +133,11 @@ class LostSnapshot(DiskDamage):
         if not isinstance(undo, Undo):
             raise HarnessError(f"fault {fault.id} has nothing that snapshots could heal")
         if cluster.environment.process(undo.node).pid is None:
-            disks_of(cluster).return_snapshots(undo.node)
+            await disks_of(cluster).return_snapshots(undo.node)
         return await self.start_again(fault, undo, cluster)
 
 
-def log_start(node: str, cluster: Cluster) -> int:
+async def log_start(node: str, cluster: Cluster) -> int:
     """Where a node's log begins on its disk; 0 when it is empty."""
-    system = cluster.system
-    log = system.stored_log(node) if isinstance(system, Simulated) else ()
+    log = await stored_log(node, cluster)
     return log[0].base if log else 0

@@ -7,14 +7,14 @@ as enough other disks hold it, so a disk is damaged only where they do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.hosts import Disks
-from harness.protocols import Cluster, Fault, Injection, Kill, Simulated
+from harness.hosts import Disks, Mirrors
+from harness.protocols import Cluster, Fault, Injection, Kill, LogBatch, Simulated
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
@@ -50,7 +50,7 @@ class DiskDamage:
     async def prepare(self, fault: Fault, node: str, cluster: Cluster) -> None:
         """What comes before the node is killed."""
 
-    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Damage the disk; what was done, or None when there is nothing to damage."""
         raise NotImplementedError
 
@@ -83,15 +83,19 @@ class DiskDamage:
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"{node} is down, or its disk broken already")
         await self.prepare(fault, node, cluster)
-        if not await until(lambda: self.is_spare(node, cluster), _COPIED_S):
+
+        async def is_spare() -> bool:
+            return await self.is_spare(node, cluster)
+
+        if not await until(is_spare, _COPIED_S):
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"no majority of others has all that {node} has")
         await system.kill(node)
-        undo = Undo(node, before.pid, log_end(node, cluster))
-        if not await until(lambda: self.is_spare(node, cluster), _COPIED_S):
+        undo = Undo(node, before.pid, await log_end(node, cluster))
+        if not await until(is_spare, _COPIED_S):
             await self.start_again(fault, undo, cluster)  # it took more before it was gone
             return Injection("skipped", reason=f"no majority of others has all that {node} has")
-        done = self.damage(cluster, node, rng)
+        done = await self.damage(cluster, node, rng)
         if done is None:
             await self.start_again(fault, undo, cluster)
             return Injection("skipped", reason=f"there is nothing to damage on the disk of {node}")
@@ -100,8 +104,8 @@ class DiskDamage:
             "node": node,
             **done,
             "log_end": undo.log_end,
-            "readable_end": log_end(node, cluster),
-            "copies": _copies(node, cluster),
+            "readable_end": await log_end(node, cluster),
+            "copies": await _copies(node, cluster),
         }
         return Injection("installed", (node,), None, (choice.evidence(target), seen), undo)
 
@@ -110,7 +114,7 @@ class DiskDamage:
         undo = injection.undo
         if not isinstance(undo, Undo):
             raise HarnessError(f"fault {fault.id} has nothing that disk damage could heal")
-        found = log_end(undo.node, cluster)
+        found = await log_end(undo.node, cluster)
         seen = await self.start_again(fault, undo, cluster)
         return {
             **seen,
@@ -119,12 +123,12 @@ class DiskDamage:
             "log_end": await _await_log(undo, cluster),
         }
 
-    def is_spare(self, node: str, cluster: Cluster) -> bool:
+    async def is_spare(self, node: str, cluster: Cluster) -> bool:
         """Whether nothing is lost to the cluster with what this disk will lose."""
         enough = len(cluster.system.voters) // 2
-        if self.needs_copies and _copies(node, cluster) <= enough:
+        if self.needs_copies and await _copies(node, cluster) <= enough:
             return False
-        return not self.forgets_votes or votes_are_settled(node, cluster)
+        return not self.forgets_votes or await votes_are_settled(node, cluster)
 
     async def start_again(self, fault: Fault, undo: Undo, cluster: Cluster) -> dict[str, Any]:
         """Start the node and let go of it; evidence as ``restart``."""
@@ -143,9 +147,9 @@ class TornTail(DiskDamage):
     targets: Mapping[str, int] = {"leader": 2, "follower": 2, "observer": 2, "one": 1}
     needs_copies = False  # nothing that anybody counts on is lost
 
-    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Torn."""
-        return disks_of(cluster).tear_tail(node, rng)
+        return await disks_of(cluster).tear_tail(node, rng)
 
 
 class NeedsOthers(DiskDamage):
@@ -165,9 +169,9 @@ class BitFlip(NeedsOthers):
     Only where a majority of the voters holds the same log without it.
     """
 
-    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Flipped."""
-        return disks_of(cluster).flip_bit(node, rng)
+        return await disks_of(cluster).flip_bit(node, rng)
 
 
 @nemeses.register("disk-lost-tail")
@@ -177,9 +181,9 @@ class LostTail(NeedsOthers):
     Only where a majority of the voters holds the same log without it.
     """
 
-    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Cut."""
-        return disks_of(cluster).cut_tail(node, rng)
+        return await disks_of(cluster).cut_tail(node, rng)
 
 
 def disks_of(cluster: Cluster) -> Disks:
@@ -190,50 +194,59 @@ def disks_of(cluster: Cluster) -> Disks:
     return disks
 
 
-def log_end(node: str, cluster: Cluster) -> int:
+async def stored_log(node: str, cluster: Cluster) -> Sequence[LogBatch]:
+    """A node's log as it lies on its disk now, wherever that is."""
+    if isinstance(cluster.environment, Mirrors):
+        await cluster.environment.refresh(node)
+    return cluster.system.stored_log(node) if isinstance(cluster.system, Simulated) else ()
+
+
+async def log_end(node: str, cluster: Cluster) -> int:
     """Where the part of a node's log ends that can be read from its disk; 0 when it is empty."""
-    system = cluster.system
-    log = system.stored_log(node) if isinstance(system, Simulated) else ()
+    log = await stored_log(node, cluster)
     return log[-1].last + 1 if log else 0
 
 
-def _copies(node: str, cluster: Cluster) -> int:
+async def _copies(node: str, cluster: Cluster) -> int:
     """How many other voters hold all of a node's log."""
-    system = cluster.system
-    log = system.stored_log(node) if isinstance(system, Simulated) else ()
-    if not log or not isinstance(system, Simulated):
+    log = await stored_log(node, cluster)
+    if not log:
         return 0
-    others = (system.stored_log(other) for other in system.voters if other != node)
+    others = [await stored_log(other, cluster) for other in cluster.system.voters if other != node]
     last = log[-1]
     return sum(any(b.last == last.last and b.epoch == last.epoch for b in o) for o in others)
 
 
-def votes_are_settled(node: str, cluster: Cluster) -> bool:
+async def votes_are_settled(node: str, cluster: Cluster) -> bool:
     """Whether no other voter can be a candidate any more in an epoch that a node has voted in.
 
     So it is where they all are in a later epoch, or know the leader of this one.
     """
     disks = disks_of(cluster)
-    own = disks.election(node)
+    own = await disks.election(node)
     if own is None or node not in cluster.system.voters:
         return True
-    seen = [disks.election(other) for other in cluster.system.voters if other != node]
+    seen = [await disks.election(other) for other in cluster.system.voters if other != node]
     return all(e is not None and (e.epoch, e.leader is not None) > (own.epoch, False) for e in seen)
 
 
 async def _await_log(undo: Undo, cluster: Cluster) -> int:
     """Wait until the node has again as much as it had; one that has not is no failure of ours."""
-    await until(lambda: log_end(undo.node, cluster) >= undo.log_end, _CAUGHT_UP_S)
-    return log_end(undo.node, cluster)
+
+    async def has_all() -> bool:
+        return await log_end(undo.node, cluster) >= undo.log_end
+
+    await until(has_all, _CAUGHT_UP_S)
+    return await log_end(undo.node, cluster)
 
 
-async def until(holds: Callable[[], bool], timeout_s: float) -> bool:
+async def until(holds: Callable[[], Awaitable[bool]], timeout_s: float) -> bool:
     """Wait until something holds; False when it did not in time."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
             began_s = loop.time()
-            while not holds():  # files tell nobody that they grow, and to read them may take long
+            while not await holds():  # files tell nobody that they grow; reading may take long
                 await asyncio.sleep(max(_POLL_S, 3 * (loop.time() - began_s)))
                 began_s = loop.time()
     except TimeoutError:

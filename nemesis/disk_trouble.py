@@ -47,7 +47,7 @@ class DiskTrouble:
         del rng
         return {}
 
-    def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+    async def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
         """Break the disk of a node; None: mend it."""
         raise NotImplementedError
 
@@ -80,18 +80,18 @@ class DiskTrouble:
         nodes = tuple(node for _, node in claims.claim_free(cluster, fault.id, running))
         if not nodes:
             return Injection("skipped", reason=f"no {target} runs on a disk that is whole")
-        before = {node: disks.try_disk(node) for node in nodes}
+        before = {node: await disks.try_disk(node) for node in nodes}
         undo = _Undo({node: processes[node].pid for node in nodes}, before)
         for node in nodes:
-            self.shape(disks, node, fault.params)
-        tried = {node: disks.try_disk(node) for node in nodes}
+            await self.shape(disks, node, fault.params)
+        tried = {node: await disks.try_disk(node) for node in nodes}
         await asyncio.sleep(_WAIT_S)
         seen = [
             {
                 "saw": "disk",
                 "node": node,
                 **tried[node],
-                "met": _met(tried[node], disks.try_disk(node)),
+                "met": _met(tried[node], await disks.try_disk(node)),
                 "process": cluster.environment.process(node).detail,
             }
             for node in nodes
@@ -108,10 +108,10 @@ class DiskTrouble:
         undo, disks = injection.undo, cluster.environment
         if not isinstance(undo, _Undo) or not isinstance(disks, Disks):
             raise HarnessError(f"fault {fault.id} has nothing that a disk could heal")
-        met = {node: _met(seen, disks.try_disk(node)) for node, seen in undo.before.items()}
+        met = {node: _met(seen, await disks.try_disk(node)) for node, seen in undo.before.items()}
         for node in undo.pids:
-            self.shape(disks, node, None)
-        tried = {node: disks.try_disk(node) for node in undo.pids}
+            await self.shape(disks, node, None)
+        tried = {node: await disks.try_disk(node) for node in undo.pids}
         broken = [node for node, seen in tried.items() if self.is_there(seen)]
         if broken:
             raise HarnessError(f"the disk of {', '.join(broken)} is still broken: {tried}")
@@ -137,9 +137,9 @@ class DiskTrouble:
 class DiskFull(DiskTrouble):
     """Leave no room on the disks of nodes (ENOSPC); heal frees it and starts who has stopped."""
 
-    def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+    async def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
         """Full."""
-        disks.fill(node, full=params is not None)
+        await disks.fill(node, full=params is not None)
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
         """Nothing more can be written."""
@@ -157,10 +157,10 @@ class DiskIoError(DiskTrouble):
         """Draw what fails."""
         return {"operation": rng.choice(("fsync", "write", "read"))}
 
-    def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+    async def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
         """Failing."""
         wanted = None if params is None else str(params.get("operation", "fsync"))
-        disks.fail_io(node, wanted)
+        await disks.fail_io(node, wanted)
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
         """Something is refused."""
@@ -175,9 +175,9 @@ class SlowFsync(DiskTrouble):
         """Draw how long."""
         return {"ms": rng.choice((20, 50, 100, 300, 1_000))}
 
-    def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+    async def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
         """Slow."""
-        disks.slow_fsync(node, 0 if params is None else int(params.get("ms", 100)))
+        await disks.slow_fsync(node, 0 if params is None else int(params.get("ms", 100)))
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
         """It takes its time."""

@@ -34,13 +34,13 @@ class DiskWipe(DiskDamage):
         """As for damage; and the system must change its voters."""
         return members_available(cluster) or super().available(cluster)
 
-    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Wiped, and formatted without any voter."""
         del rng
         disks, system = cluster.environment, cluster.system
         if not isinstance(disks, Disks) or not isinstance(system, Members):
             return None
-        wiped = disks.wipe(node)
+        wiped = await disks.wipe(node)
         return {**wiped, "directory": system.reformat(node)}
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:

@@ -27,12 +27,12 @@ class DiskWipeKeepId(NeedsOthers):
     targets: Mapping[str, int] = {"follower": 4, "observer": 1, "one": 1}
     forgets_votes = True
 
-    def is_spare(self, node: str, cluster: Cluster) -> bool:
+    async def is_spare(self, node: str, cluster: Cluster) -> bool:
         """And it leads no epoch: who has voted for it there may say so again, and it lead twice."""
-        own = disks_of(cluster).election(node)
-        return (own is None or not own.leads) and super().is_spare(node, cluster)
+        own = await disks_of(cluster).election(node)
+        return (own is None or not own.leads) and await super().is_spare(node, cluster)
 
-    def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Emptied, and still its own."""
         del rng
-        return {**disks_of(cluster).wipe(node, keep_id=True), "kept": "meta.properties"}
+        return {**await disks_of(cluster).wipe(node, keep_id=True), "kept": "meta.properties"}

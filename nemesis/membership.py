@@ -129,7 +129,7 @@ class RemoveVoter:
             raise HarnessError(f"another fault holds {node} down")
         if cluster.environment.process(node).pid is not None:
             await system.kill(node)
-        wiped = disks.wipe(node)
+        wiped = await disks.wipe(node)
         directory = system.reformat(node)
         seen = await restart({node: undo.pid}, cluster)
         claims.release(cluster, fault.id, [killed])

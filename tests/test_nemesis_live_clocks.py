@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +30,9 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
     tmp_path: Path,
 ) -> None:
     async def main(scene: LiveScene) -> None:
-        def off_ms(node: str) -> float:
+        async def off_ms(node: str) -> float:
             """How far a node's wall clock is from the host's, but for the age of the reading."""
-            return float(scene.env.clock(node)["wall_ms"] - time.time() * 1e3)
+            return float((await scene.env.clock(node))["wall_ms"] - time.time() * 1e3)
 
         strobe = await scene.inject("clock-strobe", target="leader", ms=5_000, period_ms=20)
         (seen,) = strobe.saw("strobe")
@@ -39,7 +40,7 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
         assert min(seen["ahead"], seen["behind"]) > 0, "the process read its clock on both sides"
         (healed,) = (await strobe.heal())["nodes"]
         assert (healed["right"], healed["jumps"] >= seen["jumps"]) == (True, True)
-        assert abs(off_ms(seen["node"])) < 1_000
+        assert abs(await off_ms(seen["node"])) < 1_000
 
         fault = await scene.inject("clock-jump", target="leader", ms=-HOUR_MS)
         (seen,) = fault.saw("wall clock")
@@ -47,12 +48,12 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
         other = next(n for n in scene.system.nodes if n != node)
         assert (seen["seen"], seen["running"]) == (True, True)
         assert [e.what["node"] for e in scene.journal.open_entries() if e.kind == "clock"] == [node]
-        assert abs(off_ms(node) + HOUR_MS) < 1_000
-        assert abs(off_ms(other)) < 1_000
+        assert abs(await off_ms(node) + HOUR_MS) < 1_000
+        assert abs(await off_ms(other)) < 1_000
 
         await scene.system.kill(node)
         await scene.system.start(node)
-        assert abs(off_ms(node) + HOUR_MS) < 1_000
+        assert abs(await off_ms(node) + HOUR_MS) < 1_000
         first, second = (e["inc"] for e in scene.events("start", node))
         assert first < second, "a clock that goes back must not turn the order of processes round"
         leader = await scene.leader()
@@ -66,7 +67,7 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
         assert now["ppm"] == pytest.approx(1_000_000, rel=0.02)
 
         await fault.heal()
-        assert abs(off_ms(node)) < 5_000  # what the wrong rate has gained is not taken back
+        assert abs(await off_ms(node)) < 5_000  # what the wrong rate has gained is not taken back
         assert not [e for e in scene.journal.open_entries() if e.kind == "clock"]
 
     play(tmp_path, main, abilities=frozenset({Clocks}))
@@ -85,9 +86,9 @@ def test_without_the_library_the_reason_is_said_and_all_leaves_it_out(
 def test_clocks_that_no_fault_asked_for_are_the_hosts_own(tmp_path: Path) -> None:
     journal = Journal.open("no-clocks", folder=tmp_path)
     env = Local(tmp_path / "run", journal)
-    assert env.fake_clock_environ("n1") == {}
+    assert asyncio.run(env.fake_clock_environ("n1")) == {}
     with pytest.raises(EnvError, match="no fault of the run asked for more"):
-        env.jump_wall("n1", 5)
+        asyncio.run(env.jump_wall("n1", 5))
     journal.close()
 
 

@@ -517,7 +517,7 @@ def test_a_node_forgets_its_vote_where_nobody_can_ask_for_it_again() -> None:
         (node,) = fault.injection.targets
         was = json.loads(fault.saw("damage")[0]["was"])
         assert was["leaderEpoch"] > 0
-        assert scene.env.election(node) is None
+        assert await scene.env.election(node) is None
         await fault.heal()
         assert scene.kinds("start", node)[-1]["qs"].get("voted") is None
         assert scene.kinds("disk", node)[-1]["what"] == "vote"
@@ -530,7 +530,7 @@ def test_no_vote_is_forgotten_while_a_voter_could_ask_for_it() -> None:
         leader = await scene.leader()
         away = next(v for v in scene.system.voters if v != leader)
         await scene.system.kill(away)
-        scene.env.lose_vote(away)  # it could be a candidate in the leader's epoch
+        await scene.env.lose_vote(away)  # it could be a candidate in the leader's epoch
         fault = await scene.inject("disk-lost-vote", target="leader")
         assert fault.injection.outcome == "skipped"
         await scene.system.start(away)
@@ -641,15 +641,15 @@ def test_who_names_it_can_wipe_a_voter_of_a_static_quorum_and_nobody_notices() -
 def test_a_disk_can_be_wiped_under_its_old_id_or_be_replaced_by_an_old_copy() -> None:
     async def main(scene: Scene) -> None:
         with pytest.raises(EnvError, match="n3 runs"):
-            scene.env.wipe("n3")
-        scene.env.save_copy("n3")
+            await scene.env.wipe("n3")
+        await scene.env.save_copy("n3")
         old = scene.last_offsets()["n3"] + 1
         await asyncio.sleep(2)
         await scene.system.kill("n3")
-        scene.env.restore_copy("n3")
+        await scene.env.restore_copy("n3")
         await scene.system.start("n3")
         await scene.system.kill("n3")
-        scene.env.wipe("n3", keep_id=True)
+        await scene.env.wipe("n3", keep_id=True)
         await scene.system.start("n3")
         starts = scene.kinds("start", "n3")
         assert [e["leo"] for e in starts[1:]] == [old, 0]
@@ -657,7 +657,7 @@ def test_a_disk_can_be_wiped_under_its_old_id_or_be_replaced_by_an_old_copy() ->
         assert [e["what"] for e in scene.kinds("disk", "n3")] == ["wipe", "wipe"]
         await scene.system.kill("n2")
         with pytest.raises(EnvError, match="no copy of the disk of n2"):
-            scene.env.restore_copy("n2")
+            await scene.env.restore_copy("n2")
 
     play(main)
 
@@ -669,7 +669,7 @@ def test_a_voter_comes_back_on_an_empty_disk_that_says_it_is_the_old_one(spec: R
         (seen,) = fault.saw("damage")
         node = seen["node"]
         assert seen["log_end"] > seen["readable_end"] == 0
-        assert scene.env.election(node) is None, "nor does it know of its vote"
+        assert await scene.env.election(node) is None, "nor does it know of its vote"
         healed = await fault.heal()
         assert healed["log_end"] >= seen["log_end"]
         starts = scene.kinds("start", node)
@@ -847,11 +847,11 @@ def test_a_clock_that_runs_fast_makes_its_node_impatient_until_it_is_healed() ->
 
 def test_a_clock_strobes_until_it_is_healed_and_then_is_where_it_was() -> None:
     async def main(scene: Scene) -> None:
-        def off_ms(node: str) -> int:
-            now = scene.env.clock(node)
+        async def off_ms(node: str) -> int:
+            now = await scene.env.clock(node)
             return now["wall_ms"] - now["true_ms"]
 
-        before = {node: off_ms(node) for node in scene.system.nodes}
+        before = {node: await off_ms(node) for node in scene.system.nodes}
         fault = await scene.inject("clock-strobe", target="leader", ms=5_000, period_ms=20)
         (seen,) = fault.saw("strobe")
         (node,) = fault.injection.targets
@@ -859,14 +859,14 @@ def test_a_clock_strobes_until_it_is_healed_and_then_is_where_it_was() -> None:
         read = set()
         for _ in range(50):
             await asyncio.sleep(0.01)
-            read.add(off_ms(node) - before[node])
+            read.add(await off_ms(node) - before[node])
         assert read == {5_000, -5_000}
         other = await scene.inject("clock-jump", target="leader", ms=500)
         assert (other.injection.outcome, node in other.injection.targets) == ("skipped", False)
         (healed,) = (await fault.heal())["nodes"]
         assert (healed["off_ms"], healed["jumps"] > 20) == (0, True)
         await asyncio.sleep(1)
-        assert {node: off_ms(node) for node in scene.system.nodes} == before
+        assert {node: await off_ms(node) for node in scene.system.nodes} == before
 
     play(main)
 
@@ -877,9 +877,9 @@ def test_the_wrong_rate_outlives_a_restart() -> None:
         (node,) = fault.injection.targets
         await scene.system.kill(node)
         await scene.system.start(node)
-        one = scene.env.clock(node)
+        one = await scene.env.clock(node)
         await asyncio.sleep(2)
-        two = scene.env.clock(node)
+        two = await scene.env.clock(node)
         assert two["steady_ms"] - one["steady_ms"] == 1_000
         await fault.heal()
 
@@ -890,7 +890,7 @@ def test_hosts_begin_with_clocks_that_differ() -> None:
     offsets: set[int] = set()
 
     async def main(scene: Scene) -> None:
-        clocks = [scene.env.clock(n) for n in scene.system.nodes]
+        clocks = [await scene.env.clock(n) for n in scene.system.nodes]
         offsets.update(c["wall_ms"] - c["true_ms"] - EPOCH_MS for c in clocks)
 
     play(main)

@@ -17,6 +17,7 @@ IDS = [str(path.relative_to(ROOT)) for path in MODULES]
 # Who may read a clock, and why. Everything else is told the time.
 CLOCKS = {
     "node/clock.py": "the clock of a node",
+    "node/hands.py": "stamps damage in a node's trace, as the node would",
     "harness/cli/live.py": "what people see while a run lasts",
     "harness/cli/shrink.py": "its budget is in seconds, and told when it is spent",
     "harness/cli/sim.py": "tells people how much faster than real time it was",
@@ -30,7 +31,6 @@ CLOCKS = {
     "harness/envs/docker_shaper.py": "holds packets back, in a process of its own",
     "harness/envs/docker_watchdog.py": "waits for its harness's death, in a process of its own",
     "harness/envs/node_clocks.py": "works out what a clock that it bends has to show",
-    "harness/envs/node_disks.py": "stamps damage in a node's trace, as the node would",
     "harness/envs/local.py": "waits for the kernel to change a process's state",
     "harness/envs/relay.py": "waits for its harness's death, in a process of its own",
     "harness/envs/ssh_supervisor.py": "waits for processes to end, in a process of its own",
@@ -52,6 +52,7 @@ DICE = {
     "nemesis/targets.py": "a stream from the fault's own draw, so that a replay aims alike",
     "node/driver/process.py": "the node's stream, from its seed and its incarnation",
     "node/formatting.py": "the identity of a disk that is formatted",
+    "node/hands.py": "what chance decides of damage, from the seed that comes with each order",
 }
 CLOCK_USE = re.compile(
     r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|process_time|sleep)\b"

@@ -15,7 +15,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -114,7 +115,7 @@ class Docker(NodeDisks, NodeClocks):
         if {Disks, Power} & set(abilities):
             self.use_fault_disks(rng)
         if Clocks in abilities:
-            self.use_fake_clocks(docker_image.FAKETIME)
+            self.use_fake_clocks()
 
     def lacks(self, ability: type) -> str | None:
         """What the set-up has found to be missing for an ability; None: nothing."""
@@ -297,7 +298,9 @@ class Docker(NodeDisks, NodeClocks):
         name = f"{self._prefix}-{node}-{self._starts}"
         entry = await self._journal.announce("container", name=name, engine=engine.host, node=node)
         try:
-            await in_thread(engine.run, name, self._node_config(node, argv, env))
+            faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
+            config = self._node_config(node, argv, {**env, **faults})
+            await in_thread(engine.run, name, config)
             found = await in_thread(engine.inspect, name)
             state = {} if found is None else found["State"]
             self._watch_from(node, name, entry, state)
@@ -328,8 +331,7 @@ class Docker(NodeDisks, NodeClocks):
     ) -> dict[str, Any]:
         command = ["python3" if part == sys.executable else part for part in argv]
         log, folder = str(self.log_file(node)), str(self.node_dir(node))
-        faults = self.fault_disk_environ(node) | self.fake_clock_environ(node)
-        variables = {**env, **faults, **self._journal.environ()}
+        variables = {**env, **self._journal.environ()}
         return {
             "Image": self._image,
             "Entrypoint": ["sh", "-c", _IN_LOG, "sh", log],
@@ -392,24 +394,23 @@ class Docker(NodeDisks, NodeClocks):
         if node in self._running:
             await self.signal(node, signal.SIGKILL)
 
-    def freeze(self, node: str) -> Callable[[], None]:
-        """Let the node stand still at once, unless it does; returns what lets it go on.
-
-        Only for a moment, and so by a signal, which needs no Engine.
-        """
+    @asynccontextmanager
+    async def frozen(self, node: str) -> AsyncIterator[None]:
+        """See ``NodeDisks``; by a signal, for it is only a moment, and needs no Engine."""
         running = self._running.get(node)
         if running is None or running.pause_entry is not None:
-            return lambda: None
-        process = running.process
-        send_signal(process.id, signal.SIGSTOP)
-        deadline = time.monotonic() + _STATE_TIMEOUT_S
-        while process.state not in ("T", GONE) and time.monotonic() < deadline:
-            pass  # a few microseconds: the kernel has only to tell the other core
+            yield
+            return
+        send_signal(running.process.id, signal.SIGSTOP)
+        try:
+            await self._await_state(node, running, frozen=True)
+            yield
+        finally:
+            send_signal(running.process.id, signal.SIGCONT)
 
-        def go_on() -> None:
-            send_signal(process.id, signal.SIGCONT)
-
-        return go_on
+    def faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have one image
+        """Where the image has it."""
+        return docker_image.FAKETIME if self._has_faketime else None
 
     def process(self, node: str) -> ProcessState:
         """What the kernel says of the node's process; detail has its identity or its end."""

@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -14,7 +15,7 @@ from typing import ClassVar
 
 from harness.envs.child import Child
 from harness.envs.loopback import NODES_MAX, Block
-from harness.envs.node_clocks import NodeClocks, no_fake_clocks
+from harness.envs.node_clocks import NodeClocks, find_faketime, no_fake_clocks
 from harness.envs.node_disks import NodeDisks
 from harness.envs.procfs import GONE
 from harness.envs.relay_net import CLIENT, Endpoint, RelayNet
@@ -147,7 +148,7 @@ class Local(NodeDisks, NodeClocks):
         if node in self._running:
             raise EnvError(f"{node} runs already: {self._running[node].child.id}")
         entry = await self._journal.announce("process", node=node, argv=[*argv])
-        faults = self.fault_disk_environ(node) | self.fake_clock_environ(node)
+        faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
         try:
             child = Child(
                 argv,
@@ -201,16 +202,23 @@ class Local(NodeDisks, NodeClocks):
             running.child.signal(signal.SIGKILL)
             await self._await_end(node, running)
 
-    def freeze(self, node: str) -> Callable[[], None]:
-        """Let the node stand still at once, unless it does; returns what lets it go on."""
+    @asynccontextmanager
+    async def frozen(self, node: str) -> AsyncIterator[None]:
+        """See ``NodeDisks``."""
         running = self._running.get(node)
         if running is None or running.pause_entry is not None:
-            return lambda: None
+            yield
+            return
         running.child.signal(signal.SIGSTOP)
-        deadline = time.monotonic() + _STATE_TIMEOUT_S
-        while running.child.state not in ("T", "Z", GONE) and time.monotonic() < deadline:
-            pass  # a few microseconds: the kernel has only to tell the other core
-        return lambda: running.child.signal(signal.SIGCONT)
+        try:
+            await self._await_state(node, running, stopped=True)
+            yield
+        finally:
+            running.child.signal(signal.SIGCONT)
+
+    def faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have the same
+        """Where this host has it."""
+        return find_faketime()
 
     async def teardown(self) -> None:
         """Kill what still runs, stop the relay, give the addresses back. Idempotent."""

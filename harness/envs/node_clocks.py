@@ -7,19 +7,20 @@ clock is slow, so that its timers are late.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.envs.node_hands import NodeHands
 from harness.errors import EnvError
 from harness.journal import Journal
-from harness.protocols import ProcessState
-from node.clock_report import VARIABLE, read_report
+from node.clock_report import VARIABLE
+from node.hands import CLOCK, CLOCK_REPORT, FAULTS
 
 LIBRARIES = ("/usr/lib", "/usr/local/lib")
 _LIBRARY = "faketime/libfaketimeMT.so.1"
-_FOLDER, _SHIFT, _REPORT = "faults", "clock", "clock.report"
 _PPM = 1_000_000
 
 
@@ -59,80 +60,73 @@ class Dial:
         return f"{offset_s:+.6f} x{self.ppm / _PPM:.6f}\n"
 
 
-class NodeClocks:
-    """The ability ``Clocks`` of an environment whose nodes run under this host's kernel.
+class NodeClocks(NodeHands):
+    """The ability ``Clocks`` of an environment that starts its nodes' processes.
 
     The environment mixes it in, calls ``use_fake_clocks`` before it starts nodes, and
     ``fake_clock_environ`` for each process just before its start, when the one before has ended.
     """
 
+    clock_entry = "clock"  # the kind of its journal entries
+
     def __init__(self, journal: Journal) -> None:
         self._clock_journal = journal
-        self._library: str | None = None  # None: the nodes have the host's own clock
+        self._fakes = False  # the nodes have the host's own clock
         self._dials: dict[str, Dial] = {}
+        self._setting = asyncio.Lock()
 
     # ---- what the environment gives
 
-    def node_dir(self, node: str) -> Path:
-        """The node's folder."""
-        raise NotImplementedError
-
-    def process(self, node: str) -> ProcessState:
-        """The node's process."""
+    def faketime(self, node: str) -> str | None:
+        """Libfaketime where the node's process finds it; None: nowhere."""
         raise NotImplementedError
 
     # ---- set-up
 
-    def use_fake_clocks(self, library: str | None = None) -> None:
-        """Start nodes with clocks of their own from now on.
+    def use_fake_clocks(self) -> None:
+        """Start nodes with clocks of their own from now on, where there is libfaketime."""
+        self._fakes = True
 
-        Args:
-            library: libfaketime where the nodes see it; None: where this host has it.
-
-        Raises:
-            EnvError: This host has it nowhere.
-        """
-        found = library or _find_library()
-        if found is None:
-            raise EnvError(no_fake_clocks())
-        self._library = str(found)
-
-    def fake_clock_environ(self, node: str) -> dict[str, str]:
+    async def fake_clock_environ(self, node: str) -> dict[str, str]:
         """What the environment of a node's next process needs for its clock to be in our hands."""
-        if self._library is None:
+        library = self.faketime(node) if self._fakes else None
+        if library is None:
             return {}
         dial = self._dial(node)
         dial.start_s = time.time()
-        self._write(node, dial)
-        self._file(node, _REPORT).unlink(missing_ok=True)  # what is found there is of this process
+        await self.reach(node, "set_clock", text=dial.order(), fresh=True)
+        folder = f"{self.folder_seen(node)}/{FAULTS}"
         return {
-            "LD_PRELOAD": self._library,
-            "FAKETIME_TIMESTAMP_FILE": str(self._file(node, _SHIFT)),
+            "LD_PRELOAD": library,
+            "FAKETIME_TIMESTAMP_FILE": f"{folder}/{CLOCK}",
             "FAKETIME_NO_CACHE": "1",
             "DONT_FAKE_MONOTONIC": "1",
-            VARIABLE: str(self._file(node, _REPORT)),
+            VARIABLE: f"{folder}/{CLOCK_REPORT}",
         }
 
     # ---- Clocks
 
-    def set_rate(self, node: str, ppm: int) -> None:
+    async def set_rate(self, node: str, ppm: int) -> None:
         """See ``Clocks``."""
         dial = self._dial(node)
-        dial.set_rate(ppm, time.time())
-        self._set(node, dial)
+        async with self._setting:
+            dial.set_rate(ppm, time.time())
+            await self._set(node, dial)
 
-    def jump_wall(self, node: str, ms: int) -> None:
+    async def jump_wall(self, node: str, ms: int) -> None:
         """See ``Clocks``; the process sees it as soon as it looks at its clock."""
         dial = self._dial(node)
-        dial.jumps_ms += ms
-        self._set(node, dial)
+        async with self._setting:
+            dial.jumps_ms += ms
+            await self._set(node, dial)
 
-    def clock(self, node: str) -> Mapping[str, int]:
+    async def clock(self, node: str) -> Mapping[str, int]:
         """See ``Clocks``: what the process said last; of one that is down, what it would read."""
-        dial, runs = self._dial(node), self.process(node).pid is not None
-        seen = read_report(self._file(node, _REPORT))
-        if runs and seen is not None:
-            steady_ms, wall_ms = seen.steady_ns // 1_000_000, seen.wall_ms
+        dial = self._dial(node)
+        runs = self.process(node).pid is not None
+        seen = await self.reach(node, "read_clock") if runs else None
+        if seen is not None:
+            steady_ms, wall_ms = seen["steady_ms"], seen["wall_ms"]
         else:
             steady_ms, wall_ms = time.monotonic_ns() // 1_000_000, dial.shown_ms(time.time())
         return {
@@ -145,41 +139,32 @@ class NodeClocks:
     # ---- inside
 
     def _dial(self, node: str) -> Dial:
-        if self._library is None:
+        if not self._fakes:
             raise EnvError("nodes have the host's own clock: no fault of the run asked for more")
         return self._dials.setdefault(node, Dial(time.time()))
 
-    def _set(self, node: str, dial: Dial) -> None:
+    async def _set(self, node: str, dial: Dial) -> None:
         """Order it: in the heal journal before it is wrong, out of it once it is right."""
         wrong = dial.jumps_ms != 0 or dial.ppm != _PPM
         if wrong and dial.entry is None:
-            folder = str(self._file(node, _SHIFT).parent)
-            dial.entry = self._clock_journal.record("clock", node=node, folder=folder)
-        self._write(node, dial)
+            folder = f"{self.folder_seen(node)}/{FAULTS}"
+            dial.entry = self._clock_journal.record(self.clock_entry, node=node, folder=folder)
+        await self.reach(node, "set_clock", text=dial.order(), fresh=False)
         if not wrong and dial.entry is not None:
             self._clock_journal.undone(dial.entry)
             dial.entry = None
 
-    def _write(self, node: str, dial: Dial) -> None:
-        draft = self._file(node, f"{_SHIFT}.tmp")
-        draft.write_text(dial.order())
-        draft.replace(self._file(node, _SHIFT))
-
-    def _file(self, node: str, name: str) -> Path:
-        folder = self.node_dir(node) / _FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / name
-
 
 def no_fake_clocks() -> str | None:
     """Why processes of this host cannot have clocks of their own; None when they can."""
-    if _find_library() is not None:
+    if find_faketime() is not None:
         return None
     return f"there is no {_LIBRARY} below {' or '.join(LIBRARIES)}: apt-get install faketime"
 
 
-def _find_library() -> Path | None:
+def find_faketime() -> str | None:
+    """Where this host has libfaketime."""
     places = (Path(folder) for folder in LIBRARIES)
     # with the machine's name in between on Debian, without elsewhere
     found = (p for at in places for p in (*sorted(at.glob(f"*/{_LIBRARY}")), at / _LIBRARY))
-    return next((path for path in found if path.exists()), None)
+    return next((str(path) for path in found if path.exists()), None)

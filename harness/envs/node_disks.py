@@ -2,75 +2,57 @@
 
 A running node is reached through its own disk seam (``node.log.fault_disk``): a folder beside its
 disk holds what is wrong with it, and what the kernel has not written yet. To a node that is down
-the simulator's own code is done, on an image of its files.
+the simulator's own code is done, on an image of its files (``node.hands``).
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from harness.envs.node_hands import NodeHands
 from harness.errors import EnvError
 from harness.hosts import Election
 from harness.journal import Journal
-from harness.protocols import ProcessState
-from node.log.disk import Disk, FileDisk
-from node.log.disk_image import load, store
-from node.log.disk_journal import DiskJournal
-from node.log.disk_trouble import FAILING, Trouble, Troubles, order
+from node.hands import FAULTS
+from node.log.disk_trouble import FAILING, Trouble
 from node.log.fault_disk import VARIABLE
-from node.log.memory_disk import MemoryDisk
-from node.log.meta_properties import MetaProperties, load_meta_properties
-from node.log.quorum_state import ElectionStateStore
-from node.sim import damage, trouble
 
-DATA, EVENTS = "data", "events.jsonl"  # in a node's folder
-_FAULTS = "faults"
-_PROBE = "probe"
 _WRITES_MAX = 12  # a power failure in a write comes so many changes of the disk later at most
 _WRITE_WAIT_S = 1.0
 _POLL_S = 0.01
+_SEED_BITS = 64
 
-T = TypeVar("T")
 
-
-class NodeDisks:
-    """The abilities ``Disks`` and ``Power`` of an environment that has its nodes' files at hand.
+class NodeDisks(NodeHands):
+    """The abilities ``Disks`` and ``Power`` of an environment that reaches its nodes' files.
 
     The environment mixes it in, calls ``use_fault_disks`` before it starts nodes and gives
     ``fault_disk_environ`` to each.
     """
 
+    disk_entry = "disk"  # the kind of its journal entries
+
     def __init__(self, journal: Journal) -> None:
-        self._heal_journal = journal
+        self._disk_journal = journal
         self._disk_rng: Random | None = None  # None: the disks are the host's own
         self._troubled: dict[str, tuple[Trouble, int | None]] = {}  # with their open entries
-        self._copies: dict[str, MemoryDisk] = {}
-        self._lost_snapshots: dict[str, dict[Path, bytes]] = {}
+        self._ordering = asyncio.Lock()
         self._serial = 0  # of orders to lose the power
 
     # ---- what the environment gives
-
-    def node_dir(self, node: str) -> Path:
-        """The node's folder."""
-        raise NotImplementedError
-
-    def process(self, node: str) -> ProcessState:
-        """The node's process."""
-        raise NotImplementedError
 
     async def end(self, node: str) -> None:
         """Kill the node's process, if it runs, and wait until it is gone."""
         raise NotImplementedError
 
-    def freeze(self, node: str) -> Callable[[], None]:
-        """Let the node stand still at once; returns what lets it go on."""
+    def frozen(self, node: str) -> AbstractAsyncContextManager[None]:
+        """Within, the node stands still; nothing where it did before."""
         raise NotImplementedError
 
     # ---- set-up
@@ -81,16 +63,16 @@ class NodeDisks:
 
     def fault_disk_environ(self, node: str) -> dict[str, str]:
         """What a node's environment needs for its disk to be in our hands."""
-        return {} if self._disk_rng is None else {VARIABLE: str(self._folder(node))}
+        return {} if self._disk_rng is None else {VARIABLE: f"{self.folder_seen(node)}/{FAULTS}"}
 
     # ---- Power
 
     async def lose_power(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
         """See ``Power``; a host that writes nothing for a while loses it all the same."""
-        folder, rng = self._folder(node), self._rng()
+        rng = self._rng()
         if mid_write:
             self._serial += 1
-            self._order(
+            await self._order(
                 node, power_in=rng.randint(1, _WRITES_MAX), torn=rng.random(), serial=self._serial
             )
             deadline_s = asyncio.get_running_loop().time() + _WRITE_WAIT_S
@@ -101,111 +83,73 @@ class NodeDisks:
         torn = mid_write and self.process(node).pid is None
         await self.end(node)
         if mid_write:
-            self._order(node, power_in=0, torn=0.0)
-        journal = DiskJournal(folder)
-        try:
-            disk = load(self._data(node), journal)
-            lost = {path.name: size for path, size in disk.crash(rng).items()}
-            store(self._data(node), journal, disk)
-        finally:
-            journal.close()
-        return {"lost_bytes": sum(lost.values()), "lost": lost, "torn_write": torn}
+            await self._order(node, power_in=0, torn=0.0)
+        lost = await self._damage(node, "crash", seed=rng.getrandbits(_SEED_BITS))
+        return {**lost, "torn_write": torn}
 
     # ---- Disks, while the node runs
 
-    def slow_fsync(self, node: str, ms: int) -> None:
+    async def slow_fsync(self, node: str, ms: int) -> None:
         """See ``Disks``."""
-        self._order(node, fsync_ms=ms)
+        await self._order(node, fsync_ms=ms)
 
-    def fill(self, node: str, *, full: bool) -> None:
+    async def fill(self, node: str, *, full: bool) -> None:
         """See ``Disks``."""
-        self._order(node, full=full)
+        await self._order(node, full=full)
 
-    def fail_io(self, node: str, operation: str | None) -> None:
+    async def fail_io(self, node: str, operation: str | None) -> None:
         """See ``Disks``."""
-        self._order(node, failing=FAILING[operation] if operation else frozenset())
+        await self._order(node, failing=FAILING[operation] if operation else frozenset())
 
-    def try_disk(self, node: str) -> Mapping[str, Any]:
+    async def try_disk(self, node: str) -> Mapping[str, Any]:
         """See ``Disks``; the counts are the node's own, and those of such tries."""
-        folder, refused = self._folder(node), None
-        troubles = Troubles(folder)
-        try:
-            _use(FileDisk(), folder / _PROBE, troubles)
-        except OSError as error:
-            refused = error
-        counts = troubles.counts()
-        return {
-            "errno": None if refused is None else refused.errno,
-            "detail": str(refused or "all was done"),
-            "refused": counts[0],
-            "fsync_ms": troubles.now().fsync_ms,
-            "slowed": counts[1],
-        }
+        self._rng()
+        return dict(await self.reach(node, "try_disk"))
 
-    def election(self, node: str) -> Election | None:
+    async def election(self, node: str) -> Election | None:
         """See ``Disks``."""
-        disk, folder = FileDisk(), self._data(node)
-        state, meta = ElectionStateStore(disk, folder).load(), load_meta_properties(disk, folder)
-        if state is None or meta is None:
-            return None
-        return Election(state.epoch, state.leader_id, leads=state.leader_id == meta.node_id)
+        found = await self.reach(node, "election")
+        return None if found is None else Election(**found)
 
-    def save_copy(self, node: str) -> None:
+    async def save_copy(self, node: str) -> None:
         """See ``Disks``; the node stands still for it, so that all files are of one moment."""
-        go_on = self.freeze(node)
-        try:
-            journal = DiskJournal(self._folder(node))
-            try:
-                self._copies[node] = load(self._data(node), journal).clone()
-            finally:
-                journal.close()
-        finally:
-            go_on()
+        self._rng()
+        async with self.frozen(node):
+            await self.reach(node, "save_copy")
 
     # ---- Disks, while it is down
 
-    def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
+    async def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
         """See ``Disks``."""
-        return self._change(node, lambda disk, data: trouble.tear_tail(disk, data, rng))[0]
+        return dict(await self._damage(node, "tear_tail", seed=rng.getrandbits(_SEED_BITS)))
 
-    def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
         """See ``Disks``."""
-        return self._damage(node, "log", lambda disk, data: trouble.flip_bit(disk, data, rng))
+        return _maybe(await self._damage(node, "flip_bit", seed=rng.getrandbits(_SEED_BITS)))
 
-    def cut_tail(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def cut_tail(self, node: str, rng: Random) -> Mapping[str, Any] | None:
         """See ``Disks``."""
-        return self._damage(node, "log", lambda disk, data: damage.cut_tail(disk, data, rng))
+        return _maybe(await self._damage(node, "cut_tail", seed=rng.getrandbits(_SEED_BITS)))
 
-    def lose_vote(self, node: str) -> Mapping[str, Any] | None:
+    async def lose_vote(self, node: str) -> Mapping[str, Any] | None:
         """See ``Disks``."""
-        return self._damage(node, "vote", damage.lose_vote)
+        return _maybe(await self._damage(node, "lose_vote"))
 
-    def lose_snapshots(self, node: str) -> Mapping[str, Any]:
+    async def lose_snapshots(self, node: str) -> Mapping[str, Any]:
         """See ``Disks``."""
-        lost = self._lost_snapshots[node] = self._damage(node, "snapshots", damage.lose_snapshots)
-        return {"files": [path.name for path in lost]}
+        return dict(await self._damage(node, "lose_snapshots"))
 
-    def return_snapshots(self, node: str) -> None:
+    async def return_snapshots(self, node: str) -> None:
         """See ``Disks``."""
-        files = self._lost_snapshots.pop(node, {})
-        self._change(node, lambda disk, _: damage.put_back(disk, files))
+        await self._damage(node, "return_snapshots")
 
-    def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
+    async def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
         """See ``Disks``."""
-        return self._damage(node, "wipe", lambda disk, _: trouble.wipe(disk, keep_id=keep_id))
+        return dict(await self._damage(node, "wipe", keep_id=keep_id))
 
-    def restore_copy(self, node: str) -> Mapping[str, Any]:
+    async def restore_copy(self, node: str) -> Mapping[str, Any]:
         """See ``Disks``."""
-        copy = self._copies.get(node)
-        if copy is None:
-            raise EnvError(f"there is no copy of the disk of {node}: save one first")
-        held = {"files": len(copy.sizes()), "bytes": sum(copy.sizes().values())}
-
-        def restore(disk: MemoryDisk, _: Path) -> Mapping[str, Any]:
-            disk.restore(copy)
-            return held
-
-        return self._damage(node, "wipe", restore)
+        return dict(await self._damage(node, "restore_copy"))
 
     # ---- inside
 
@@ -214,72 +158,29 @@ class NodeDisks:
             raise EnvError("nodes run on the host's own disk: no fault of the run asked for more")
         return self._disk_rng
 
-    def _folder(self, node: str) -> Path:
-        self._rng()
-        folder = self.node_dir(node) / _FAULTS
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-    def _data(self, node: str) -> Path:
-        return self.node_dir(node) / DATA
-
-    def _order(self, node: str, **changes: Any) -> None:
+    async def _order(self, node: str, **changes: Any) -> None:
         """Change the trouble of a disk: in the heal journal before, out of it after."""
-        folder = self._folder(node)
-        before, entry = self._troubled.get(node, (Trouble(), None))
-        wanted = msgspec.structs.replace(before, **changes)
-        well = msgspec.structs.replace(wanted, serial=0) == Trouble()
-        if entry is None and not well:
-            entry = self._heal_journal.record("disk", node=node, folder=str(folder))
-        order(folder, wanted)
-        if entry is not None and well:
-            self._heal_journal.undone(entry)
-            entry = None
-        self._troubled[node] = wanted, entry
+        self._rng()
+        async with self._ordering:
+            before, entry = self._troubled.get(node, (Trouble(), None))
+            wanted = msgspec.structs.replace(before, **changes)
+            well = msgspec.structs.replace(wanted, serial=0) == Trouble()
+            if entry is None and not well:
+                folder = f"{self.folder_seen(node)}/{FAULTS}"
+                entry = self._disk_journal.record(self.disk_entry, node=node, folder=folder)
+            self._troubled[node] = wanted, entry
+            await self.reach(node, "order", trouble=msgspec.to_builtins(wanted))
+            if entry is not None and well:
+                self._disk_journal.undone(entry)
+                self._troubled[node] = wanted, None
 
-    def _damage(self, node: str, what: str, do: Callable[[MemoryDisk, Path], T]) -> T:
-        """Change files and tell in the node's trace what; nothing where there was nothing to do."""
-        done, owner = self._change(node, do)
-        if done and owner is not None:
-            self._tell(node, owner, what)
-        return done
-
-    def _change(
-        self, node: str, do: Callable[[MemoryDisk, Path], T]
-    ) -> tuple[T, MetaProperties | None]:
-        """Do something to the files of a node that is down; returns also whose they were."""
+    async def _damage(self, node: str, do: str, **arguments: Any) -> Any:
+        """Do something to the files of a node that is down."""
+        self._rng()
         if self.process(node).pid is not None:
             raise EnvError(f"{node} runs: its disk can be damaged only while it is down")
-        journal, data = DiskJournal(self._folder(node)), self._data(node)
-        try:
-            owner = load_meta_properties(FileDisk(), data)
-            disk = load(data, journal)
-            done = do(disk, data)
-            store(data, journal, disk)
-        finally:
-            journal.close()
-        return done, owner
-
-    def _tell(self, node: str, owner: MetaProperties, what: str) -> None:
-        """Say in the trace that the disk is not what the node made of it, as the simulator does."""
-        now_ns = time.monotonic_ns()
-        event: dict[str, Any] = {"ts": now_ns, "seq": 1, "node": owner.node_id, "inc": now_ns}
-        event |= {"dir": owner.directory_id.hex, "t": "disk", "what": what}
-        path = self.node_dir(node) / EVENTS
-        torn = path.exists() and not path.read_bytes().endswith(b"\n")
-        with path.open("ab") as file:
-            file.write((b"\n" if torn else b"") + msgspec.json.encode(event) + b"\n")
+        return await self.reach(node, do, **arguments)
 
 
-def _use(disk: Disk, path: Path, troubles: Troubles) -> None:
-    """Use a disk as a node does, in each way that may be refused; raises OSError."""
-    troubles.refuse("append", path)
-    file = disk.open(path, create=True)
-    try:
-        file.append(b"probe")
-        troubles.refuse("fsync", path)
-        file.fsync()
-        troubles.refuse("read", path)
-        file.read(0, 1)
-    finally:
-        file.close()
+def _maybe(found: Any) -> Mapping[str, Any] | None:
+    return None if found is None else dict(found)

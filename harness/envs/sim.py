@@ -273,19 +273,19 @@ class Sim:
         lost = {path.name: size for path, size in host.lost.items()}
         return {"lost_bytes": sum(lost.values()), "lost": lost, "torn_write": torn}
 
-    def slow_fsync(self, node: str, ms: int) -> None:
+    async def slow_fsync(self, node: str, ms: int) -> None:
         """See ``Disks``."""
         self.host(node).trouble.fsync_ns = ms * MS
 
-    def fill(self, node: str, *, full: bool) -> None:
+    async def fill(self, node: str, *, full: bool) -> None:
         """See ``Disks``."""
         self.host(node).trouble.full = full
 
-    def fail_io(self, node: str, operation: str | None) -> None:
+    async def fail_io(self, node: str, operation: str | None) -> None:
         """See ``Disks``."""
         self.host(node).trouble.failing = FAILING[operation] if operation else frozenset()
 
-    def try_disk(self, node: str) -> Mapping[str, Any]:
+    async def try_disk(self, node: str) -> Mapping[str, Any]:
         """See ``Disks``."""
         host, refused = self.host(node), None
         try:
@@ -303,11 +303,11 @@ class Sim:
             "slowed": host.trouble.slowed,
         }
 
-    def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
+    async def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
         """See ``Disks``."""
         return trouble.tear_tail(self._down(node).disk, self.node_dir(node), rng)
 
-    def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
         """See ``Disks``."""
         host = self._down(node)
         found = trouble.flip_bit(host.disk, self.node_dir(node), rng)
@@ -315,7 +315,7 @@ class Sim:
             host.damaged("log")
         return found
 
-    def cut_tail(self, node: str, rng: Random) -> Mapping[str, Any] | None:
+    async def cut_tail(self, node: str, rng: Random) -> Mapping[str, Any] | None:
         """See ``Disks``."""
         host = self._down(node)
         found = damage.cut_tail(host.disk, self.node_dir(node), rng)
@@ -323,7 +323,7 @@ class Sim:
             host.damaged("log")
         return found
 
-    def lose_vote(self, node: str) -> Mapping[str, Any] | None:
+    async def lose_vote(self, node: str) -> Mapping[str, Any] | None:
         """See ``Disks``."""
         host = self._down(node)
         found = damage.lose_vote(host.disk, self.node_dir(node))
@@ -331,7 +331,7 @@ class Sim:
             host.damaged("vote")
         return found
 
-    def lose_snapshots(self, node: str) -> Mapping[str, Any]:
+    async def lose_snapshots(self, node: str) -> Mapping[str, Any]:
         """See ``Disks``."""
         host = self._down(node)
         lost = self._lost[node] = damage.lose_snapshots(host.disk, self.node_dir(node))
@@ -339,11 +339,11 @@ class Sim:
             host.damaged("snapshots")
         return {"files": [path.name for path in lost]}
 
-    def return_snapshots(self, node: str) -> None:
+    async def return_snapshots(self, node: str) -> None:
         """See ``Disks``."""
         damage.put_back(self._down(node).disk, self._lost.pop(node, {}))
 
-    def election(self, node: str) -> Election | None:
+    async def election(self, node: str) -> Election | None:
         """See ``Disks``."""
         disk, folder = self.host(node).disk, self.node_dir(node)
         state, meta = ElectionStateStore(disk, folder).load(), load_meta_properties(disk, folder)
@@ -351,17 +351,17 @@ class Sim:
             return None
         return Election(state.epoch, state.leader_id, leads=state.leader_id == meta.node_id)
 
-    def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
+    async def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
         """See ``Disks``."""
         host = self._down(node)
         host.damaged("wipe")
         return trouble.wipe(host.disk, keep_id=keep_id)
 
-    def save_copy(self, node: str) -> None:
+    async def save_copy(self, node: str) -> None:
         """See ``Disks``."""
         self._copies[node] = self.host(node).disk.clone()
 
-    def restore_copy(self, node: str) -> Mapping[str, Any]:
+    async def restore_copy(self, node: str) -> Mapping[str, Any]:
         """See ``Disks``."""
         host, copy = self._down(node), self._copies.get(node)
         if copy is None:
@@ -381,15 +381,15 @@ class Sim:
         self._down(node)
         self._ports[node] = port
 
-    def set_rate(self, node: str, ppm: int) -> None:
+    async def set_rate(self, node: str, ppm: int) -> None:
         """See ``Clocks``."""
         self.host(node).set_rate(ppm)
 
-    def jump_wall(self, node: str, ms: int) -> None:
+    async def jump_wall(self, node: str, ms: int) -> None:
         """See ``Clocks``."""
         self.host(node).wall_offset_ms += ms
 
-    def clock(self, node: str) -> Mapping[str, int]:
+    async def clock(self, node: str) -> Mapping[str, int]:
         """See ``Clocks``."""
         host = self.host(node)
         return {
