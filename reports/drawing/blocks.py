@@ -7,7 +7,6 @@ strings are escaped by the template.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -22,7 +21,6 @@ class Bar:
     text: str = ""
     title: str = ""
     href: str = ""
-    open_end: bool = False  # nobody knows when it ended
     marked: bool = False  # the one to look at
 
 
@@ -56,7 +54,6 @@ class Arrow:
     lane1: int
     x2: float
     lane2: int
-    tone: str
     title: str = ""
 
 
@@ -201,9 +198,3 @@ class Picture:
     caption: str
     blocks: tuple[Block, ...]
     small: tuple[str, ...] = field(default=())  # remarks below
-
-
-def listed(items: Sequence[str], most: int) -> str:
-    """The first ``most`` items, and how many more there are."""
-    rest = len(items) - most
-    return "; ".join(items[:most]) + (f"; and {rest} more" if rest > 0 else "")
