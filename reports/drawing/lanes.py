@@ -10,7 +10,7 @@ from reports.drawing.blocks import Arrow, Bar, Lane, Lanes, Mark, Note, Notes
 from reports.drawing.replay import word
 from reports.drawing.scene import Scene
 from reports.model import FaultView
-from reports.text import integer, seconds
+from reports.text import clean, integer, seconds
 
 MOMENTS_MAX = 16
 ROLES_MAX = 60  # bars of one lane
@@ -52,7 +52,7 @@ def roles(scene: Scene, node: str) -> Iterator[RoleBar]:
         if kind in ("start", "stop", "role"):
             if role:
                 yield RoleBar(role, epoch, leader, since, seen if kind == "start" else at)
-            role = {"start": "starting", "stop": ""}.get(kind, word(event, "to"))
+            role = {"start": "starting", "stop": ""}.get(kind, clean(event.get("to"), limit=40))
             epoch, since = integer(event.get("ep")), at
             leader = "" if event.get("leader") is None else scene.name(event["leader"])
         seen = at
