@@ -29,8 +29,8 @@ setup: $(VENV)/.dev ## everything: run, tests, Spark, Java and browser parts
 test: $(VENV)/.dev ## the whole test suite
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
-kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for the tests against it
-	@PYTHONPATH=tests/support $(BIN)/python -c "import kafka_dist; print('Apache Kafka is in', kafka_dist.fetch().home)"
+kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and the tests against it
+	@$(BIN)/python -c "from harness.systems import kafka_dist; print('Apache Kafka is in', kafka_dist.fetch().home)"
 
 check: $(VENV)/.dev ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .

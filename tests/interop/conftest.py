@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import kafka_dist
 import pytest
-from kafka_dist import KafkaDist, KafkaMissingError
 from kafka_tools import KafkaTools
+
+from harness.systems import kafka_dist
+from harness.systems.kafka_dist import KafkaDist, KafkaMissingError
 
 _MISSING = pytest.StashKey[str]()
 

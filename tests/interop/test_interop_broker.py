@@ -15,11 +15,11 @@ import pytest
 from kafka_cluster import HOST, running
 from kafka_data import CLIENTS, Client, LibrdClient, PythonClient, address
 from kafka_data_cluster import SIGTERM_EXIT, Cluster
-from kafka_dist import KafkaDist
 from kafka_quorum_files import fold, log_start, read_snapshot
 from kafka_quorums import dynamic_quorum, kafka_broker
 from kafka_tools import CLUSTER, FEATURES, TOPICS, KafkaTools
 
+from harness.systems.kafka_dist import KafkaDist
 from node.log.layout import uuid_from_text
 from node.metadata.schemas import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from node.metadata.state import Listener

@@ -8,10 +8,11 @@ import pytest
 from kafka_cluster import HOST, running
 from kafka_data import LibrdClient, address
 from kafka_data_cluster import SIGTERM_EXIT, Cluster
-from kafka_dist import KafkaDist
 from kafka_quorum_files import fold
 from kafka_quorums import dynamic_quorum, kafka_broker
 from wire_certificates import Identity, authority
+
+from harness.systems.kafka_dist import KafkaDist
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

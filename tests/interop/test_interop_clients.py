@@ -23,8 +23,9 @@ from kafka.admin import ConfigResource as PythonResource  # type: ignore[import-
 from kafka.admin import ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError  # type: ignore[import-untyped]
 from kafka_cluster import CLUSTER_ID, Quorum
-from kafka_dist import KafkaDist
 from kafka_quorums import static_quorum
+
+from harness.systems.kafka_dist import KafkaDist
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from kafka_cluster import Quorum
-from kafka_dist import KafkaDist
 from kafka_quorums import dynamic_quorum
 from kafka_tools import KafkaTools
+
+from harness.systems.kafka_dist import KafkaDist
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -7,13 +7,13 @@ from itertools import combinations, count, pairwise
 
 import pytest
 from kafka_cluster import KINDS, Member, Quorum
-from kafka_dist import KafkaDist
 from kafka_quorum_files import faults, fold
 from kafka_quorum_view import await_observer, voters
 from kafka_quorum_writes import PATIENT, create_topic, register_broker
 from kafka_quorums import dynamic_quorum
 from kafka_tools import KafkaTools
 
+from harness.systems.kafka_dist import KafkaDist
 from node.core.messages import Batch, KRaftVersion, LeaderChange, Voters
 from node.core.types import Listener, Voter
 from node.log.layout import uuid_to_text

@@ -7,9 +7,10 @@ from itertools import combinations, count, pairwise
 
 import pytest
 from kafka_cluster import Quorum
-from kafka_dist import KafkaDist
 from kafka_quorum_files import faults
 from kafka_quorums import static_quorum
+
+from harness.systems.kafka_dist import KafkaDist
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -20,9 +20,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
 from kafka_cluster import CLUSTER_ID, HOST, OurMember, Quorum, free_ports
-from kafka_dist import KafkaDist
 from kafka_quorums import dynamic_quorum
 
+from harness.systems.kafka_dist import KafkaDist
 from node.core.types import Endpoint
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

@@ -8,10 +8,11 @@ from itertools import count
 
 import pytest
 from kafka_cluster import Quorum
-from kafka_dist import KafkaDist
 from kafka_quorum_files import faults
 from kafka_quorum_view import described
 from kafka_quorums import dynamic_quorum
+
+from harness.systems.kafka_dist import KafkaDist
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

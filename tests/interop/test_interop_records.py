@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from kafka_cluster import running
-from kafka_dist import KafkaDist
 from kafka_life import SETTINGS, Told, constant, kafka_json, live, nulls
 from kafka_quorums import kafka_broker, static_quorum
 from kafka_tools import DumpedBatch, KafkaTools
 
+from harness.systems.kafka_dist import KafkaDist
 from node.core.messages import Batch
 from node.log.batch import decode_records
 from node.log.disk import FileDisk

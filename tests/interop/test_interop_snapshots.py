@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from kafka_cluster import KINDS, KafkaMember, Member, OurMember, Quorum, running
-from kafka_dist import KafkaDist
 from kafka_life import constant, kafka_json, nulls
 from kafka_quorum_files import applied, faults, fold, log_start, read_snapshot, snapshot_records
 from kafka_quorum_view import await_observer
@@ -18,6 +17,7 @@ from kafka_quorum_writes import PATIENT, create_topic, register_broker
 from kafka_quorums import dynamic_quorum
 from kafka_tools import KafkaTools
 
+from harness.systems.kafka_dist import KafkaDist
 from node.core.types import (
     KRAFT_VERSIONS,
     Listener,

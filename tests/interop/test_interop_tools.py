@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from kafka_cluster import CLUSTER_ID, Member, Quorum, View, running
-from kafka_dist import KafkaDist
 from kafka_quorum_files import snapshot_records
 from kafka_quorum_view import await_observer, voters
 from kafka_quorums import dynamic_quorum, our_broker, static_quorum
 from kafka_tools import FEATURES, KafkaTools, Through
 
+from harness.systems.kafka_dist import KafkaDist
 from node.core.messages import KRaftVersion, Voters
 from node.log.layout import partition_dir, segment_base
 

@@ -10,12 +10,12 @@ from itertools import combinations, count
 
 import pytest
 from kafka_cluster import Member, Quorum
-from kafka_dist import KafkaDist
 from kafka_quorum_files import faults, read_snapshot
 from kafka_quorum_view import described, voters
 from kafka_quorums import static_quorum
 from kafka_tools import FEATURES, KafkaTools
 
+from harness.systems.kafka_dist import KafkaDist
 from node.core.messages import KRaftVersion, Voters
 from node.core.types import KRAFT_VERSIONS, Listener, ReplicaKey, Voter, VoterSet
 from node.log.layout import uuid_from_text

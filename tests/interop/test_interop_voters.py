@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 from kafka_cluster import Quorum
-from kafka_dist import KafkaDist
 from kafka_quorum_files import faults
 from kafka_quorum_view import await_observer, described, voters
 from kafka_quorums import dynamic_quorum
 from kafka_tools import KafkaTools
 
+from harness.systems.kafka_dist import KafkaDist
 from node.core.types import ReplicaKey
 from node.log.layout import uuid_to_text
 

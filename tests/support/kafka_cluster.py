@@ -20,8 +20,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from kafka_calls import broker_default, describe_quorum, set_broker_default
-from kafka_dist import BROKER_HEAP_MB, CONTROLLER_HEAP_MB, SERVER, STORAGE_TOOL, KafkaDist
 
+from harness.systems.kafka_dist import (
+    BROKER_HEAP_MB,
+    CONTROLLER_HEAP_MB,
+    SERVER,
+    STORAGE_TOOL,
+    KafkaDist,
+)
 from node.core.messages import Batch, DescribeQuorumResponse
 from node.core.types import Endpoint
 from node.log.batch import iter_batches

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from kafka_cluster import Member, Quorum
 from kafka_data import TIMEOUT_S, Client
-from kafka_dist import STARTED
 from kafka_quorum_files import faults, fold
 
+from harness.systems.kafka_dist import STARTED
 from node.broker.committed import CommittedBatch
 from node.metadata.image import MetadataImage
 from node.metadata.schemas import MetadataRecord

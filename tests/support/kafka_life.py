@@ -30,9 +30,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 from kafka_cluster import Member, Quorum
-from kafka_dist import STARTED
 from kafka_tools import CLUSTER, CONFIGS, KafkaTools
 
+from harness.systems.kafka_dist import STARTED
 from node.log.layout import uuid_to_text
 from node.metadata.codec import field_names
 from node.metadata.schemas import MetadataRecord, Tag

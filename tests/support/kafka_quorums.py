@@ -17,8 +17,8 @@ from kafka_cluster import (
     free_ports,
     running,
 )
-from kafka_dist import KafkaDist
 
+from harness.systems.kafka_dist import KafkaDist
 from node.core.types import Endpoint
 from node.log.layout import uuid_to_text
 from node.log.meta_properties import random_id

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_dist import KafkaDist
+from harness.systems.kafka_dist import KafkaDist
 
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"

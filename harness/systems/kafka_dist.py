@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.spark import java_version
+from harness.java import java_version
 
 KAFKA_VERSION = "4.1.2"
 LOG4J_VERSION = "2.24.3"
