@@ -22,7 +22,7 @@ from typing import Any
 from harness import schedule, seeds
 from harness.ballast import Ballast, tells_full_disk
 from harness.clock import LoopClock
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError
 from harness.events import EventCollector
 from harness.hosts import Expects
 from harness.journal import Journal
@@ -181,12 +181,9 @@ def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
 
 def write_report(run_dir: RunDir) -> Path:
     """Render the report of a judged run; returns where it is."""
-    stored = load_run(run_dir.path)
-    if stored.results is None:
-        raise UsageError(f"{run_dir.path} was not judged yet: `krucible check` it first")
     # by name: reports stand above the kernel, which must not depend on them
-    render = importlib.import_module("reports.run_report").render_run
-    run_dir.write_report(render(stored.data, stored.results))
+    report = importlib.import_module("reports.run_report")
+    run_dir.write_report(report.render_stored(run_dir.path))
     return run_dir.report
 
 

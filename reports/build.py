@@ -7,15 +7,27 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.protocols import RunData
 from harness.spec import RunSpec
-from reports import cluster, command, faults, findings, ops, pictures
+from reports import (
+    cluster,
+    columns,
+    command,
+    faults,
+    findings,
+    nemesis_table,
+    op_table,
+    ops,
+    overview,
+    pictures,
+    source,
+)
 from reports.cluster import NodeTrack
 from reports.drawing.blocks import Picture
 from reports.drawing.scene import Scene
 from reports.model import AnomalyView, Fact, FaultView, NodeView, OpStats, ReportModel
-from reports.ops import Span
-from reports.text import UNKNOWN, clean, compact, count, duration, seconds
+from reports.op_table import OpTable
+from reports.source import Run
+from reports.text import UNKNOWN, clean, compact, count, duration, integer, seconds
 
 TAIL_LINES = 40
 ALARMS_MAX = 40
@@ -24,22 +36,30 @@ NOTES_MAX = 20
 _ALARM = re.compile(r"\b(ERROR|FATAL|CRITICAL|WARN|WARNING|Traceback|Exception|panic|Killed)\b")
 
 
-def build_model(run: RunData, result: Mapping[str, Any]) -> ReportModel:
+def build_model(run: Run, result: Mapping[str, Any]) -> ReportModel:
     """Everything the report shows, from what the run left behind and what the judge said. Pure."""
-    spans, notes = ops.pair(run.history)
-    end_ns = _end(run)
+    table = op_table.read(run.history, _named(result))
     names = node_names(run)
-    tracks = [cluster.track(name, run.events.get(name, ()), end_ns) for name in names]
-    fault_views = faults.fault_views(run.faults, run.history.nemesis())
-    anomalies, total = findings.anomalies(result, spans, cluster.names_by_id(run.events))
-    scene = Scene(run, spans, tracks, fault_views, end_ns)
-    op_stats = ops.stats(spans)
-    notes = [*findings.warnings(result), *notes, *_unplaced(tracks)]
+    tracks = [
+        cluster.track(name, source.telling(run.events.get(name, ())), table.last_ns)
+        for name in names
+    ]
+    end_ns = max([table.last_ns, *(track.last_ns for track in tracks)])
+    cluster.extend(tracks, end_ns)
+    fault_views = faults.fault_views(run.faults, table.nemesis)
+    ids = cluster.names_by_id(run.events)
+    anomalies, total = findings.anomalies(result, table.wanted, ids)
+    scene = Scene(run, table.wanted, tracks, fault_views, end_ns)
+    op_stats = op_table.stats(table)
+    lanes = op_table.lanes(table, end_ns, width=run.spec.concurrency)
+    blocks = columns.blocks(table)
+    ops_head = overview.head(table, lanes, blocks, end_ns // 1000)
+    notes = [*findings.warnings(result), *table.notes, *_unplaced(tracks)]
     return ReportModel(
         title=clean(f"{run.spec.system} {run.spec.workload}, seed {run.spec.seed}", limit=200),
-        headline=findings.headline(result, anomalies, total, ops=len(spans), faults=fault_views),
+        headline=findings.headline(result, anomalies, total, ops=len(table), faults=fault_views),
         commands=command.commands(run.spec, result),
-        facts=_facts(run, spans, tracks, fault_views, end_ns),
+        facts=_facts(run, table, tracks, fault_views, end_ns),
         settings=_settings(run.spec),
         versions=findings.pairs(result.get("versions")),
         anomalies=anomalies,
@@ -49,11 +69,13 @@ def build_model(run: RunData, result: Mapping[str, Any]) -> ReportModel:
         coverage=findings.coverage(result, fault_views, _outcomes(op_stats)),
         checkers=findings.checkers(result),
         op_stats=op_stats,
-        errors=ops.errors(spans),
+        errors=op_table.errors(table),
         nodes=_nodes(run, tracks, anomalies),
         notes=_first(notes, NOTES_MAX),
-        timeline=_timeline(run, spans, tracks, fault_views, anomalies, end_ns),
+        timeline=_timeline(run, ops_head, tracks, fault_views, anomalies, end_ns),
         pictures=_pictures(result, anomalies, scene),
+        blocks=tuple(blocks),
+        nemeses=nemesis_table.rows(fault_views, tracks, run.voters),
     )
 
 
@@ -75,19 +97,22 @@ def _pictures(
     }
 
 
-def node_names(run: RunData) -> list[str]:
+def node_names(run: Run) -> list[str]:
     """All nodes that anything is known of: voters, observers, then others by name."""
     known = [*run.voters, *run.observers]
     others = sorted({*run.events, *run.output} - set(known))
     return list(dict.fromkeys([*known, *others]))
 
 
-def _end(run: RunData) -> int:
-    """The last moment anything happened."""
-    last = max((op.time_ns for op in run.history), default=0)
-    for events in run.events.values():
-        last = max([last, *(t for e in events if type(t := e.get("rx_ns")) is int)])
-    return last
+def _named(result: Mapping[str, Any]) -> set[int]:
+    """Indices of the ops that anomalies name."""
+    found: set[int] = set()
+    for anomaly, _ in findings.distinct(result):
+        named = anomaly.get("ops")
+        found.update(i for i in named if integer(i) is not None) if isinstance(
+            named, list
+        ) else None
+    return found
 
 
 def _unplaced(tracks: Iterable[NodeTrack]) -> list[str]:
@@ -111,17 +136,17 @@ def _outcomes(stats: Iterable[OpStats]) -> Counter[str]:
 
 
 def _facts(
-    run: RunData,
-    spans: Sequence[Span],
+    run: Run,
+    table: OpTable,
     tracks: Sequence[NodeTrack],
     fault_views: Sequence[FaultView],
     end_ns: int,
 ) -> tuple[Fact, ...]:
-    outcomes = Counter(span.outcome for span in spans)
-    times = sorted(s.latency_ns for s in spans if s.outcome == "ok" and s.latency_ns is not None)
+    outcomes = {name: table.outcome.count(at) for at, name in enumerate(ops.OUTCOMES)}
+    times = table.ok_latencies()
     p50, p99 = ops.percentile(times, 50), ops.percentile(times, 99)
-    gap = ops.longest_gap(spans)
-    first_ns, last_ns = ops.work_time(spans)
+    gap = op_table.longest_gap(table)
+    first_ns, last_ns = op_table.work_time(table)
     installed = sum(fault.outcome == "installed" for fault in fault_views)
     reigns = sorted((span.start_ns, t.name, span.epoch) for t in tracks for span in t.reigns)
     highest = max((epoch for _, _, epoch in reigns if epoch is not None), default=None)
@@ -130,7 +155,7 @@ def _facts(
     parts = ", ".join(f"{outcomes[name]:,} {name}" for name in ops.OUTCOMES)
     return (
         Fact("duration", duration(end_ns), f"of {run.spec.time_limit_s:g} s planned for faults"),
-        Fact("ops", f"{len(spans):,}", parts),
+        Fact("ops", f"{len(table):,}", parts),
         Fact("ok rate", f"{rate:,.1f}/s", f"asked for {run.spec.rate_hz:g}/s"),
         Fact("ok latency p50", duration(p50), f"p99 {duration(p99)}"),
         Fact(
@@ -159,7 +184,7 @@ def _setting(value: Any) -> str:
 
 
 def _nodes(
-    run: RunData, tracks: Sequence[NodeTrack], anomalies: Sequence[AnomalyView]
+    run: Run, tracks: Sequence[NodeTrack], anomalies: Sequence[AnomalyView]
 ) -> tuple[NodeView, ...]:
     named = {name for anomaly in anomalies for name in anomaly.nodes}
     out = []
@@ -190,8 +215,8 @@ def _nodes(
 
 
 def _timeline(
-    run: RunData,
-    spans: Sequence[Span],
+    run: Run,
+    ops_head: Mapping[str, Any],
     tracks: Sequence[NodeTrack],
     fault_views: Sequence[FaultView],
     anomalies: Sequence[AnomalyView],
@@ -202,7 +227,7 @@ def _timeline(
         "end": end_ns // 1000,
         "nodes": [clean(track.name, limit=60) for track in tracks],
         "observers": [track.name in run.observers for track in tracks],
-        "ops": ops.columns(spans, end_ns, width=run.spec.concurrency),
+        "ops": ops_head,
         "faults": faults.timeline(fault_views, end_ns),
         "anomalies": [
             [a.number, a.invariant, at // 1000]

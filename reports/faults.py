@@ -64,7 +64,28 @@ def _view(id_: str, plan: Fault | None, ops: list[Op]) -> FaultView:
         heal_outcome=_heal_outcome(heal, healed),
         evidence=_evidence(injected.value.get("evidence")) if injected else (),
         heal_evidence=_evidence(healed.value.get("evidence")) if healed else (),
+        aim=_aim(value),
+        leader=_leader(injected.value.get("evidence")) if injected else None,
     )
+
+
+def _aim(value: Mapping[str, Any]) -> str:
+    """What the schedule aimed at: the name of a target, or of the side that the leader is on."""
+    params = value.get("params")
+    if not isinstance(params, Mapping):
+        return ""
+    if params.get("target") is not None:
+        return clean(params["target"], limit=40)
+    leader = params.get("leader")
+    return "" if leader is None else f"leader in the {clean(leader, limit=40)}"
+
+
+def _leader(evidence: Any) -> str | None:
+    """The leader that the nemesis saw when it aimed."""
+    for item in evidence if isinstance(evidence, list | tuple) else [evidence]:
+        if isinstance(item, Mapping) and isinstance(item.get("leader"), str):
+            return clean(item["leader"], limit=60)
+    return None
 
 
 def _is_end(op: Op) -> bool:

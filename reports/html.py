@@ -21,13 +21,17 @@ from markupsafe import Markup
 from reports import findings, text
 from reports.model import ReportModel
 
-SCRIPTS = ("common.js", "data.js", "view.js", "draw.js", "plots.js", "hover.js", "page.js")
+SCRIPTS = (
+    *("common.js", "data.js", "blocks.js", "choice.js", "grid.js", "view.js", "draw.js"),
+    *("plots.js", "hover.js", "table.js", "page.js"),
+)
+_SIZE = "\x01size\x01"  # no foreign text can hold a control character
 _TEMPLATE = "run.html"
 
 
 def render(model: ReportModel) -> str:
     """The report as a complete HTML document; equal models give equal text."""
-    return page(
+    out = page(
         _TEMPLATE,
         styles=("run.css", "pictures.css"),
         scripts=SCRIPTS,
@@ -39,7 +43,18 @@ def render(model: ReportModel) -> str:
             "over": findings.last_moment,
         },
         model=model,
+        size=Markup(_SIZE),  # noqa: S704 - filled in below
     )
+    return _sized(out)
+
+
+def _sized(out: str) -> str:
+    """The document with its own length in bytes where it is to stand."""
+    bare = len(out.replace(_SIZE, "").encode())
+    size = f"{bare:,}"
+    while (whole := f"{bare + len(size) * out.count(_SIZE):,}") != size:
+        size = whole
+    return out.replace(_SIZE, size)
 
 
 def page(

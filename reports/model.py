@@ -118,6 +118,30 @@ class FaultView:
     heal_outcome: str
     evidence: tuple[str, ...]
     heal_evidence: tuple[str, ...]
+    aim: str = ""  # whom the schedule meant
+    leader: str | None = None  # as the nemesis saw it
+
+
+@dataclass(frozen=True, slots=True)
+class NemesisRow:
+    """What became of the faults of one nemesis, and whom they hit.
+
+    The last two count installed faults alone: whether the leader of that moment was among the
+    targets, and whether the voters outside of them are still a majority.
+    """
+
+    name: str
+    planned: int
+    installed: int
+    skipped: int
+    failed: int
+    untried: int
+    healed: int
+    reasons: tuple[str, ...]  # why it was skipped or failed, with how often
+    aims: tuple[str, ...]  # "leader 2"
+    sizes: tuple[str, ...]  # "1 node, 2 times"
+    leader: tuple[str, ...]  # "in 2", "out 1", "unknown 1"
+    quorum: tuple[str, ...]  # "kept 2", "lost 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +197,20 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Some ops: how many, the planes of each column (see ``reports.columns``), the streams."""
+
+    rows: int
+    planes: tuple[int, ...]
+    columns: str
+    texts: str
+
+    def head(self) -> dict[str, Any]:
+        """What the script must know before it reads the streams."""
+        return {"n": self.rows, "w": list(self.planes)}
+
+
+@dataclass(frozen=True, slots=True)
 class ReportModel:
     """Everything a report shows; ``timeline`` is the JSON that the page's script draws."""
 
@@ -193,4 +231,11 @@ class ReportModel:
     nodes: tuple[NodeView, ...]
     notes: tuple[str, ...] = ()
     timeline: dict[str, Any] = field(default_factory=dict)
+    blocks: tuple[Block, ...] = ()  # all ops, for the script
+    nemeses: tuple[NemesisRow, ...] = ()
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)  # by anomaly's number
+
+    @property
+    def op_total(self) -> int:
+        """How many ops the page holds."""
+        return sum(block.rows for block in self.blocks)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from harness.protocols import RunData
+from harness.errors import UsageError
+from reports import source
 from reports.build import build_model
 from reports.html import render
+from reports.source import Run
 
 
-def render_run(run: RunData, result: Mapping[str, Any]) -> str:
+def render_run(run: Run, result: Mapping[str, Any]) -> str:
     """One self-contained, offline HTML file about a run; equal input gives equal bytes.
 
     Args:
@@ -20,3 +23,16 @@ def render_run(run: RunData, result: Mapping[str, Any]) -> str:
             ``to_json`` writes them; optional ``store`` (the run's folder) and ``versions``.
     """
     return render(build_model(run, result))
+
+
+def render_stored(path: Path) -> str:
+    """The report of the judged run in a folder, which is read line by line: it may be a long one.
+
+    Raises:
+        UsageError: It has no readable ``spec.json``, or was not judged.
+        HistoryFormatError: A line of its history is no op.
+    """
+    run, results = source.open_run(path), source.read_results(path)
+    if results is None:
+        raise UsageError(f"{path} was not judged yet: `krucible check` it first")
+    return render_run(run, results)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report_blocks import data_of, ops_of
 from report_runs import (
     HOSTILE,
     MS,
@@ -31,7 +32,7 @@ from harness.history import NEMESIS, History, Op
 from harness.judge import judge
 from harness.protocols import Fault, RunData
 from harness.spec import RunSpec
-from reports import cluster, faults, ops, text
+from reports import cluster, faults, op_table, ops, text
 from reports.build import build_model
 from reports.html import SCRIPTS, embed
 from reports.run_report import render_run
@@ -75,13 +76,6 @@ def page(run: RunData, results: dict[str, Any]) -> _Page:
     return _Page(render_run(run, results))
 
 
-def data_of(source: str) -> dict[str, Any]:
-    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', source, re.S)
-    assert match is not None
-    found: dict[str, Any] = json.loads(match.group(1))
-    return found
-
-
 # --------------------------------------------------------------------------- the verdict
 
 
@@ -101,7 +95,7 @@ def test_invalid_names_invariant_node_and_time() -> None:
 
 def test_valid_counts_what_was_done() -> None:
     run = make_run(ops=400, faults=3)
-    count = len(ops.pair(run.history)[0])
+    count = len(run.history.intervals())
     assert headline(run, VALID_RESULT) == f"VALID: {count:,} ops, 3 faults, no anomaly"
 
 
@@ -176,7 +170,7 @@ def test_text_part_needs_no_script() -> None:
 
 def test_anomaly_shows_both_halves_of_its_ops_and_links_to_them() -> None:
     run = make_run(ops=300, faults=1)
-    spans, _ = ops.pair(run.history)
+    spans = run.history.intervals()
     wanted = spans[10].invocation.index
     anomaly = {"invariant": "S34", "message": "stale", "ops": [wanted, 10**9, "x"], "time_ns": None}
     model = build_model(run, result(system="invalid", results=[], anomalies=[anomaly]))
@@ -249,7 +243,7 @@ def test_empty_run(results: dict[str, Any]) -> None:
 def test_run_without_events_still_shows_ops_and_faults() -> None:
     run = replace(make_run(ops=200, faults=2), events={}, output={})
     source = render_run(run, VALID_RESULT)
-    assert len(data_of(source)["ops"]["t"]) > 150
+    assert data_of(source)["ops"]["n"] > 150
     assert "The node wrote nothing to its log" in source
 
 
@@ -263,9 +257,9 @@ def hostile() -> str:
 
 def test_hostile_text_stays_text(hostile: str) -> None:
     found = _Page(hostile)
-    assert found.count("script") == 2
+    assert found.count("script") == 4  # data, script, and a block of two streams
     assert found.count("img") == 0
-    assert hostile.count("<script") == 2
+    assert hostile.count("<script") == 4
     assert not [a for _, attrs in found.tags for a in attrs if a.startswith("on") or a == "style"]
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", hostile)
     assert "\u241b[31m\u2400⟨U+202E⟩\ufffd&" in found.text  # shown, not dropped
@@ -307,12 +301,13 @@ def test_nothing_is_loaded_from_anywhere(hostile: str) -> None:
 def test_malformed_history_is_drawn_and_told() -> None:
     rows = [(0, "invoke"), (0, "invoke"), (1, "ok")]
     history = History(Op(i, i * MS, p, t, "read") for i, (p, t) in enumerate(rows))  # type: ignore[arg-type]
-    model = build_model(RunData(RunSpec(seed=1), history), VALID_RESULT)
-    assert model.notes == (
+    run = RunData(RunSpec(seed=1), history)
+    assert build_model(run, VALID_RESULT).notes == (
         "op 1: process 0 invokes while its op 0 is open",
         "op 2: ok of process 1, never invoked",
     )
-    assert model.timeline["ops"]["d"] == [-1, -1, 0]
+    drawn = [(op["start"], op["end"]) for op in ops_of(render_run(run, VALID_RESULT))]
+    assert drawn == [(0, None), (1000, None), (2000, 2000)]
 
 
 @pytest.mark.parametrize(
@@ -403,25 +398,6 @@ def client(index: int, at: int, process: int, kind: Any, **more: Any) -> Op:
     return Op(index, at, process, kind, "read", **more)
 
 
-def test_columns_hold_the_ops_exactly() -> None:
-    history = [
-        client(0, 5_000, 0, "invoke", value=None, key="k", node="n1"),
-        client(1, 9_000, 1, "invoke", value=3),
-        client(2, 12_000, 0, "ok", value=7, key="k", node="n1"),
-        client(3, 20_000, 1, "fail", value=3, error="NO"),
-        client(4, 21_000, 0, "invoke", value=1),
-    ]
-    spans, notes = ops.pair(history)
-    columns = ops.columns(spans, 30_000, width=2)
-    assert notes == []
-    assert (columns["t"], columns["d"]) == ([5, 4, 12], [7, 11, -1])
-    assert (columns["i"], columns["c"], columns["o"]) == ([0, 1, 3], [2, 2, 0], "012")
-    texts = columns["texts"]
-    assert [texts[i] for i in columns["r"]] == ["7", "3", ""]
-    assert [texts[i] for i in columns["e"]] == ["", "NO", ""]
-    assert columns["processes"] == ["0", "1"]
-
-
 def test_a_retired_process_leaves_its_lane_to_its_successor() -> None:
     history = [
         client(0, 0, 0, "invoke"),
@@ -430,13 +406,14 @@ def test_a_retired_process_leaves_its_lane_to_its_successor() -> None:
         client(3, 12, 2, "invoke"),  # replaces 0
         client(4, 13, 4, "invoke"),  # wants the lane of 2, which is still at work
     ]
-    spans, _ = ops.pair(history)
-    assert ops.lanes(spans, 100, width=2) == {0: 0, 1: 1, 2: 0, 4: 2}
+    table = op_table.read(history)
+    lanes = op_table.lanes(table, 100, width=2)
+    assert dict(zip(table.processes, lanes, strict=True)) == {0: 0, 1: 1, 2: 0, 4: 2}
 
 
 def test_lanes_stay_few_whatever_the_processes_are_called() -> None:
-    spans, _ = ops.pair([client(0, 0, 10**12, "invoke"), client(1, 0, -5, "invoke")])
-    assert sorted(ops.lanes(spans, 1, width=10**9).values()) == [0, 1]
+    table = op_table.read([client(0, 0, 10**12, "invoke"), client(1, 0, -5, "invoke")])
+    assert sorted(op_table.lanes(table, 1, width=10**9)) == [0, 1]
 
 
 def test_percentiles_are_values_that_were_seen() -> None:
@@ -446,9 +423,9 @@ def test_percentiles_are_values_that_were_seen() -> None:
 
 
 def test_longest_gap() -> None:
-    spans, _ = ops.pair([client(0, 1, 0, "invoke"), client(1, 10, 0, "ok")])
-    assert ops.longest_gap(spans) == (1, 10)
-    assert ops.longest_gap([]) is None
+    table = op_table.read([client(0, 1, 0, "invoke"), client(1, 10, 0, "ok")])
+    assert op_table.longest_gap(table) == (1, 10)
+    assert op_table.longest_gap(op_table.read([])) is None
 
 
 def event(kind: str, at: Any, **fields: Any) -> dict[str, Any]:

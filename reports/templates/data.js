@@ -1,84 +1,43 @@
-// data.js: the embedded columns as typed arrays, and the selection that the filters leave.
+// data.js: the head of the data, the columns of all ops (filled in by blocks.js), reigns and faults.
 // Times are microseconds since the start of the run.
 
 const D = JSON.parse(document.getElementById("data").textContent);
 const OUTCOMES = ["ok", "fail", "info"];
 const OK = 0, FAIL = 1, INFO = 2;
-
-function accumulate(differences) {
-  const out = new Float64Array(differences.length);
-  let sum = 0;
-  for (let i = 0; i < out.length; i++) out[i] = sum += differences[i];
-  return out;
-}
+const NOTHING = 0, NUMBER = 1, SAME = 2; // tags of values, in their lowest two bits; 3 is a text
 
 const OPS = (() => {
-  const raw = D.ops, start = accumulate(raw.t), index = accumulate(raw.i), n = start.length;
-  const end = new Float64Array(n), outcome = new Uint8Array(n), lane = new Int32Array(n);
-  for (let i = 0; i < n; i++) {
-    end[i] = raw.d[i] < 0 ? Math.max(D.end, start[i]) : start[i] + raw.d[i];
-    outcome[i] = raw.o.charCodeAt(i) - 48;
-    lane[i] = raw.lanes[raw.p[i]];
-  }
-  const text = (column) => (i) => raw.texts[raw[column][i]];
+  const n = D.ops.n, numbers = () => new Float64Array(n), places = () => new Int32Array(n);
   return {
-    n, start, end, index, outcome, lane,
-    lanes: n ? Math.max(...new Set(raw.lanes)) + 1 : 0,
-    open: (i) => raw.d[i] < 0,
-    process: (i) => raw.processes[raw.p[i]],
-    completion: (i) => index[i] + raw.c[i],
-    f: text("f"), key: text("k"), node: text("n"), value: text("v"), result: text("r"), error: text("e"),
-    nodeText: raw.n,
+    n, loaded: 0,
+    start: numbers(), end: numbers(), index: numbers(), ended: numbers(), value: numbers(), result: numbers(),
+    outcome: new Uint8Array(n), row: new Uint8Array(n), // row: of the latency cloud; NO_ROW while open
+    processAt: places(), lane: places(), fAt: places(), keyAt: places(), nodeAt: places(), errorAt: places(),
+    lanes: D.ops.lanes.reduce((most, lane) => Math.max(most, lane + 1), 0),
+    open: (i) => OPS.row[i] === NO_ROW,
+    process: (i) => D.ops.processes[OPS.processAt[i]],
+    f: (i) => D.ops.texts[OPS.fAt[i]], key: (i) => D.ops.texts[OPS.keyAt[i]],
+    node: (i) => D.ops.texts[OPS.nodeAt[i]], error: (i) => D.ops.texts[OPS.errorAt[i]],
   };
 })();
+const NO_ROW = 255, LATENCY_ROWS = 64;
+const LATENCY = D.ops.latency;
+const LATENCY_SCALE = LATENCY_ROWS / Math.log(LATENCY[1] / LATENCY[0]);
+const latencyRow = (us) => Math.min(LATENCY_ROWS - 1, Math.floor(Math.log(Math.max(LATENCY[0], us) / LATENCY[0]) * LATENCY_SCALE));
 
-// First position in sorted `values` whose value is >= x.
-function lower(values, x) {
-  let lo = 0, hi = values.length;
+// First position in `count` values, got by `at` and rising, that is >= x.
+function lowerOf(count, at, x) {
+  let lo = 0, hi = count;
   while (lo < hi) {
     const mid = (lo + hi) >> 1;
-    if (values[mid] < x) lo = mid + 1; else hi = mid;
+    if (at(mid) < x) lo = mid + 1; else hi = mid;
   }
   return lo;
 }
-
-const opNodes = [...new Set(OPS.nodeText)].map((at) => D.ops.texts[at]).filter((name) => name !== "");
-const NODES = [...new Set([...D.nodes, ...opNodes.sort()])];
-const shown = { outcomes: [true, true, true], nodes: new Set(NODES) };
-
-// What the filters leave: all ops by start, the same by end, and per lane with running counts.
-let chosen = null;
-
-function choose() {
-  const nodeOk = D.ops.texts.map((name) => name === "" || !NODES.includes(name) || shown.nodes.has(name));
-  const ids = [];
-  for (let i = 0; i < OPS.n; i++) {
-    if (shown.outcomes[OPS.outcome[i]] && nodeOk[OPS.nodeText[i]]) ids.push(i);
-  }
-  const lanes = Array.from({ length: OPS.lanes }, () => []);
-  for (const i of ids) lanes[OPS.lane[i]].push(i);
-  const done = ids.filter((i) => !OPS.open(i)).sort((a, b) => OPS.end[a] - OPS.end[b]);
-  chosen = {
-    ids: Int32Array.from(ids), starts: Float64Array.from(ids, (i) => OPS.start[i]),
-    done: Int32Array.from(done), ends: Float64Array.from(done, (i) => OPS.end[i]),
-    longest: ids.reduce((most, i) => (OPS.open(i) ? most : Math.max(most, OPS.end[i] - OPS.start[i])), 0),
-    lanes: lanes.map(lane),
-    rows: D.nodes.map((_, at) => at).filter((at) => shown.nodes.has(D.nodes[at])),
-  };
-}
-
-function lane(ids) {
-  const fails = new Int32Array(ids.length + 1), infos = new Int32Array(ids.length + 1);
-  ids.forEach((i, at) => {
-    fails[at + 1] = fails[at] + (OPS.outcome[i] === FAIL);
-    infos[at + 1] = infos[at] + (OPS.outcome[i] === INFO);
-  });
-  return {
-    ids, fails, infos,
-    starts: Float64Array.from(ids, (i) => OPS.start[i]),
-    ends: Float64Array.from(ids, (i) => OPS.end[i]),
-  };
-}
+const lower = (values, x) => lowerOf(values.length, (i) => values[i], x);
+// As lower, over the starts of ops.
+const lowerStart = (ids, x) => lowerOf(ids.length, (j) => OPS.start[ids[j]], x);
+const lowerEnd = (ids, x) => lowerOf(ids.length, (j) => OPS.end[ids[j]], x);
 
 // Who led when: the leader spans of all nodes, by start; overlapping ones get rows of their own.
 const REIGNS = (() => {
@@ -98,14 +57,18 @@ const REIGNS = (() => {
 })();
 const FAULT_ROWS = inRows(D.faults, 8);
 
-// Gives each span (t0, t1) the first free row, at most `most` rows; returns how many it took.
+// Gives each span (t0, t1) the first free row, at most `most` rows, and the start of the next one
+// in it; returns how many it took.
 function inRows(spans, most) {
   spans.sort((a, b) => a.t0 - b.t0);
-  const free = [];
+  const free = [], last = [];
   for (const span of spans) {
     let row = free.findIndex((at) => at <= span.t0);
     if (row < 0) row = free.length < most ? free.length : free.indexOf(Math.min(...free));
     span.row = row;
+    span.next = Infinity;
+    if (last[row]) last[row].next = span.t0;
+    last[row] = span;
     free[row] = Math.max(free[row] || 0, span.t1);
   }
   return free.length;

@@ -2,9 +2,9 @@
 
 const ctx = base.getContext("2d");
 const PAINT = { axis: paintAxis, anomalies: paintAnomalies, faults: paintFaults, leader: paintLeaders,
-  roles: paintRoles, hwm: paintHwm, rate: paintRate, latency: paintLatency, clients: paintClients };
+  roles: paintRoles, hwm: paintHwm, snapshots: paintSnapshots, rate: paintRate, latency: paintLatency, clients: paintClients };
 const LABEL = { faults: "faults", leader: "leader", hwm: "high wm", rate: "ops/s", latency: "latency", clients: "clients",
-  anomalies: "anomalies" };
+  snapshots: "snapshots", anomalies: "anomalies" };
 
 function draw() {
   ctx.clearRect(0, 0, W, H);
@@ -24,6 +24,7 @@ function draw() {
   document.getElementById("window").textContent =
     `${time(Math.max(0, view.t0), step())} – ${time(Math.min(END, view.t1), step())} (${span(view.t1 - view.t0)})`;
   drawOver();
+  tableSoon();
 }
 
 function inPlot(paint, top = 0, height = H) {
@@ -85,10 +86,9 @@ function paintBands() {
 }
 
 function paintFaults(track) {
-  inPlot(() => D.faults.forEach((fault, at) => {
+  inPlot(() => D.faults.forEach((fault) => {
     const x0 = xOf(fault.t0), x1 = Math.max(xOf(fault.t1), x0 + 3);
-    const after = D.faults.find((other, i) => i > at && other.row === fault.row);
-    const limit = after ? xOf(after.t0) - 2 : W;
+    const limit = Math.min(W, xOf(fault.next) - 2);
     if (Math.max(x1, limit) < LEFT || x0 > W) return;
     const y = track.top + fault.row * track.each, installed = fault.outcome === "installed";
     ctx.fillStyle = installed ? C.edge : "transparent";
@@ -104,10 +104,9 @@ function paintFaults(track) {
 }
 
 function paintLeaders(track) {
-  inPlot(() => REIGNS.spans.forEach((reign, at) => {
+  inPlot(() => REIGNS.spans.forEach((reign) => {
     const x0 = xOf(reign.t0), x1 = Math.max(xOf(reign.t1), x0 + 2);
-    const after = REIGNS.spans.find((other, i) => i > at && other.row === reign.row);
-    const limit = after ? xOf(after.t0) - 2 : W;
+    const limit = Math.min(W, xOf(reign.next) - 2);
     if (Math.max(x1, limit) < LEFT || x0 > W) return;
     const y = track.top + reign.row * track.each;
     ctx.fillStyle = nodeColour(reign.node);
@@ -198,12 +197,41 @@ function paintAnomalyLines() {
   ctx.globalAlpha = 1;
 }
 
+const FEW = 6000; // ops in view that are drawn one by one, rather than counted
+
+const inView = () => lowerStart(chosen.ids, view.t1) - lowerStart(chosen.ids, view.t0);
+
 function paintClients(track) {
-  inPlot(() => chosen.lanes.forEach((lane, at) => {
-    const y = track.top + at * track.each, high = Math.max(2, track.each - (track.each > 6 ? 3 : 1));
-    const first = lower(lane.ends, view.t0), last = lower(lane.starts, view.t1);
-    if (last - first > (W - LEFT) / 3) paintDense(lane, y, high);
-    else for (let j = first; j < last; j++) paintOp(lane.ids[j], y, high);
+  const grid = inView() > FEW || OPS.loaded < OPS.n ? windowGrid() : null;
+  inPlot(() => {
+    if (grid) paintCrowd(track, grid);
+    else chosen.lanes.forEach((lane, at) => {
+      const y = track.top + at * track.each, high = Math.max(2, track.each - (track.each > 6 ? 3 : 1));
+      const first = lowerEnd(lane.ids, view.t0), last = lowerStart(lane.ids, view.t1);
+      if (last - first > (W - LEFT) / 3) paintDense(lane, y, high);
+      else for (let j = first; j < last; j++) paintOp(lane.ids[j], y, high);
+    });
+  }, track.top, track.height);
+  if (track.each > 6 && chosen.clients.length > 1) for (let at = 2; at < chosen.clients.length; at += 5) gutter(String(chosen.clients[at]), track.top + at * track.each + track.each / 2 - 1);
+}
+
+// Snapshots: made by the node, installed from the leader, refused, deleted; a row for each node.
+const SNAPSHOT = { freeze: ["◆", "link", "made"], install: ["▼", "good", "installed"], reject: ["✕", "bad", "refused"], delete: ["◇", "dim", "deleted"] };
+
+function paintSnapshots(track) {
+  inPlot(() => chosen.rows.forEach((node, at) => {
+    const y = track.top + at * track.each + track.each / 2;
+    ctx.fillStyle = C.line;
+    ctx.fillRect(xOf(0), Math.round(y), xOf(END) - xOf(0), 1);
+    let last = -9;
+    for (const [op, t] of D.snapshots[node]) {
+      const x = xOf(t);
+      if (x < LEFT || x > W || x - last < 5) continue;
+      last = x;
+      const [sign, colour] = SNAPSHOT[op] || ["?", "bad"];
+      ctx.fillStyle = colour === "link" ? nodeColour(node) : C[colour];
+      ctx.fillText(sign, x - 4, y);
+    }
   }), track.top, track.height);
 }
 
@@ -225,9 +253,9 @@ function paintOp(i, y, high) {
 
 // More ops than pixels: per two pixels the shares of fail and info, never thinner than visible.
 function paintDense(lane, y, high) {
-  let from = lower(lane.starts, view.t0);
+  let from = lowerStart(lane.ids, view.t0);
   for (let x = LEFT; x < W; x += 2) {
-    const to = lower(lane.starts, tOf(x + 2)), n = to - from;
+    const to = lowerStart(lane.ids, tOf(x + 2)), n = to - from;
     if (n > 0) {
       const fails = lane.fails[to] - lane.fails[from], infos = lane.infos[to] - lane.infos[from];
       const part = (k) => (k ? Math.max(high / 4, (high * k) / n) : 0);

@@ -5,7 +5,7 @@ const tip = document.getElementById("tip"), pinnedBox = document.getElementById(
 const overCtx = over.getContext("2d");
 let pointer = null, hovered = null, pinned = null;
 
-const FIND = { anomalies: findAnomaly, faults: findFault, leader: findReign, roles: findRole, hwm: findHwm,
+const FIND = { anomalies: findAnomaly, faults: findFault, leader: findReign, roles: findRole, hwm: findHwm, snapshots: findSnapshot,
   rate: findRate, latency: findLatency, clients: findClient };
 
 // { title, rows: [[name, text]], op?: id, t0, t1 } or null.
@@ -16,15 +16,23 @@ function find(x, y) {
 
 function sayOp(i) {
   const open = OPS.open(i), outcome = OUTCOMES[OPS.outcome[i]];
+  const value = valueText(OPS.value[i], i), result = valueText(OPS.result[i], i), wait = "…";
+  if (value === null || result === null) readTexts(i).then(() => sayAgain(i));
   const rows = [
-    ["process", OPS.process(i)], ["key", OPS.key(i)], ["value", OPS.value(i)],
-    ["result", OPS.result(i) === OPS.value(i) ? "" : OPS.result(i)],
+    ["process", OPS.process(i)], ["key", OPS.key(i)], ["value", value ?? wait],
+    ["result", result === value ? "" : result ?? wait],
     ["error", OPS.error(i)], ["node", OPS.node(i)],
     ["invoked", `${time(OPS.start[i], 1)}, op ${OPS.index[i]}`],
-    ["ended", open ? "still open at the end" : `${time(OPS.end[i], 1)}, op ${OPS.completion(i)}`],
+    ["ended", open ? "still open at the end" : `${time(OPS.end[i], 1)}, op ${OPS.ended[i]}`],
     ["latency", open ? "" : span(OPS.end[i] - OPS.start[i])],
   ];
   return { title: `${OPS.f(i)} → ${outcome}`, rows, op: i, t0: OPS.start[i], t1: OPS.end[i] };
+}
+
+// The values of an op were read meanwhile.
+function sayAgain(i) {
+  if (hovered && hovered.op === i) { hovered = sayOp(i); fill(tip, "b", hovered); }
+  if (pinned && pinned.op === i) { pinned = sayOp(i); fill(pinnedBox, "h3", pinned); }
 }
 
 function findAnomaly(track, x) {
@@ -46,8 +54,11 @@ function findFault(track, x, y) {
   const row = Math.floor((y - track.top) / track.each);
   const near = (f) => f.row === row && x >= xOf(f.t0) - 3 && x <= Math.max(xOf(f.t1), xOf(f.t0) + 3) + 3;
   const fault = D.faults.find(near);
-  if (!fault) return null;
-  return { title: `fault ${fault.id}: ${fault.nemesis}, ${fault.outcome}`, t0: fault.t0, t1: fault.t1, rows: [
+  return fault ? sayFault(fault) : null;
+}
+
+function sayFault(fault) {
+  return { fault: fault.id, title: `fault ${fault.id}: ${fault.nemesis}, ${fault.outcome}`, t0: fault.t0, t1: fault.t1, rows: [
     ["targets", fault.targets.join(", ")], ["params", fault.params], ["reason", fault.reason],
     ["from", time(fault.t0)], ["to", fault.healed || fault.outcome !== "installed" ? time(fault.t1) : "never healed"],
     ["for", span(fault.t1 - fault.t0)]] };
@@ -75,9 +86,19 @@ function saySpan(node, role, epoch, t0, t1) {
 
 function findHwm(track, x) {
   const t = tOf(x);
-  const rows = chosen.rows.map((node) => [D.nodes[node], stepAt(D.hwm[node], t)]).filter(([, v]) => v !== null);
+  const rows = chosen.rows.map((node) => [D.nodes[node], stepAt(D.hwm[node], t), stepAt(D.logStarts[node], t)]).filter(([, v]) => v !== null);
   if (!rows.length) return null;
-  return { title: `high watermark at ${time(t)}`, rows: rows.map(([name, v]) => [name, number(v)]), t0: t, t1: t };
+  return { title: `high watermark at ${time(t)}`, rows: rows.map(([name, v, from]) => [name, number(v) + (from ? `, log from ${number(from)}` : "")]), t0: t, t1: t };
+}
+
+function findSnapshot(track, x, y) {
+  const node = chosen.rows[Math.floor((y - track.top) / track.each)], t = tOf(x), slack = tOf(x + 6) - t;
+  const near = node === undefined ? [] : D.snapshots[node].filter(([, at]) => Math.abs(at - t) < slack);
+  const found = near.sort((a, b) => Math.abs(a[1] - t) - Math.abs(b[1] - t))[0];
+  if (!found) return null;
+  const [op, at, offset, fields] = found, words = SNAPSHOT[op] ? SNAPSHOT[op][2] : op;
+  return { title: `${D.nodes[node]}: snapshot ${words}`, t0: at, t1: at,
+    rows: [["at", time(at, 1)], ["up to", offset === null ? "" : number(offset)], ["fields", fields]] };
 }
 
 function findRate(track, x) {
@@ -90,7 +111,7 @@ function findRate(track, x) {
 
 function findLatency(track, x, y) {
   let best = null, least = 64;
-  for (let j = lower(chosen.starts, tOf(x - 8)), end = lower(chosen.starts, tOf(x + 8)); j < end; j++) {
+  for (let j = lowerStart(chosen.ids, tOf(x - 8)), end = lowerStart(chosen.ids, tOf(x + 8)); j < end; j++) {
     const i = chosen.ids[j];
     if (OPS.open(i)) continue;
     const off = (xOf(OPS.start[i]) - x) ** 2 + (latencyY(track, OPS.end[i] - OPS.start[i]) - y) ** 2;
@@ -102,7 +123,7 @@ function findLatency(track, x, y) {
 function findClient(track, x, y) {
   const row = chosen.lanes[Math.floor((y - track.top) / track.each)];
   if (!row || !row.ids.length) return null;
-  const after = lower(row.starts, tOf(x)); // the last to start before x, and the first after
+  const after = lowerStart(row.ids, tOf(x)); // the last to start before x, and the first after
   let best = null, least = 4;
   for (const j of [after - 1, after]) {
     if (j < 0 || j >= row.ids.length) continue;
@@ -175,7 +196,7 @@ function outline(found, wide) {
     return;
   }
   const clients = trackOf("clients"), latency = trackOf("latency");
-  overCtx.strokeRect(x0 - 1, clients.top + OPS.lane[found.op] * clients.each - 1.5, x1 - x0 + 2, clients.each);
+  overCtx.strokeRect(x0 - 1, clients.top + chosen.clients.indexOf(OPS.lane[found.op]) * clients.each - 1.5, x1 - x0 + 2, clients.each);
   if (OPS.open(found.op)) return;
   overCtx.beginPath();
   overCtx.arc(x0, latencyY(latency, found.t1 - found.t0), 5, 0, 7);

@@ -19,9 +19,38 @@ function start() {
   legend();
   tools();
   for (const link of document.querySelectorAll("a.jump")) link.addEventListener("click", (event) => jump(link, event));
+  startTable();
   new ResizeObserver(() => { if (!document.documentElement.hasAttribute("data-print")) again(); }).observe(plot);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   showAll();
+  readAll();
+}
+
+// The ops come after the first picture, which is of coarse counts when they are many.
+async function readAll() {
+  $("loading").hidden = false;
+  try {
+    if (D.ops.overview) {
+      coarse = await readOverview();
+      chooseAgain();
+    }
+    if (document.readyState === "loading") await new Promise((done) => document.addEventListener("DOMContentLoaded", done));
+    await readBlocks();
+  } catch (error) {
+    $("loading").textContent = `the ops cannot be read: ${error.message}`;
+    return;
+  }
+  chooseAgain();
+  $("loading").hidden = true;
+  document.documentElement.setAttribute("data-ready", "");
+  for (const wish of wishes.splice(0)) wish();
+}
+const wishes = []; // what has to wait for the ops
+
+function chooseAgain() {
+  choose();
+  layout();
+  draw();
 }
 
 function again() {
@@ -54,9 +83,7 @@ function toggle(group, name, colour, pressed, change) {
     const on = button.getAttribute("aria-pressed") !== "true";
     button.setAttribute("aria-pressed", String(on));
     change(on);
-    choose();
-    layout();
-    draw();
+    chooseAgain();
   });
   group.append(button);
 }
@@ -75,6 +102,11 @@ function filters() {
     const at = D.nodes.indexOf(name);
     toggle($("nodes-shown"), name, at < 0 ? "" : "n" + (at % 7), true, (on) => { shown.nodes[on ? "add" : "delete"](name); });
   });
+  if (D.ops.fs.length > 1) for (const f of D.ops.fs.slice(0, 12)) toggle($("fs"), D.ops.texts[f], "", true, (on) => { shown.fs[on ? "add" : "delete"](f); });
+  const client = $("client");
+  for (let at = 0; at < OPS.lanes; at++) client.append(new Option(String(at), String(at)));
+  client.addEventListener("change", () => { shown.client = client.value === "" ? null : Number(client.value); chooseAgain(); });
+  $("key").addEventListener("input", (event) => { shown.key = event.target.value; chooseAgain(); });
 }
 
 function legend() {
@@ -85,6 +117,9 @@ function legend() {
   const signs = [];
   for (const [type, [sign]] of Object.entries(MARK)) {
     if (type !== "elected" && D.marks.some((marks) => marks.some((mark) => mark[0] === type))) signs.push(`${sign} ${type}`);
+  }
+  for (const [op, [sign, , words]] of Object.entries(SNAPSHOT)) {
+    if (D.snapshots.some((marks) => marks.some((mark) => mark[0] === op))) signs.push(`${sign} snapshot ${words}`);
   }
   if (seen.has("leader")) signs.push("leader: in its node's colour");
   if (D.faults.length) signs.push("grey bands: faults installed", "dashed: skipped or failed");
@@ -98,10 +133,9 @@ function legend() {
 function jump(link, event) {
   let t0 = Number(link.dataset.t0) / 1000, t1 = Number(link.dataset.t1) / 1000, found = null;
   if (link.dataset.op !== undefined) {
+    if (OPS.loaded < OPS.n) { wishes.push(() => jump(link, event)); return; }
     const index = Number(link.dataset.op);
-    for (let i = 0; i < OPS.n && !found; i++) {
-      if (OPS.index[i] === index || (!OPS.open(i) && OPS.completion(i) === index)) found = sayOp(i);
-    }
+    for (let i = 0; i < OPS.n && !found; i++) if (OPS.index[i] === index || OPS.ended[i] === index) found = sayOp(i);
     if (!found) { event.preventDefault(); return; }
     [t0, t1] = [found.t0, found.t1];
   }
@@ -118,7 +152,8 @@ function tools() {
   const actions = { in: () => zoom(0.5), out: () => zoom(2), left: () => pan(-0.25), right: () => pan(0.25), all: showAll };
   for (const button of document.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
   const keys = { "+": actions.in, "=": actions.in, "-": actions.out, "_": actions.out, ArrowLeft: actions.left,
-    ArrowRight: actions.right, 0: showAll, Home: showAll, Escape: () => pin(null) };
+    ArrowRight: actions.right, 0: showAll, Home: showAll, Escape: () => pin(null), n: () => besides(1), p: () => besides(-1),
+    f: nextFault };
   base.addEventListener("keydown", (event) => {
     if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -127,6 +162,16 @@ function tools() {
   $("unpin").addEventListener("click", () => pin(null));
   base.addEventListener("wheel", wheel, { passive: false });
   dragging();
+}
+
+// The next fault after the pinned one, or after the left edge; from the last on to the first.
+function nextFault() {
+  const all = [...D.faults].sort((a, b) => a.t0 - b.t0), from = pinned && pinned.fault !== undefined ? pinned.t0 : view.t0;
+  const fault = all.find((one) => one.t0 > from) || all[0];
+  if (!fault) return;
+  const room = Math.max((fault.t1 - fault.t0) * 0.5, 500000);
+  show(fault.t0 - room, fault.t1 + room);
+  pin(sayFault(fault));
 }
 
 let hintOff = 0;

@@ -40,7 +40,11 @@ function paintHwm(track) {
     ctx.beginPath();
     const first = Math.max(0, lower(line.t, view.t0) - 1);
     ctx.moveTo(xOf(line.t[first]), yOf(line.v[first]));
+    let drawn = -99;
     for (let i = first + 1; i < line.t.length; i++) {
+      const x = xOf(line.t[i]), falls = line.v[i] < line.v[i - 1] || line.v[i + 1] < line.v[i];
+      if (x - drawn < 1 && !falls && i + 1 < line.t.length && line.t[i] <= view.t1) continue; // more than pixels
+      drawn = x;
       ctx.lineTo(xOf(line.t[i]), yOf(line.v[i - 1]));
       ctx.lineTo(xOf(line.t[i]), yOf(line.v[i]));
       if (line.t[i] > view.t1) break;
@@ -51,15 +55,16 @@ function paintHwm(track) {
   ctx.lineWidth = 1;
 }
 
-// Bins of at least 100 ms: in shorter ones a rate is a matter of luck.
-const rateStep = () => Math.max(100000, nice((view.t1 - view.t0) / ((W - LEFT) / 5)));
+const rateStep = () => Math.max(RATE_STEP, nice((view.t1 - view.t0) / ((W - LEFT) / 5)));
 
-// Completions per bin and outcome, in the visible window.
+// Completions per bin and outcome, in the visible window: sums of the finest bins.
 function rateBins() {
   const by = rateStep(), first = Math.floor(view.t0 / by), n = Math.ceil(view.t1 / by) - first + 1;
-  const counts = [new Float64Array(n), new Float64Array(n), new Float64Array(n)];
-  for (let j = lower(chosen.ends, first * by); j < chosen.done.length && chosen.ends[j] < (first + n) * by; j++) {
-    counts[OPS.outcome[chosen.done[j]]][Math.floor(chosen.ends[j] / by) - first]++;
+  const counts = [new Float64Array(n), new Float64Array(n), new Float64Array(n)], each = Math.round(by / RATE_STEP);
+  const last = Math.min(RATE_BINS, (first + n) * each);
+  for (let at = Math.max(0, first * each); at < last; at++) {
+    const b = Math.floor(at / each) - first;
+    for (let o = 0; o < 3; o++) counts[o][b] += chosen.rate[o * RATE_BINS + at];
   }
   let most = 0;
   for (let b = 0; b < n; b++) most = Math.max(most, counts[0][b] + counts[1][b] + counts[2][b]);
@@ -86,20 +91,6 @@ function paintRate(track) {
   }, track.top, track.height);
 }
 
-// The decades that all latencies of the run lie in, so that panning does not move the scale.
-const LATENCY = (() => {
-  let low = Infinity, high = 0;
-  for (let i = 0; i < OPS.n; i++) {
-    if (OPS.open(i)) continue;
-    const us = Math.max(1, OPS.end[i] - OPS.start[i]);
-    low = Math.min(low, us);
-    high = Math.max(high, us);
-  }
-  if (!high) return [1, 10];
-  const from = 10 ** Math.floor(Math.log10(low)), to = 10 ** Math.ceil(Math.log10(high));
-  return [from, to > from ? to : from * 10];
-})();
-
 function latencyY(track, us) {
   const top = track.top + 4, tall = track.height - 8, [low, high] = LATENCY;
   return top + tall - (Math.log(Math.max(low, us) / low) / Math.log(high / low)) * tall;
@@ -116,8 +107,11 @@ function paintLatency(track) {
       above = y;
     }
   }
-  const first = lower(chosen.starts, view.t0), last = lower(chosen.starts, view.t1);
-  inPlot(() => (last - first > 6000 ? paintCloud : paintPoints)(track, first, last), track.top, track.height);
+  const grid = inView() > FEW || OPS.loaded < OPS.n ? windowGrid() : null;
+  inPlot(() => {
+    if (grid) paintCloud(track, grid);
+    else paintPoints(track, lowerStart(chosen.ids, view.t0), lowerStart(chosen.ids, view.t1));
+  }, track.top, track.height);
 }
 
 // ok is a dot, fail a cross, info a triangle.
@@ -140,28 +134,4 @@ function paintPoints(track, first, last) {
       ctx.fill();
     }
   }
-}
-
-// Thousands of points: counted per cell of 2 by 2 pixels, the darker the more; the rarer
-// outcomes are painted last so that none of them is hidden.
-function paintCloud(track, first, last) {
-  const cols = Math.ceil((W - LEFT) / 2) + 1, rows = Math.ceil(track.height / 2) + 1;
-  const cells = [OK, FAIL, INFO].map(() => new Uint32Array(cols * rows));
-  for (let j = first; j < last; j++) {
-    const i = chosen.ids[j];
-    if (OPS.open(i)) continue;
-    const col = Math.max(0, Math.floor((xOf(OPS.start[i]) - LEFT) / 2));
-    const row = Math.max(0, Math.floor((latencyY(track, OPS.end[i] - OPS.start[i]) - track.top) / 2));
-    cells[OPS.outcome[i]][row * cols + Math.min(col, cols - 1)]++;
-  }
-  for (const outcome of [OK, FAIL, INFO]) {
-    ctx.fillStyle = C.outcome[outcome];
-    const grid = cells[outcome];
-    for (let at = 0; at < grid.length; at++) {
-      if (!grid[at]) continue;
-      ctx.globalAlpha = outcome === OK ? Math.min(1, 0.35 + 0.15 * grid[at]) : 1;
-      ctx.fillRect(LEFT + (at % cols) * 2, track.top + Math.floor(at / cols) * 2, 2, 2);
-    }
-  }
-  ctx.globalAlpha = 1;
 }

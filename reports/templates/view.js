@@ -50,7 +50,7 @@ function layout() {
   W = plot.clientWidth;
   LEFT = narrow ? 58 : 92;
   const rows = chosen.rows.length, row = rows > 12 ? 11 : 15;
-  const lane = OPS.lanes > 60 ? 4 : OPS.lanes > 24 ? 7 : 11;
+  const each = chosen.clients.length > 60 ? 4 : chosen.clients.length > 24 ? 7 : 11;
   const wanted = [
     ["axis", 24],
     D.anomalies.length && ["anomalies", 18],
@@ -58,9 +58,10 @@ function layout() {
     REIGNS.spans.length && ["leader", Math.max(1, REIGNS.rows) * 17, 17],
     D.roles.some((spans) => spans.length) && rows && ["roles", rows * row, row],
     D.hwm.some((line) => line.t.length) && rows && ["hwm", narrow ? 60 : 72],
+    D.snapshots.some((marks) => marks.length) && rows && ["snapshots", rows * 11, 11],
     OPS.n && ["rate", narrow ? 56 : 66],
     OPS.n && ["latency", narrow ? 100 : 130],
-    OPS.n && ["clients", OPS.lanes * lane, lane],
+    OPS.n && ["clients", chosen.clients.length * each, each],
   ].filter(Boolean);
   let top = 0;
   tracks = wanted.map(([name, height, each]) => {
