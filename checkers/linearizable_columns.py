@@ -66,14 +66,18 @@ class Columns:
         if self.key is None:
             yield None, range(len(self.f)), self
             return
+        for key, of_key in self.rows_by_key(only).items():
+            yield key, of_key, self.take(of_key)
+
+    def rows_by_key(self, only: Container[Hashable] | None = None) -> dict[Hashable, list[int]]:
+        """Each key's rows, keys in order of appearance; for columns that have keys. O(n)."""
         rows: dict[Hashable, list[int]] = {}
-        for row, key in enumerate(self.key):
+        for row, key in enumerate(self.key or ()):
             if key in rows:
                 rows[key].append(row)
             elif only is None or key in only:
                 rows[key] = [row]
-        for key, of_key in rows.items():
-            yield key, of_key, self.take(of_key)
+        return rows
 
     def take(self, rows: Sequence[int], *, keep_key: bool = False) -> Columns:
         """Some of the rows, without their keys unless ``keep_key``."""

@@ -14,11 +14,13 @@ from typing import Any
 from checkers.linearizable_budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budget
 from checkers.linearizable_calls import Call
 from checkers.linearizable_columns import Columns
+from checkers.linearizable_forced import by_forced_order
 from checkers.linearizable_methods import judge_calls, judge_columns
 from checkers.linearizable_parallel import each
 from checkers.linearizable_registers import Found
 from checkers.linearizable_sweep import doubtful
-from checkers.models import Model, Register, State, thaw
+from checkers.linearizable_texts import by_witness
+from checkers.models import KvAppend, Model, Register, State, thaw
 from harness.formats.conventions import Conventions
 from harness.history import History, Interval, Op
 from harness.registry import models
@@ -68,16 +70,21 @@ def decide(
         if found.linearizable:
             return _FINE
         return _decision(None, range(len(columns)), found)
-    keys = None
-    if isinstance(object_, Register) and len(columns) > _SWEPT:
+    keys, judge_key = None, _judge
+    if isinstance(object_, KvAppend):
+        told = _strings(columns, start)
+        if isinstance(told, Decision):
+            return told
+        keys, judge_key = told, _searched
+    elif isinstance(object_, Register) and len(columns) > _SWEPT:
         keys = doubtful(columns, start)
-        if not keys:
-            return _FINE
+    if keys is not None and not keys:
+        return _FINE
     undecided: list[Decision] = []
     parts = list(columns.by_key(keys))
 
     def judge(part: tuple[Hashable, Sequence[int], Columns], share: Budget) -> Found:
-        return _judge(part[2], object_, start, share)
+        return judge_key(part[2], object_, start, share)
 
     for (key, rows, _), found in each(parts, judge, lambda part: len(part[1]), budget):
         if found.linearizable is False:
@@ -93,9 +100,26 @@ def decide(
 
 def _judge(columns: Columns, model: Model, start: State, budget: Budget) -> Found:
     _, found = judge_columns(columns, model, start, budget)
-    if found is None:
-        return judge_calls(list(calls_from(columns, model)), model, start, budget)
-    return found
+    return _searched(columns, model, start, budget) if found is None else found
+
+
+def _searched(columns: Columns, model: Model, start: State, budget: Budget) -> Found:
+    return judge_calls(list(calls_from(columns, model)), model, start, budget)
+
+
+def _strings(columns: Columns, start: State) -> Decision | set[Hashable]:
+    """The first string that cheap methods find wrong, or else those that they leave open."""
+    left: set[Hashable] = set()
+    for key, rows in columns.rows_by_key().items():
+        fits = by_witness(columns, rows, start)
+        if fits is None:
+            zones = by_forced_order(columns.take(rows), start)
+            fits = None if zones is None else zones.linearizable
+        if fits is None:
+            left.add(key)
+        elif not fits:
+            return Decision(Valid.INVALID, key, rows)
+    return left
 
 
 _FINE = Decision(Valid.VALID)

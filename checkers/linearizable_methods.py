@@ -17,7 +17,8 @@ from checkers.linearizable_forced import by_forced_order, by_positions
 from checkers.linearizable_registers import Found, search_register
 from checkers.linearizable_search import Outcome, search
 from checkers.linearizable_small import search_small
-from checkers.linearizable_zones import by_zones
+from checkers.linearizable_texts import by_witness
+from checkers.linearizable_zones import VALID, by_zones
 from checkers.models import (
     Illegal,
     KvAppend,
@@ -90,6 +91,8 @@ def judge_columns(
     name = "forced order"
     if isinstance(model, Log):
         zones = by_positions(columns, start)
+    elif isinstance(model, KvAppend) and by_witness(columns, range(len(columns)), start):
+        zones = VALID
     elif isinstance(model, KvAppend | ListAppend):
         zones = by_forced_order(columns, start)
     if zones is None:

@@ -26,6 +26,7 @@ from checkers.linearizable_methods import judge_register
 from checkers.linearizable_registers import search_register
 from checkers.linearizable_small import search_small
 from checkers.linearizable_sweep import doubtful
+from checkers.linearizable_texts import by_witness
 from checkers.linearizable_zones import by_zones
 from checkers.models import CasRegister, KvAppend, ListAppend, Log, Model
 from checkers.models_more import Asked, Isr, MultiRegister, OwnModel, ProducerIds
@@ -397,6 +398,94 @@ def test_what_was_appended_twice_is_taken_from_the_last_that_had_begun() -> None
     assert found.linearizable
     assert by_forced_order(columns(*rows[:3], get("ap", 6, 7)), "") is None
     assert decide(columns(*rows[:3], get("ap", 6, 7)), "kv-append").valid is Valid.INVALID
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([append("a", 0, 1), get("a", 2, 3), put("b", 4, 5), get("b", 6, 7)], True),
+        ([append("a", 0, 1), get("", 2, 3)], False),  # alone, and wrong
+        ([append("a", 0, 1), get("b", 2, inf), get("a", 3, 4)], True),  # nobody saw the b
+        ([append("a", 0, 1), get("", 1, 3)], True),  # equal times are concurrent
+        ([append("a", 0, 1), append("b", 1, 3), get("ba", 4, 5)], True),
+        ([append("a", 0, 1), append("b", 2, 9), append("c", 3, 9), get("acb", 10, 11)], True),
+        ([append("a", 0, 1), append("b", 2, 9), append("c", 3, 9), get("cb", 10, 11)], None),
+        ([append("a", 0, 1), put("p", 2, 9), append("c", 3, 9), get("pc", 10, 11)], True),
+        ([append("a", 0, 1), put("p", 2, 9), append("c", 3, 9), get("ap", 10, 11)], None),
+        ([append("a", 0, 1), put("p", 2, 9), append("c", 3, 9), get("p", 10, 11)], True),
+        ([append("a", 0, 9), append("b", 0, 9), get("a", 1, 3), get("b", 1, 3)], None),
+        ([append("a", 0, 9), append("a", 0, 9), get("aa", 1, 3)], True),
+        ([append("a", 0, 9), get("aa", 1, 3)], None),
+        ([append("ab", 0, 9), get("a", 1, 3)], None),
+        ([put("ab", 0, 9), get("a", 1, 3)], None),
+        ([put("p", 0, 1), put("q", 0, 1), get("p", 0, 1), get("", 0, 1)], True),
+        ([append("a", 0, 9), append("b", 0, inf), get("a", 1, 3)], True),
+        ([append("a", 0, 9), append("b", 0, 2), get("a", 3, 4)], None),  # where was the b?
+        ([put("p", 0, 9), append("b", 0, 2), get("p", 3, 4)], True),
+        ([put("p", 2, 9), append("b", 0, 2), put("q", 4, 6), get("q", 8, 9), get("p", 3, 5)], True),
+        ([put("p", 0, 9), put("q", 3, 6), get("p", 1, 4), get("p", 5, 8)], True),
+        ([put("p", 0, 9), put("q", 3, 4), get("p", 1, 2), get("p", 5, 8)], None),
+        ([append("", 0, 9), append("a", 0, 9), get("a", 1, 3)], None),
+        ([append("x" * n, 0, 99) for n in range(1, 11)], None),
+    ],
+)
+def test_a_guessed_order_of_a_string(rows: list[Row], expected: bool | None) -> None:
+    table = columns(*sorted(rows, key=lambda row: row[3]))
+
+    assert by_witness(table, range(len(table)), "") is expected
+    assert expected is None or decide(table, "kv-append").valid is VERDICTS[expected]
+
+
+@pytest.mark.parametrize(("seen", "expected"), [("sa", True), ("s", None), ("a", None)])
+def test_a_guessed_order_begins_with_what_was_there(seen: str, expected: bool | None) -> None:
+    table = columns(append("a", 0, 2), append("b", 0, inf), get(seen, 3, 4))
+
+    assert by_witness(table, range(len(table)), "s") is expected
+
+
+VERDICTS = {True: Valid.VALID, False: Valid.INVALID}
+
+
+def test_guesses_that_pass_are_right_by_the_textbook() -> None:
+    rng, model = Random(12), KvAppend()
+    rules = Conventions(initial="")
+    texts = ("", "a", "b", "ab", "ba", "aa", "aba")
+    specs = [
+        *(("get", None, v, "ok") for v in texts),
+        *((f, v, None, o) for f in ("put", "append") for v in ("a", "b") for o in ("ok", "info")),
+    ]
+    found = []
+    for at in range(1_200):
+        if at % 2:
+            history = answered(*small(rng, "kv-append"))
+        else:
+            some = rng.sample(specs, rng.randint(2, 8))
+            history = random_history(rng, rng.randint(1, 8), some, rng.randint(1, 6))
+        places, _ = event_places(history, rules)
+        table = columns_of(calls_of(history, model, rules, places=places).by_key.get(None, []))
+        guess = by_witness(table, range(len(table)), "")
+        found.append(guess)
+        assert guess in (None, textbook(history, model, rules)), list(history)
+    assert found.count(True) > 400
+    assert found.count(False) > 50
+
+
+def test_strings_by_key_are_judged_by_the_cheapest_method_that_can() -> None:
+    fine = [append("a", 0, 1), get("a", 2, 3)]
+    stale = [append("a", 0, 9), append("b", 0, 9), get("ab", 1, 3), get("a", 4, 6)]
+    hard = [append("a", 0, 9), append("ab", 0, 9), get("aab", 1, 5)]
+
+    def verdict(*keys: list[Row]) -> linearizable.Decision:
+        rows = sorted(
+            ((row, key) for key, of_key in enumerate(keys) for row in of_key),
+            key=lambda one: one[0][3],
+        )
+        return decide(columns(*(r for r, _ in rows), key=[k for _, k in rows]), "kv-append")
+
+    assert verdict(fine, hard, fine).valid is Valid.VALID
+    assert (verdict(fine, hard, stale).valid, verdict(fine, hard, stale).key) == (Valid.INVALID, 2)
+    wrong = [*hard, get("aa", 6, 7)]
+    assert (verdict(wrong, fine).valid, verdict(wrong, fine).key) == (Valid.INVALID, 0)
 
 
 @pytest.mark.parametrize(
