@@ -76,7 +76,7 @@ def decide(
         if isinstance(told, Decision):
             return told
         keys, judge_key = told, _searched
-    elif isinstance(object_, Register) and len(columns) > _SWEPT:
+    elif isinstance(object_, Register) and len(columns) > _SWEPT and _seldom_cas(columns):
         keys = doubtful(columns, start)
     if keys is not None and not keys:
         return _FINE
@@ -105,6 +105,14 @@ def _judge(columns: Columns, model: Model, start: State, budget: Budget) -> Foun
 
 def _searched(columns: Columns, model: Model, start: State, budget: Budget) -> Found:
     return judge_calls(list(calls_from(columns, model)), model, start, budget)
+
+
+def _seldom_cas(columns: Columns) -> bool:
+    """Whether a sweep is worth it: most of the keys that come first have reads and writes alone."""
+    assert columns.key is not None  # noqa: S101
+    some = list(zip(columns.f[:_SWEPT], columns.key, strict=False))
+    with_cas = {key for f, key in some if f in ("cas", "not")}
+    return 2 * len(with_cas) <= len({key for _, key in some})
 
 
 def _strings(columns: Columns, start: State) -> Decision | set[Hashable]:

@@ -144,6 +144,14 @@ class Walk(Layers):
             for place in range(at, len(order)):
                 target = order[place]
                 now = end[target]
+                if place % _CLOCK_EVERY == _CLOCK_EVERY - 1:
+                    budget.spend(_CLOCK_EVERY, len(layer))
+                if target == row and not bits and (row + 1 == n or now < begin[row + 1]):
+                    layer = self._alone(row, layer)
+                    if not layer:
+                        return Found(linearizable=False, row=row, layer_max=layer_max)
+                    row += 1
+                    continue
                 while row < n and begin[row] <= now:
                     if f[row] != "read":
                         self._begin(row)
@@ -184,11 +192,21 @@ class Walk(Layers):
                     layer_max = max(layer_max, len(layer))
                 elif not layer:
                     return Found(linearizable=False, row=target, layer_max=layer_max)
-                if place % _CLOCK_EVERY == _CLOCK_EVERY - 1:
-                    budget.spend(_CLOCK_EVERY, len(layer))
         except BudgetError as error:
             return Found(None, target, (), error.reason, layer_max)
         return Found(linearizable=True, layer_max=layer_max)
+
+    def _alone(self, row: int, layer: list[Config]) -> list[Config]:
+        """The layer after a call that overlapped with no other."""
+        f, seen = self._columns.f[row], self._columns.seen[row]
+        if f == "write":
+            return [(self._columns.value[row], 0, 0)]
+        if f == "not":
+            return [config for config in layer if config[0] != seen]
+        for config in layer:
+            if config[0] == seen:
+                return [config if f == "read" else (self._columns.value[row], 0, 0)]
+        return []
 
     def _begin(self, row: int) -> int:
         columns = self._columns

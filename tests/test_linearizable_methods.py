@@ -119,6 +119,28 @@ def register_columns(history: History, rules: Conventions) -> Columns:
     return columns_of(calls_of(history, CasRegister(), rules, places=places).by_key[None])
 
 
+def test_searches_take_equal_times_as_concurrent_and_ops_that_are_alone_at_once() -> None:
+    rng, values = Random(3), (None, 1, 2)
+    valid = 0
+    for _ in range(1_500):
+        spread = rng.choice((3, 6, 12))
+        rows: list[Row] = []
+        for _ in range(rng.randint(2, 6)):
+            begin = rng.randrange(spread)
+            end = begin + rng.randrange(3)
+            a, b = rng.sample(values, 2)
+            maker = (write(a, begin, end), write(a, begin, inf), cas(a, b, begin, end))
+            rows.append(rng.choice((*maker, read(a, begin, end), failed(a, begin, end))))
+        table = columns(*sorted(rows, key=lambda row: row[3]))
+        expected = by_every_order(table)
+        valid += expected
+        small = search_small(table, None)
+        assert small is not None
+        assert small.linearizable is expected, table
+        assert search_register(table, None, Budget.of(inf)).linearizable is expected, table
+    assert valid > 300
+
+
 def test_what_is_too_wide_for_a_small_search_is_left_to_the_other_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -406,6 +428,7 @@ def test_what_was_appended_twice_is_taken_from_the_last_that_had_begun() -> None
         ([append("a", 0, 1), get("a", 2, 3), put("b", 4, 5), get("b", 6, 7)], True),
         ([append("a", 0, 1), get("", 2, 3)], False),  # alone, and wrong
         ([append("a", 0, 1), get("b", 2, inf), get("a", 3, 4)], True),  # nobody saw the b
+        ([append("a", 0, 1), get("b", 2, inf)], True),
         ([append("a", 0, 1), get("", 1, 3)], True),  # equal times are concurrent
         ([append("a", 0, 1), append("b", 1, 3), get("ba", 4, 5)], True),
         ([append("a", 0, 1), append("b", 2, 9), append("c", 3, 9), get("acb", 10, 11)], True),

@@ -112,6 +112,11 @@ MUTATIONS = [
         ("values = {start, *columns.value}", "values = {start}"),
         ("elif is_not and state != seen:", "elif is_not:"),
         ("while row < n and begin[row] <= now:", "while row < n and begin[row] < now:"),
+        ("now < begin[row + 1]):", "now <= begin[row + 1]):"),
+        ("if target == row and not bits and", "if target == row and"),
+        ("[config for config in layer if config[0] != seen]", "layer"),
+        ("if config[0] == seen:\n", "if True:\n"),
+        ('[config if f == "read" else (self._columns.value[row], 0, 0)]', "[config]"),
     ),
     *of(
         "linearizable_small",
