@@ -293,17 +293,21 @@ def _verdict(violations: int, undecided: list[dict[str, Any]], keys: int) -> Val
 
 
 def _undecided(key: Hashable, calls: list[Call], outcome: Outcome) -> dict[str, Any]:
-    """Which key is open, why, and how far the search got."""
-    done = sum(
-        outcome.at is None or (call.end is not None and call.end < (outcome.at.end or 0))
-        for call in calls
-    )
+    """Which key is open, why, and which ops: those that some order explains are not among them.
+
+    ``window`` goes from the first op that had not returned where the search had come to (one that
+    never did has no place) to the last op of the key; ``None`` where there is none.
+    """
+    reached = 0 if outcome.at is None else outcome.at.end or 0
+    open_ = [call.index for call in calls if call.end is not None and call.end >= reached]
+    done = sum(call.end is not None and call.end < reached for call in calls)
     return {
         "key": key,
         "reason": outcome.reason,
         "at_op": None if outcome.at is None else outcome.at.index,
         "ops": len(calls),
-        "explained": done if outcome.at is not None else 0,
+        "explained": done,
+        "window": [min(open_), max(call.index for call in calls)] if open_ else None,
     }
 
 
@@ -313,10 +317,12 @@ def _reason(undecided: list[dict[str, Any]], keys: int) -> str | None:
     if not undecided:
         return None
     first = undecided[0]
+    window = first["window"]
+    where = f"; ops {window[0]} to {window[1]} are open" if window else ""
     return (
         f"{first['reason']} ran out for key {first['key']!r} at op {first['at_op']} "
-        f"({first['explained']} of its {first['ops']} ops are explained); {len(undecided)} of "
-        f"{keys} keys undecided, the others are decided"
+        f"({first['explained']} of its {first['ops']} ops are explained{where}); "
+        f"{len(undecided)} of {keys} keys undecided, the others are decided"
     )
 
 

@@ -46,16 +46,21 @@ class Found:
 
 def search_register(columns: Columns, start: Hashable, budget: Budget) -> Found:
     """Decide whether the calls of one register have an order, beginning with ``start``."""
-    order = _returns(columns)
+    order, end = _returns(columns), columns.end
     found = Found(linearizable=True)
+    reached: int | None = None  # the row at which the walk died that got furthest
     for width in WIDTHS:
         walk = Walk(columns, budget, width)
         found = walk.run(order, [(start, 0, 0)], 0)
+        if reached is None or (found.row is not None and end[found.row] > end[reached]):
+            reached = found.row
         if found.linearizable is not False or not walk.cut:
             break
         window = _window(columns, order, start, found, budget)
         if window:
             break
+    if found.linearizable is None:
+        found.row = reached  # what came before has an order
     return found
 
 

@@ -128,15 +128,24 @@ def search(
     events = _events(calls)
     outcome = Outcome(None)
     outlook = None
+    furthest: Call | None = None
     if isinstance(model, Foresees):
         outlook = model.outlook([(call.begin, call.end, call.action) for call in calls])
     for width in _WIDTHS:
         outcome = _walk(events, _Walk(Steps(model), budget, width, outlook), starts)
+        if furthest is None or (outcome.at is not None and _end(outcome.at) > _end(furthest)):
+            furthest = outcome.at
         if outcome.linearizable is not False or not outcome.cut:
             break
+    if outcome.linearizable is None:
+        outcome.at = furthest  # what came before has an order
     outcome.calls = calls
     outcome.configurations = budget.used - before
     return outcome
+
+
+def _end(call: Call) -> float:
+    return inf if call.end is None else call.end
 
 
 def _walk(

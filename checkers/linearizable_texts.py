@@ -142,12 +142,12 @@ class _Parts:
 def _passes(columns: Columns, blocks: Sequence[_Block], left: Sequence[int]) -> bool:
     """Whether the order of blocks by when they can be at first agrees with time.
 
-    An append that nobody saw comes as late as it may: right before a put, or at the end.
+    An append that nobody saw comes as late as it may: right before a put, or at the end. One of
+    unknown outcome is no exception: it never returned, so it is never too late.
     """
     f, begin, end = columns.f, columns.begin, columns.end
-    known = sorted([row for row in left if end[row] != inf], key=end.__getitem__)
-    unseen = [row for row in known if f[row] == "append"]
-    spans = [(begin[row], begin[row], [row]) for row in known if f[row] == "put"]
+    unseen = sorted([row for row in left if f[row] == "append"], key=end.__getitem__)
+    spans = [(begin[row], begin[row], [row]) for row in left if f[row] == "put"]
     for _, _, placed in blocks:
         rows = [row for of_length in placed.values() for row in of_length]
         until = max([begin[row] for row in rows])

@@ -512,6 +512,21 @@ def test_too_many_configurations_are_unknown_with_key_and_place() -> None:
     (undecided,) = result.stats["undecided"]
     assert undecided["key"] == "a"
     assert undecided["at_op"] is not None
+    assert undecided["window"] == [0, 25]
+    assert "ops 0 to 25 are open" in (result.reason or "")
+
+
+def test_what_has_an_order_is_not_in_the_open_window() -> None:
+    early = [op(n, n, "invoke", "append", chr(97 + n), key="a") for n in range(4)]
+    early += [op(4 + n, n, "ok", "append", chr(97 + n), key="a") for n in range(4)]
+    early += [op(8, 9, "invoke", "get", key="a"), op(9, 9, "ok", "get", "dbac", key="a")]
+    late = [one.with_(index=one.index + 10, time_ns=one.time_ns + 10) for one in hard()]
+
+    result = check_history(History([*early, *late]), "kv-append", configurations_max=2_000)
+
+    (undecided,) = result.stats["undecided"]
+    assert undecided["explained"] == 5
+    assert undecided["window"] == [10, 35]
 
 
 def test_the_time_limit_is_unknown_not_an_error() -> None:

@@ -15,7 +15,12 @@ from lin_brute import history_of, random_history, textbook
 from lin_exhaustive import by_every_order, histories, interval_orders
 from lin_mutations import MUTATIONS, ROOT, TESTS, Mutation, copy_to, unnoticed
 
-from checkers import linearizable, linearizable_registers, linearizable_small
+from checkers import (
+    linearizable,
+    linearizable_registers,
+    linearizable_search,
+    linearizable_small,
+)
 from checkers.linearizable import Columns, check_columns, check_history, decide
 from checkers.linearizable_budget import Budget, BudgetError
 from checkers.linearizable_calls import calls_of, columns_of, event_places
@@ -23,7 +28,8 @@ from checkers.linearizable_chains import by_chains
 from checkers.linearizable_fast import history_of as ops_of
 from checkers.linearizable_forced import by_forced_order, by_positions
 from checkers.linearizable_methods import judge_register
-from checkers.linearizable_registers import search_register
+from checkers.linearizable_registers import Found, Walk, search_register
+from checkers.linearizable_search import Outcome
 from checkers.linearizable_small import search_small
 from checkers.linearizable_sweep import doubtful
 from checkers.linearizable_texts import by_witness
@@ -718,6 +724,37 @@ def test_a_window_proves_what_a_narrow_search_cannot(monkeypatch: pytest.MonkeyP
     whole = search_register(table, None, Budget.of(inf))
     assert found.linearizable is whole.linearizable
     assert found.row == whole.row
+
+
+def test_a_wide_search_that_ran_out_early_leaves_open_what_a_narrow_one_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = columns(*(read(at, at, at) for at in range(9)))
+    died = iter([Found(linearizable=False, row=5), Found(None, row=3), Found(None, row=2)])
+
+    class Died(Walk):
+        def run(self, *_: Any) -> Found:
+            self.cut = True
+            return next(died)
+
+    monkeypatch.setattr(linearizable_registers, "Walk", Died)
+    monkeypatch.setattr(linearizable_registers, "_window", lambda *_: False)
+    found = search_register(table, None, Budget.of(inf))
+    assert (found.linearizable, found.row) == (None, 5)
+    assert search_register(table, None, Budget.of(inf)).row == 2
+
+
+def test_so_does_the_general_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = [Op(at, at, at // 2, "ok" if at % 2 else "invoke", "get", "") for at in range(6)]
+    rules = Conventions(initial="")
+    places, _ = event_places(History(ops), rules)
+    calls = calls_of(History(ops), KvAppend(), rules, places=places).by_key[None]
+    died = iter([Outcome(linearizable=False, at=calls[1], cut=True), Outcome(None, at=calls[0])])
+    monkeypatch.setattr(linearizable_search, "_walk", lambda *_: next(died))
+
+    found = linearizable_search.search(calls, KvAppend(), [""], Budget.of(inf))
+
+    assert (found.linearizable, found.at) == (None, calls[1])
 
 
 # --------------------------------------------------------------------------- other models
