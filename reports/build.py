@@ -49,7 +49,10 @@ def build_model(run: Run, result: Mapping[str, Any]) -> ReportModel:
     fault_views = faults.fault_views(run.faults, table.nemesis)
     ids = cluster.names_by_id(run.events)
     anomalies, total = findings.anomalies(result, table.wanted, ids)
-    scene = Scene(run, table.wanted, tracks, fault_views, end_ns)
+    windows = [
+        (a.start_ns, a.end_ns) for a in anomalies if a.start_ns is not None and a.end_ns is not None
+    ]
+    scene = Scene(source.around(run, windows), table.wanted, tracks, fault_views, end_ns)
     op_stats = op_table.stats(table)
     lanes = op_table.lanes(table, end_ns, width=run.spec.concurrency)
     blocks = columns.blocks(table)

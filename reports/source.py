@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, overload
 
@@ -23,9 +23,17 @@ from harness.spec import RunSpec
 from harness.store import RunDir
 from harness.stored import load_spec
 from reports.cluster import TOLD, Event
+from reports.op_table import AnyOp, OpLine
 
 _TYPE = re.compile(rb'"t":"(\w+)"')
+_ARRIVAL = re.compile(rb'^\{"rx_ns":(\d+),')
 _KINDS = frozenset(kind.encode() for kind in TOLD)
+# Of these only the last before one of the others matters to a track.
+_LATEST = frozenset({b"append"})
+# Events of which there are few, however long the run.
+_RARE = _KINDS - {b"append", b"hwm"} | {b"qs", b"vote", b"disk", b"voters", b"claim", b"torn"}
+EXCERPT_FROM_BYTES = 16_000_000  # of one node: some 60,000 events, in ten times the memory
+AROUND_NS = 30_000_000_000
 
 
 class Run(Protocol):
@@ -36,7 +44,7 @@ class Run(Protocol):
         """The run's options."""
 
     @property
-    def history(self) -> Iterable[Op]:
+    def history(self) -> Iterable[AnyOp]:
         """All ops."""
 
     @property
@@ -70,20 +78,30 @@ class OpsFile:
 
     path: Path
 
-    def __iter__(self) -> Iterator[Op]:
-        decoder = msgspec.json.Decoder()
+    def __iter__(self) -> Iterator[AnyOp]:
+        quick = msgspec.json.Decoder(OpLine)
         index = 0
         for number, line in enumerate(_whole_lines(self.path), start=1):
             if not line.strip():
                 continue
+            op: AnyOp
             try:
-                fields = decoder.decode(line)
-                if not isinstance(fields, dict):
-                    raise ValueError(f"want an object, found {type(fields).__name__}")  # noqa: TRY301
-                yield op_from_json(fields, index=index)
-            except (ValueError, msgspec.DecodeError) as error:
-                raise HistoryFormatError(f"{self.path}:{number}: not an op: {error}") from error
+                op = quick.decode(line)
+                op.index = index
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                op = self._slowly(line, number, index)
+            yield op
             index += 1
+
+    def _slowly(self, line: bytes, number: int, index: int) -> Op:
+        """As the harness reads it, which takes more and says what is wrong."""
+        try:
+            fields = msgspec.json.decode(line)
+            if not isinstance(fields, dict):
+                raise ValueError(f"want an object, found {type(fields).__name__}")  # noqa: TRY301
+            return op_from_json(fields, index=index)
+        except (ValueError, msgspec.DecodeError) as error:
+            raise HistoryFormatError(f"{self.path}:{number}: not an op: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +116,10 @@ class EventsFile:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return _objects(_whole_lines(self.path))
+
+    def size(self) -> int:
+        """In bytes."""
+        return self.path.stat().st_size
 
     def telling(self) -> Iterator[dict[str, Any]]:
         """The events that matter to ``cluster.track``."""
@@ -150,7 +172,7 @@ class StoredFiles:
 
     spec: RunSpec
     history: OpsFile
-    events: Mapping[str, EventsFile]
+    events: Mapping[str, EventsFile | Excerpt]
     logs: Mapping[str, LogFile]
     output: Mapping[str, Sequence[str]]
     faults: Sequence[Fault]
@@ -200,18 +222,54 @@ def telling(events: Iterable[Event]) -> Iterable[Event]:
 
 
 def _telling(lines: Iterable[bytes]) -> Iterator[bytes]:
-    other: bytes | None = None
+    held: dict[bool, bytes] = {}  # the last event that tells of the log, the last that tells less
     for line in lines:
         found = _TYPE.search(line)
-        if found is None or found[1] in _KINDS:
-            if other is not None:
-                yield other
-                other = None
-            yield line
-        else:
-            other = line
-    if other is not None:
-        yield other
+        kind = found[1] if found else b""
+        if found and (kind not in _KINDS or kind in _LATEST):
+            latest = kind in _LATEST
+            held.pop(latest, None)  # in again at the end: in order of arrival
+            held[latest] = line
+            continue
+        if kind != b"hwm":
+            yield from held.values()
+            held.clear()
+        yield line
+    yield from held.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The rare events of a node, and of all others those that arrived in one of the windows."""
+
+    path: Path
+    windows: Sequence[tuple[int, int]]  # from, to: ns
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return _objects(line for line in _whole_lines(self.path) if self._has(line))
+
+    def _has(self, line: bytes) -> bool:
+        found, arrival = _TYPE.search(line), _ARRIVAL.match(line)
+        if found is None or arrival is None or found[1] in _RARE:
+            return True
+        at = int(arrival[1])
+        return any(first <= at <= last for first, last in self.windows)
+
+
+def around(run: Run, windows: Iterable[tuple[int, int]]) -> Run:
+    """The run with the events of long traces that lie in or near these windows of time.
+
+    Pictures hold the events that they are drawn from; those of a long run would fill the memory.
+    """
+    if not isinstance(run, StoredFiles):
+        return run
+    wide = [(first - AROUND_NS, last + AROUND_NS) for first, last in windows]
+    events = {
+        name: Excerpt(file.path, wide) if file.size() > EXCERPT_FROM_BYTES else file
+        for name, file in run.events.items()
+        if isinstance(file, EventsFile)
+    }
+    return replace(run, events=events)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
