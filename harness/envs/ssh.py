@@ -11,15 +11,20 @@ import asyncio
 import hashlib
 import os
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from random import Random
+from typing import Any, BinaryIO, ClassVar
 
 from harness.envs import ssh_heal
+from harness.envs.node_clocks import NodeClocks
+from harness.envs.node_disks import NodeDisks
 from harness.envs.procfs import GONE
 from harness.envs.ssh_connect import address_of, connect, find_python
 from harness.envs.ssh_files import Outbox, code_archive, unpack
@@ -28,15 +33,17 @@ from harness.envs.ssh_net import CHAIN_MAX, SshNet
 from harness.envs.ssh_remote import Remote, silence_s
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
+from harness.hosts import Clocks, Disks, Power
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
 from harness.spec import RunSpec
+from node.hands import DATA
 
 HOSTS_VARIABLE = "KRUCIBLE_HOSTS"  # the hosts file; --hosts
 FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
 _FETCH_TIMEOUT_S = 120.0
-_SIGKILL = 9
+_SIGKILL, _SIGCONT, _SIGSTOP = 9, 18, 19  # as all hosts number them
 
 
 @dataclass(slots=True)
@@ -53,13 +60,26 @@ class _Place:
     outbox: Outbox
     state: ProcessState = field(default=ProcessState(None, GONE, "never started"))
     files: dict[str, BinaryIO] = field(default_factory=dict)
+    faketime: str | None = None  # where its libfaketime is
+    known: dict[str, list[int]] = field(default_factory=dict)  # files of its data, by their stamps
+    mirroring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @environments.register("ssh")
-class Ssh:
+class Ssh(NodeDisks, NodeClocks):
     """Processes on hosts of a list (--hosts FILE), through ssh; links are cut by iptables there."""
 
     name = "ssh"
+    disk_entry, clock_entry = ssh_heal.DISK_ENTRY, ssh_heal.CLOCK_ENTRY
+    # How faults are made here, by family: for the documentation.
+    how: ClassVar[Mapping[str, str]] = {
+        "kill": "SIGKILL",
+        "pause": "SIGSTOP",
+        "power": "the node's disk seam forgets what was not fsynced",
+        "disk": "the node's disk seam, and damage to its files",
+        "clock": "libfaketime on the host, one clock for each process",
+        "partition": "iptables on the host drops packets, in a chain of ours",
+    }
     one_run_at_a_time = True  # a host has one node, on its own port
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
@@ -69,6 +89,8 @@ class Ssh:
             run_dir: Gets ``nodes/<node>/`` (a mirror of each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
+        NodeDisks.__init__(self, journal)
+        NodeClocks.__init__(self, journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._places: dict[str, _Place] = {}
@@ -87,6 +109,20 @@ class Ssh:
                 f"{os.environ[HOSTS_VARIABLE]} names {len(hosts)}: add hosts, or ask for fewer "
                 f"nodes with --voters, --observers"
             )
+
+    def expect(self, abilities: Collection[type], rng: Random) -> None:
+        """See ``Expects``."""
+        if {Disks, Power} & set(abilities):
+            self.use_fault_disks(rng)
+        if Clocks in abilities:
+            self.use_fake_clocks()
+
+    def lacks(self, ability: type) -> str | None:
+        """What hosts were found to have not that an ability needs; None: nothing."""
+        without = [str(p.host) for p in self._places.values() if p.faketime is None]
+        if ability is Clocks and without:
+            return f"no libfaketime on {', '.join(without)}: apt-get install faketime"
+        return None
 
     # ------------------------------------------------------------------ setup, teardown
 
@@ -152,6 +188,7 @@ class Ssh:
         begun = await remote.call(
             "begin", **what, address=address.host, port=address.port, silence_s=silence_s()
         )
+        place.faketime = begun["faketime"]
         await remote.call("put", data=code, into="code")
         return None if begun["filter"] is None else str(begun["filter"])
 
@@ -224,7 +261,9 @@ class Ssh:
         with tempfile.TemporaryFile() as spool:
             await place.remote.fetch(spool, timeout_s=_FETCH_TIMEOUT_S)
             if spool.tell():
-                await asyncio.to_thread(unpack, spool, self.node_dir(place.node))
+                mirror = self.node_dir(place.node)
+                shutil.rmtree(mirror / DATA, ignore_errors=True)  # what it has lost stays lost
+                await asyncio.to_thread(unpack, spool, mirror)
 
     # ------------------------------------------------------------------ where things are
 
@@ -252,6 +291,31 @@ class Ssh:
         """Where the node's stdout and stderr arrive, one file for all its restarts."""
         return self._run_dir / "logs" / f"{node}.log"
 
+    def folder_seen(self, node: str) -> str:
+        """The node's folder on its host."""
+        return f"{self._place(node).what['folder']}/node"
+
+    def faketime(self, node: str) -> str | None:
+        """Where its host has it."""
+        return self._place(node).faketime
+
+    async def reach(self, node: str, do: str, **arguments: Any) -> Any:
+        """Have the hands on the node's host do something; raises EnvError."""
+        answer = await self._place(node).remote.call("hands", order={"do": do, **arguments})
+        return answer["answer"]
+
+    async def refresh(self, node: str) -> None:
+        """See ``Mirrors``."""
+        place, data = self._place(node), self.node_dir(node) / DATA
+        with tempfile.TemporaryFile() as spool:
+            async with place.mirroring:
+                there = await place.remote.fetch(
+                    spool, "refresh", timeout_s=_FETCH_TIMEOUT_S, below=DATA, known=place.known
+                )
+                await asyncio.to_thread(unpack, spool, data)
+                place.known = dict(there["stamps"])
+                place.outbox.mirrored(data, place.known)
+
     def lost_disk(self, node: str) -> str | None:
         """After teardown: why the mirror of a node's disk is not what was there; None when it is.
 
@@ -278,9 +342,10 @@ class Ssh:
             place.python if part == sys.executable else place.outbox.translate(part)
             for part in argv
         ]
+        faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
         try:
             state = await place.remote.call(
-                "start", argv=command, environ=dict(env), follow=list(FOLLOWED)
+                "start", argv=command, environ={**env, **faults}, follow=list(FOLLOWED)
             )
         except EnvError as error:
             if place.remote.lost is not None or place.state.pid is not None:
@@ -296,6 +361,37 @@ class Ssh:
         """
         place = self._place(node)
         _take_state(place, await place.remote.call("signal", number=int(signal_number)))
+
+    async def end(self, node: str) -> None:
+        """Kill the node's process, if it runs, and wait until it is gone."""
+        place = self._place(node)
+        if place.state.pid is None:
+            return
+        try:
+            await self.signal(node, _SIGKILL)
+        except EnvError:
+            _take_state(place, await place.remote.call("state"))
+            if place.state.pid is not None:
+                raise  # else it ended just before
+
+    @asynccontextmanager
+    async def frozen(self, node: str) -> AsyncIterator[None]:
+        """See ``NodeDisks``."""
+        state = self._place(node).state
+        if state.pid is None or state.state == "T":
+            yield
+            return
+        await self.signal(node, _SIGSTOP)
+        try:
+            yield
+        finally:
+            await self.signal(node, _SIGCONT)
+
+    async def _damage(self, node: str, do: str, **arguments: Any) -> Any:
+        """Of the damage there is to be seen in the mirror, too."""
+        done = await super()._damage(node, do, **arguments)
+        await self.refresh(node)
+        return done
 
     def process(self, node: str) -> ProcessState:
         """What the host's kernel said last about the node's process; news takes some 30 ms.

@@ -27,6 +27,14 @@ PYTHON_MIN: Final = (3, 11)
 NEEDED: Final = ("kio", "crc32c", "msgspec")  # what node/ imports, beside the standard library
 _CANDIDATES = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 _ANSWER_MAX = 1 << 16
+_IMPORTED = ("ssh_chain",)  # modules that the supervisor imports; they import none of ours
+_SOURCE = """\
+import sys, types
+for name, text in {modules!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+exec(compile({main!r}, "supervisor", "exec"))
+"""
 _LOOK = (  # any Python understands it
     "import sys, json\n"
     "lacks = []\n"
@@ -223,5 +231,8 @@ def execute(client: paramiko.SSHClient, host: Host, script: str) -> str:
 
 
 def supervisor_source() -> bytes:
-    """What is run on a host."""
-    return Path(__file__).with_name("ssh_supervisor.py").read_bytes()
+    """What is run on a host: the supervisor, after what it imports of ours."""
+    folder = Path(__file__).parent
+    modules = {f"harness.envs.{name}": (folder / f"{name}.py").read_text() for name in _IMPORTED}
+    main = (folder / "ssh_supervisor.py").read_text()
+    return _SOURCE.format(modules=modules, main=main).encode()

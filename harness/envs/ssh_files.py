@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from importlib import util
 from pathlib import Path
 from typing import BinaryIO
@@ -63,6 +63,7 @@ def _unpack_one(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> 
         raise ValueError(f"{member.name!r} has {member.size} bytes, more than {_FILE_MAX}")
     path = target / name
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # one that is read-only is replaced as well
     with path.open("wb") as out:
         while data := file.read(1 << 20):
             out.write(data)
@@ -84,12 +85,24 @@ class Outbox:
             name = str(path.relative_to(self._folder))
             if not path.is_file() or name in left_out:
                 continue
-            seen = path.stat()
-            stamp = (seen.st_mtime_ns, seen.st_size)
+            stamp = _stamp(path)
             if self._sent.get(path) != stamp:
                 files.append((name, self._read(path)))
                 self._sent[path] = stamp
         return archive(files) if files else None
+
+    def mirrored(self, below: Path, there: Collection[str]) -> None:
+        """Note that a part of the folder is now as it is on the host, where these names are.
+
+        What is not there any more is removed; what was not sent yet stays, to be sent.
+        """
+        for path in sorted(below.rglob("*")):
+            if not path.is_file():
+                continue
+            if str(path.relative_to(below)) in there:
+                self._sent[path] = _stamp(path)
+            elif self._sent.get(path) == _stamp(path):
+                path.unlink()
 
     def translate(self, text: str) -> str:
         """Text that names the folder here, as it must be there."""
@@ -100,3 +113,8 @@ class Outbox:
         if path.suffix not in CONFIGURATIONS:
             return data
         return self.translate(data.decode()).encode()
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    seen = path.stat()
+    return seen.st_mtime_ns, seen.st_size

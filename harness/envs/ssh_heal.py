@@ -16,6 +16,7 @@ from harness.journal import undoes
 
 HOST_ENTRY = "ssh host"
 RULES_ENTRY = "ssh rules"
+DISK_ENTRY, CLOCK_ENTRY = "ssh disk", "ssh clock"
 
 
 def entry(host: Host, python: str, place: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,3 +38,9 @@ def clean_host(run: str, what: Mapping[str, Any]) -> str:
 @undoes(RULES_ENTRY)
 def _flush(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
     return "goes with the chain of its host"
+
+
+@undoes(DISK_ENTRY)
+@undoes(CLOCK_ENTRY)
+def _forget(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
+    return "goes with the folder of its host"

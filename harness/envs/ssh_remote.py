@@ -58,7 +58,7 @@ class Remote:
         self._loop = asyncio.get_running_loop()
         self._sending = threading.Lock()
         self._calls: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._spool: BinaryIO | None = None
+        self._spools: dict[int, BinaryIO] = {}  # of calls that send parts of an archive
         self._next = 0
         self._heard_s = self._loop.time()
         self._reader: asyncio.Task[None] | None = None
@@ -76,9 +76,14 @@ class Remote:
         self._beats = asyncio.create_task(self._beat())
 
     async def call(
-        self, do: str, *, within_s: float = CALL_TIMEOUT_S, **arguments: Any
+        self,
+        do: str,
+        *,
+        within_s: float = CALL_TIMEOUT_S,
+        spool: BinaryIO | None = None,
+        **arguments: Any,
     ) -> dict[str, Any]:
-        """Have the supervisor do something; returns its answer.
+        """Have the supervisor do something; returns its answer. An archive is written to ``spool``.
 
         Raises:
             EnvError: It refuses, the host is lost, or no answer comes in time.
@@ -88,6 +93,8 @@ class Remote:
         self._next += 1
         number = self._next
         answer = self._calls[number] = self._loop.create_future()
+        if spool is not None:
+            self._spools[number] = spool
         try:
             line = json.dumps({"id": number, "do": do, **arguments}).encode() + b"\n"
             await asyncio.to_thread(self._send, line)
@@ -97,14 +104,13 @@ class Remote:
             raise EnvError(f"host {self.host} did not {do} within {within_s:g} s") from error
         finally:
             self._calls.pop(number, None)
+            self._spools.pop(number, None)
 
-    async def fetch(self, into: BinaryIO, *, timeout_s: float) -> None:
+    async def fetch(
+        self, into: BinaryIO, do: str = "fetch", *, timeout_s: float, **arguments: Any
+    ) -> dict[str, Any]:
         """Have it send what it has of the node; the archive is written to ``into``."""
-        self._spool = into
-        try:
-            await self.call("fetch", within_s=timeout_s)
-        finally:
-            self._spool = None
+        return await self.call(do, within_s=timeout_s, spool=into, **arguments)
 
     async def close(self) -> None:
         """Hang up, which ends the supervisor if it still runs. Idempotent."""
@@ -203,8 +209,9 @@ class Remote:
             else:
                 answer.set_result(dict(message["ok"]))
         elif "part" in message:
-            if self._spool is not None:
-                self._spool.write(base64.b64decode(message["part"]))
+            spool = self._spools.get(message["of"])
+            if spool is not None:
+                spool.write(base64.b64decode(message["part"]))
         elif "file" in message:
             self.on_file(str(message["file"]), base64.b64decode(message["data"]))
         else:

@@ -1,6 +1,6 @@
-"""What runs a node on an ssh host, and ends with its harness; stands alone, fed over stdin.
+"""What runs a node on an ssh host, and ends with its harness; fed over stdin, with ``ssh_chain``.
 
-The harness sends this file's text, then JSON lines ``{"id", "do", ...}``; every one is answered by
+The harness sends the text of both, then JSON lines ``{"id", "do", ...}``; every one is answered by
 ``{"id", "ok"}`` or ``{"id", "error"}``. In between come ``{"file", "data"}``, what the node has
 appended to its files, and ``{"state"}``, what the kernel says of its process. When stdin closes or
 falls silent, the harness is gone: the process, our firewall chain and the run's folder go as well.
@@ -18,6 +18,7 @@ import selectors
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tarfile
@@ -28,26 +29,38 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.envs.ssh_chain import (
+    Refused,
+    counters,
+    filter_problem,
+    remove_chain,
+    set_rules,
+)
+
 MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
 _MARK_FILE = ".krucible"
 _PREFIX = "krucible-"
+_SLOW = ("probe", "hands")  # commands that take their time, and nobody else should wait for
 _TICK_S = 0.03
 _GONE_TIMEOUT_S = 5.0
 _CHUNK = 96 * 1024
 _LINE_MAX = 64 << 20
 _PR_SET_PDEATHSIG = 1
-_SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"
-
-
-class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
-    """What was asked for cannot be done; the text says why."""
+_FAKETIME = ("*/faketime/libfaketimeMT.so.1", "faketime/libfaketimeMT.so.1")
+_LIBRARIES = ("/usr/lib", "/usr/local/lib")
 
 
 class HarnessGone(Exception):  # noqa: N818 - the ordinary end
     """Nobody listens any more."""
 
 
-# --------------------------------------------------------------------------- the process
+# --------------------------------------------------------------------------- processes
+
+
+def with_us() -> None:
+    """Called in a child: let it die with this process, even when that is killed."""
+    libc: Any = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 class Process:
@@ -55,7 +68,6 @@ class Process:
 
     def __init__(self, argv: list[str], *, cwd: str, log: str, environ: dict[str, str]) -> None:
         """Start it; raises OSError."""
-        libc: Any = ctypes.CDLL(None)
         with Path(log).open("ab") as output:
             self._popen = subprocess.Popen(
                 argv,
@@ -65,8 +77,7 @@ class Process:
                 cwd=cwd,
                 env=environ,
                 start_new_session=True,
-                # even when this one is killed and cannot clean up
-                preexec_fn=partial(libc.prctl, _PR_SET_PDEATHSIG, int(signal.SIGKILL)),  # noqa: PLW1509 - one thread at that moment forks
+                preexec_fn=with_us,  # noqa: PLW1509 - one thread at that moment forks
             )
         self.pid = self._popen.pid
         self.end: str | None = None
@@ -118,6 +129,49 @@ class Process:
             time.sleep(0.002)
 
 
+class Hands:
+    """The process ``node.hands``, which works on the node's files; one order at a time."""
+
+    def __init__(self, folder: str, environ: dict[str, str]) -> None:
+        """Start it; raises OSError. In the main thread, with which it ends."""
+        self._turn = threading.Lock()
+        self._popen = subprocess.Popen(
+            [sys.executable, "-m", "node.hands", folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ,
+            start_new_session=True,
+            preexec_fn=with_us,  # noqa: PLW1509 - as above
+        )
+
+    def do(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Have it obey; returns ``answer``, or raises Refused with what it says against it."""
+        process = self._popen
+        assert process.stdin and process.stdout and process.stderr, "started with pipes"  # noqa: S101, PT018
+        with self._turn:
+            try:
+                process.stdin.write(json.dumps(order).encode() + b"\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
+            except BrokenPipeError:
+                line = b""
+            if not line:
+                said = process.stderr.read().decode(errors="replace").strip()
+                raise Refused(f"hands on the node's files ended: {said[-1000:]}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Refused(answer["error"])
+        return {"answer": answer["ok"]}
+
+
+def find_faketime() -> str | None:
+    """Where this host has libfaketime."""
+    places = (Path(at) for at in _LIBRARIES)
+    found = (path for at in places for name in _FAKETIME for path in sorted(at.glob(name)))
+    return next(map(str, found), None)
+
+
 def _took_hold(number: int, state: str) -> bool:
     if number == signal.SIGKILL:
         return state == "gone"
@@ -151,7 +205,7 @@ def _marked(wanted: bytes) -> Iterator[int]:
                     yield int(entry.name)
 
 
-# --------------------------------------------------------------------------- folder and links
+# --------------------------------------------------------------------------- the folder
 
 
 def remove_folder(folder: str, mark: str) -> bool:
@@ -175,76 +229,6 @@ def remove_folder(folder: str, mark: str) -> bool:
             raise Refused(f"{folder} does not say whose it is: it is left alone; look at it")
         time.sleep(0.02)
     return found
-
-
-def filter_problem() -> str | None:
-    """Why links cannot be cut here; None when they can."""
-    if os.geteuid() != 0:
-        return f"its user has uid {os.geteuid()}; iptables wants root"
-    if _which("iptables") is None or _which("iptables-restore") is None:
-        return "it has no iptables"
-    try:
-        iptables("-n", "-L", "INPUT")
-    except Refused as error:
-        return str(error)
-    return None
-
-
-def iptables(*arguments: str, restore: str | None = None) -> str:
-    """Run it; raises Refused with what it said."""
-    name = "iptables" if restore is None else "iptables-restore"
-    done = subprocess.run(
-        [_which(name) or name, "-w", *arguments],
-        input=restore,
-        capture_output=True,
-        text=True,
-        timeout=10,
-        check=False,
-    )
-    if done.returncode:
-        raise Refused(f"{name} {' '.join(arguments)} failed: {done.stderr.strip()}")
-    return done.stdout
-
-
-def has_chain(chain: str) -> bool:
-    """Whether our chain is there."""
-    try:
-        iptables("-n", "-L", chain)
-    except Refused:
-        return False
-    return True
-
-
-def set_rules(chain: str, rules: list[str]) -> str:
-    """Make the chain what ``rules`` say, at one blow; returns its counters before."""
-    before = iptables("-nvxL", chain) if has_chain(chain) else ""
-    lines = "".join(f"-A {chain} {rule}\n" for rule in rules)
-    iptables("--noflush", restore=f"*filter\n:{chain} - [0:0]\n{lines}COMMIT\n")
-    try:
-        iptables("-C", "INPUT", "-j", chain)
-    except Refused:
-        iptables("-I", "INPUT", "-j", chain)
-    return before
-
-
-def remove_chain(chain: str) -> bool:
-    """Take our chain out; whether it was there. Another supervisor may be about to do the same."""
-    if filter_problem() is not None or not has_chain(chain):
-        return False
-    with contextlib.suppress(Refused):  # until there is no such rule any more
-        while True:
-            iptables("-D", "INPUT", "-j", chain)
-    try:
-        iptables("-F", chain)
-        iptables("-X", chain)
-    except Refused:
-        if has_chain(chain):
-            raise
-    return True
-
-
-def _which(name: str) -> str | None:
-    return shutil.which(name, path=os.environ.get("PATH", "") + _SBIN)
 
 
 def probe(host: str, port: int, timeout_s: float, request: bytes) -> dict[str, Any]:
@@ -314,10 +298,12 @@ class Supervisor:
     def __init__(self) -> None:
         self._out = threading.Lock()
         self._process: Process | None = None
+        self._hands: Hands | None = None
         self._told: tuple[Any, Any] | None = None
         self._tails: dict[str, Tail] = {}
         self._begun: dict[str, Any] = {}
         self._ended = False
+        self._number = 0  # of what is done just now
 
     def serve(self) -> None:
         """Obey until the harness says goodbye or is gone, then leave nothing."""
@@ -354,14 +340,22 @@ class Supervisor:
 
     def _obey(self, asked: dict[str, Any]) -> None:
         number, do = asked.pop("id"), asked.pop("do")
-        if do == "probe":  # takes its time, and nobody else should wait for it
-            asked["request"] = bytes.fromhex(asked["request"])
-            threading.Thread(
-                target=lambda: self._say({"id": number, "ok": probe(**asked)}), daemon=True
-            ).start()
-            return
+        self._number = number
         try:
-            done = getattr(self, f"do_{do}")(**asked)
+            work = partial(getattr(self, f"do_{do}"), **asked)
+            if do not in _SLOW:
+                self._answer(number, work)
+                return
+            if do == "hands":
+                self._reach()
+        except (Refused, OSError) as error:
+            self._say({"id": number, "error": str(error)})
+            return
+        threading.Thread(target=self._answer, args=(number, work), daemon=True).start()
+
+    def _answer(self, number: int, work: Callable[[], dict[str, Any] | None]) -> None:
+        try:
+            done = work()
         except (Refused, OSError, subprocess.SubprocessError) as error:
             self._say({"id": number, "error": str(error)})
         else:
@@ -394,6 +388,15 @@ class Supervisor:
                 self._process.signal(signal.SIGKILL)
         return clean(self._begun["folder"], self._begun["chain"], self._begun["mark"])
 
+    def _environ(self) -> dict[str, str]:
+        """What all that we start has in common."""
+        code = str(Path(self._begun["folder"]) / "code")
+        return {**os.environ, MARK_VARIABLE: self._begun["mark"], "PYTHONPATH": code}
+
+    def _reach(self) -> None:
+        if self._hands is None:
+            self._hands = Hands(str(Path(self._begun["folder"]) / "node"), self._environ())
+
     # ---- commands
 
     def do_begin(self, **begun: Any) -> dict[str, Any]:
@@ -410,7 +413,22 @@ class Supervisor:
         self._begun = begun
         (folder / _MARK_FILE).write_text(begun["mark"])
         (folder / "node").mkdir()
-        return {"filter": filter_problem()}
+        return {"filter": filter_problem(), "faketime": find_faketime()}
+
+    def do_probe(self, request: str, **asked: Any) -> dict[str, Any]:
+        """See ``probe``; in a thread."""
+        return probe(request=bytes.fromhex(request), **asked)
+
+    def do_hands(self, order: dict[str, Any]) -> dict[str, Any]:
+        """See ``Hands``; in a thread."""
+        assert self._hands is not None, "reached for before"  # noqa: S101
+        return self._hands.do(order)
+
+    def do_state(self) -> dict[str, Any]:
+        """What the kernel says of the node."""
+        if self._process is None:
+            raise Refused("it never started")
+        return self._process.state()
 
     def do_beat(self) -> None:
         """Nothing: it shows that both sides are there."""
@@ -438,10 +456,8 @@ class Supervisor:
         self._tails.setdefault("", Tail(log))
         for name in follow:
             self._tails.setdefault(name, Tail(node / name))
-        marks = {MARK_VARIABLE: self._begun["mark"], "PYTHONPATH": str(folder / "code")}
-        self._process = Process(
-            argv, cwd=str(node), log=str(log), environ={**os.environ, **environ, **marks}
-        )
+        variables = {**self._environ(), **environ}
+        self._process = Process(argv, cwd=str(node), log=str(log), environ=variables)
         state = self._process.state()
         self._told = (state["pid"], "runs")
         return state
@@ -459,8 +475,7 @@ class Supervisor:
 
     def do_counters(self) -> dict[str, Any]:
         """What our chain has dropped."""
-        chain = self._begun["chain"]
-        return {"before": iptables("-nvxL", chain) if has_chain(chain) else ""}
+        return {"before": counters(self._begun["chain"])}
 
     def do_fetch(self) -> None:
         """Send the rest of the followed files, and all others of the node as an archive."""
@@ -476,9 +491,24 @@ class Supervisor:
                 if path.is_file() and not path.is_symlink() and name not in self._tails:
                     tar.add(path, name)
 
+    def do_refresh(self, below: str, known: dict[str, list[int]]) -> dict[str, Any]:
+        """Send what has changed below a folder of the node; returns ``stamps`` of all there."""
+        top, stamps = Path(self._begun["folder"]) / "node" / below, {}
+        with tarfile.open(fileobj=_Parts(self._send_part), mode="w|gz") as tar:
+            for path in sorted(top.rglob("*")):
+                with contextlib.suppress(FileNotFoundError):  # it is not any more
+                    name, found = str(path.relative_to(top)), path.lstat()
+                    stamp = [found.st_ino, found.st_mtime_ns, found.st_size]
+                    if not stat.S_ISREG(found.st_mode):
+                        continue
+                    if known.get(name) != stamp:
+                        _add(tar, name, path.read_bytes())
+                    stamps[name] = stamp
+        return {"stamps": stamps}
+
     def _send_part(self, data: bytes) -> None:
         self._wind_up()  # what is taken is taken by somebody
-        self._say({"part": base64.b64encode(data).decode()})
+        self._say({"part": base64.b64encode(data).decode(), "of": self._number})
 
     def do_end(self) -> dict[str, Any]:
         """Undo everything, and end after the answer."""
@@ -506,6 +536,12 @@ class _Parts(io.RawIOBase):
         """Send it."""
         self._send(bytes(data))
         return len(data)
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    tar.addfile(entry, io.BytesIO(data))
 
 
 def _gone(number: int, frame: object) -> None:  # noqa: ARG001

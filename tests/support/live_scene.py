@@ -23,7 +23,7 @@ SPEC = RunSpec(1, voters=3, observers=0)
 
 
 class LiveScene:
-    """Nodes that serve."""
+    """Nodes that serve; those of ``ssh`` want its hosts file in the environment."""
 
     def __init__(self, folder: Path, spec: RunSpec, abilities: frozenset[type]) -> None:
         run_dir = Store(folder).new_run(spec)

@@ -1,0 +1,92 @@
+"""The firewall chain of a run on an ssh host; runs there, with nothing but the standard library.
+
+It goes to the host with ``ssh_supervisor``, which imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+
+_SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
+    """What was asked for cannot be done; the text says why."""
+
+
+def filter_problem() -> str | None:
+    """Why links cannot be cut here; None when they can."""
+    if os.geteuid() != 0:
+        return f"its user has uid {os.geteuid()}; iptables wants root"
+    if _which("iptables") is None or _which("iptables-restore") is None:
+        return "it has no iptables"
+    try:
+        iptables("-n", "-L", "INPUT")
+    except Refused as error:
+        return str(error)
+    return None
+
+
+def iptables(*arguments: str, restore: str | None = None) -> str:
+    """Run it; raises Refused with what it said."""
+    name = "iptables" if restore is None else "iptables-restore"
+    done = subprocess.run(
+        [_which(name) or name, "-w", *arguments],
+        input=restore,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    if done.returncode:
+        raise Refused(f"{name} {' '.join(arguments)} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def has_chain(chain: str) -> bool:
+    """Whether our chain is there."""
+    try:
+        iptables("-n", "-L", chain)
+    except Refused:
+        return False
+    return True
+
+
+def counters(chain: str) -> str:
+    """What our chain has dropped, as iptables lists it; empty when it is not there."""
+    return iptables("-nvxL", chain) if has_chain(chain) else ""
+
+
+def set_rules(chain: str, rules: list[str]) -> str:
+    """Make the chain what ``rules`` say, at one blow; returns its counters before."""
+    before = counters(chain)
+    lines = "".join(f"-A {chain} {rule}\n" for rule in rules)
+    iptables("--noflush", restore=f"*filter\n:{chain} - [0:0]\n{lines}COMMIT\n")
+    try:
+        iptables("-C", "INPUT", "-j", chain)
+    except Refused:
+        iptables("-I", "INPUT", "-j", chain)
+    return before
+
+
+def remove_chain(chain: str) -> bool:
+    """Take our chain out; whether it was there. Another supervisor may be about to do the same."""
+    if filter_problem() is not None or not has_chain(chain):
+        return False
+    with contextlib.suppress(Refused):  # until there is no such rule any more
+        while True:
+            iptables("-D", "INPUT", "-j", chain)
+    try:
+        iptables("-F", chain)
+        iptables("-X", chain)
+    except Refused:
+        if has_chain(chain):
+            raise
+    return True
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name, path=os.environ.get("PATH", "") + _SBIN)
