@@ -15,6 +15,7 @@ from reports.ops import Span
 from reports.text import clean, compact, integer
 
 TEXT_MAX = 160
+LIST_MAX = 8
 DRAWN = frozenset(  # types of events; of a long run all others would not fit into the memory
     {"start", "stop", "disk", "role", "qs", "vote", "elected", "append", "flush", "trunc", "hwm"}
     | {"snap", "ack", "apply", "image"}
@@ -53,6 +54,7 @@ class Scene:
         self._raw = {clean(track.name, limit=60): track.name for track in tracks}
         self._events: dict[str, list[Event]] = {}
         self._places: dict[str, dict[int, int]] = {}
+        self._stored: dict[str, dict[tuple[int, int, int], LogBatch]] = {}
 
     def link(self, node: str) -> str:
         """Where the page has the log of a node; empty when it has none."""
@@ -110,6 +112,12 @@ class Scene:
         """The batches that a node's disk held after the run."""
         return self.run.logs.get(self._raw.get(node, node), ())
 
+    def stored(self, node: str) -> Mapping[tuple[int, int, int], LogBatch]:
+        """The same by base, epoch and checksum."""
+        if node not in self._stored:
+            self._stored[node] = {(b.base, b.epoch, b.crc): b for b in self.log(node)}
+        return self._stored[node]
+
     def faults_between(self, start_ns: int, end_ns: int) -> list[FaultView]:
         """Faults that were in force at some time of a window."""
         return [
@@ -134,8 +142,16 @@ def op_words(span: Span) -> str:
     if op.key is not None:
         parts.append(clean(op.key, limit=40))
     if op.value is not None:
-        parts.append(compact(op.value, limit=TEXT_MAX))
-    answer = "" if end is None or end.value == op.value else compact(end.value, limit=TEXT_MAX)
+        parts.append(brief(op.value))
+    answer = "" if end is None or end.value == op.value else brief(end.value)
     if end is None or end.type != "ok":
         answer = "never answered" if end is None else end.type
     return " ".join(parts) + (f" → {answer}" if answer else "")
+
+
+def brief(value: Any) -> str:
+    """A value in one short line; of a long list its end, for that is where lists grow."""
+    if isinstance(value, list | tuple) and len(value) > LIST_MAX:
+        end = compact(list(value[-LIST_MAX:]), limit=TEXT_MAX)
+        return f"[{len(value) - LIST_MAX} more, {end[1:]}"
+    return compact(value, limit=TEXT_MAX)

@@ -12,9 +12,12 @@ from reports.drawing.scene import Scene, op_words
 from reports.pictures import Finding, painter
 from reports.text import clean, integer
 
-TRANSACTIONS_MAX = 12
-SIZE = 300  # pixels
-RADIUS = 104
+TRANSACTIONS_MAX = 24
+SIZE = 300  # pixels, of a ring of up to EASY
+EASY = 7
+PAIR = 2  # lie side by side
+MORE = 14  # pixels for each beyond that
+MARGIN = 46  # from the ring to the edge of the drawing
 CIRCLE = 17
 BEND = 0.22  # of the way between two circles
 _MEANS: Final = {
@@ -39,7 +42,7 @@ class _Step:
 @painter(10)
 def cycle(finding: Finding, scene: Scene) -> Picture | None:
     """The transactions of a cycle in a ring, an arrow for each reason."""
-    steps = list(_steps(finding.details.get("cycle")))
+    steps = _shortened(list(_steps(finding.details.get("cycle"))))
     ops = list(dict.fromkeys(step.source for step in steps))
     if not steps or len(ops) > TRANSACTIONS_MAX or {s.target for s in steps} - set(ops):
         return None
@@ -48,8 +51,8 @@ def cycle(finding: Finding, scene: Scene) -> Picture | None:
     caption = f"{name}: each came before the next, and the last before the first"
     told = "; ".join(f"{signs[s.source]} {s.kind} {signs[s.target]}" for s in steps)
     ring = Ring(
-        SIZE,
-        SIZE,
+        _size(len(ops)),
+        _size(len(ops)) // (2 if len(ops) == PAIR else 1),
         tuple(_vertices(ops, signs, scene, finding)),
         tuple(_edges(steps, ops, signs)),
         finding.anchor("ring"),
@@ -75,10 +78,30 @@ def _steps(value: Any) -> Iterator[_Step]:
             yield _Step(source, kind, target, why)
 
 
+def _shortened(steps: Sequence[_Step]) -> list[_Step]:
+    """One step for all that one process did in a row."""
+    out: list[_Step] = []
+    for step in steps:
+        last = out[-1] if out else None
+        if last is not None and last.kind == step.kind == "process" and last.target == step.source:
+            out[-1] = _Step(last.source, "process", step.target, f"{last.why}; {step.why}")
+        else:
+            out.append(step)
+    return out
+
+
+def _size(count: int) -> int:
+    return SIZE + MORE * max(0, count - EASY)
+
+
 def _place(at: int, count: int) -> tuple[float, float]:
     """Where on the ring: the first on top, then clockwise; two lie side by side."""
-    turn = 2 * pi * at / count - (pi if count == 2 else pi / 2)  # noqa: PLR2004
-    return SIZE / 2 + RADIUS * cos(turn), SIZE / 2 + RADIUS * sin(turn)
+    middle = _size(count) / 2
+    if count == PAIR:
+        return (MARGIN if at == 0 else SIZE - MARGIN), middle / 2
+    turn = 2 * pi * at / count - pi / 2
+    radius = middle - MARGIN
+    return middle + radius * cos(turn), middle + radius * sin(turn)
 
 
 def _vertices(
@@ -94,16 +117,18 @@ def _vertices(
 def _edges(steps: Sequence[_Step], ops: Sequence[int], signs: Mapping[int, str]) -> Iterator[Edge]:
     for step in steps:
         one, other = (_place(ops.index(op), len(ops)) for op in (step.source, step.target))
-        path, x, y = _curve(one, other)
+        path, x, y = _curve(one, other, BEND if len(ops) <= EASY else 0.0)
         tone = step.kind if step.kind in _MEANS else "process"
         title = f"{signs[step.source]} before {signs[step.target]}: {step.why}"
         yield Edge(path, x, y, tone, step.kind, title)
 
 
-def _curve(one: tuple[float, float], other: tuple[float, float]) -> tuple[str, float, float]:
+def _curve(
+    one: tuple[float, float], other: tuple[float, float], bend: float
+) -> tuple[str, float, float]:
     """A way from rim to rim that bends to its left, and where its label stands."""
     (x1, y1), (x2, y2) = one, other
-    bend_x, bend_y = (y2 - y1) * BEND, (x1 - x2) * BEND
+    bend_x, bend_y = (y2 - y1) * bend, (x1 - x2) * bend
     middle_x, middle_y = (x1 + x2) / 2 + bend_x, (y1 + y2) / 2 + bend_y
     begin = _toward((x1, y1), (middle_x, middle_y), CIRCLE)
     end = _toward((x2, y2), (middle_x, middle_y), CIRCLE + 2)

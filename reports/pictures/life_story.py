@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import ascii_uppercase
 
-from checkers.invariants.effects import appends_of_record, write_of_op, write_of_record
+from checkers.invariants.effects import write_of_op, write_of_record
 from checkers.invariants.world import Batch
 from reports.cluster import Event
 from reports.drawing.blocks import Note, Notes, Picture
-from reports.drawing.replay import Change, changes_at
+from reports.drawing.records import contents
+from reports.drawing.replay import Change, changes_at, word
 from reports.drawing.scene import Scene, op_words
 from reports.drawing.story import NOTHING, StoryBuilder, Turn
 from reports.ops import Span
@@ -24,7 +25,13 @@ VERSIONS_MAX = 6
 ELECTIONS_MAX = 6
 FAULTS_MAX = 6
 RAILS_MAX = 9
+EARLY = " — before it was committed"
 _ABOUT = frozenset({"S7", "S8", "S9", "S10", "S11", "S13", "S17"})
+_API = {  # by which a client of ours asks for an op
+    "write": "IncrementalAlterConfigs",
+    "append": "IncrementalAlterConfigs",
+    "create": "CreateTopics",
+}
 _GONE = {
     "cut": "cuts it off its log",
     "restart": "restarts without it",
@@ -74,8 +81,11 @@ def _acks(span: Span, scene: Scene) -> Iterator[tuple[str, Event]]:
     """The acknowledgements that the op's node sent while the op was on its way."""
     node = clean(span.invocation.node, limit=60)
     end = span.completion.time_ns if span.completion else scene.end_ns
+    api = _API.get(span.invocation.f)
     for event in scene.events(node):
-        if event.get("t") == "ack" and span.invocation.time_ns <= event["rx_ns"] <= end:
+        in_time = span.invocation.time_ns <= event["rx_ns"] <= end
+        wrote = (integer(event.get("off")) or 0) >= 0
+        if in_time and wrote and word(event, "t") == "ack" and api in (None, word(event, "api")):
             yield node, event
 
 
@@ -131,22 +141,9 @@ class _Tale:
 
     def _contents(self) -> Iterator[Note]:
         for batch in self.versions[:VERSIONS_MAX]:
-            words = self._records(batch)
+            words = contents(batch, self.offset, self.scene)
             text = f"{batch}" + (f": {words}" if words else "")
             yield Note(self._sign(batch), self._tone(batch), text)
-
-    def _records(self, batch: Batch) -> str:
-        """What the batch holds at the offset, as far as a log still has it."""
-        for node in self.scene.nodes:
-            for stored in self.scene.log(node):
-                if (stored.base, stored.epoch, stored.crc) != (batch.base, batch.epoch, batch.h):
-                    continue
-                if stored.control:
-                    return "a control record"
-                for record in stored.records:
-                    if record.get("offset", stored.base) == self.offset:
-                        return _words_of(record)
-        return ""
 
     def _add(
         self,
@@ -255,8 +252,11 @@ class _Tale:
             if span is not None:
                 what = f"op {span.invocation.index}, {op_words(span)},"
             text = f"tells the client that {what} is done"
+            high = integer(event.get("hwm"))
+            early = high is not None and high <= last
+            words = ("@", "t-bad" if early else "t-good", text + (EARLY if early else ""))
             op = None if span is None else span.invocation.index
-            self._add(node, event, ("@", "t-good", text), op=op, strong=True)
+            self._add(node, event, words, op=op, strong=True)
 
     def _op_of(self, ack: Event) -> Span | None:
         """The op whose answer this was: one of the finding's, if any fits."""
@@ -294,15 +294,3 @@ class _Tale:
 def _at_most(value: object, limit: int) -> bool:
     number = integer(value)
     return number is not None and number <= limit
-
-
-def _words_of(record: object) -> str:
-    """What a metadata record says, in the clients' words where it has any."""
-    if not isinstance(record, dict):
-        return ""
-    write, appends = write_of_record(record), appends_of_record(record)
-    if write is not None:
-        return f"write {clean(write[0], limit=60)} = {clean(write[1], limit=60)}"
-    if appends is not None:
-        return f"list {clean(appends[0], limit=60)} with {len(appends[1])} elements"
-    return clean(record.get("type", ""), limit=60)
