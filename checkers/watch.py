@@ -7,7 +7,7 @@ that asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from checkers.invariants.catalogue import invariants_for
 from checkers.invariants.clocks import CLOCK_RATE, kept_time
@@ -77,24 +77,36 @@ class _Newest:
     def __init__(self) -> None:
         self._run: RunData | None = None
         self._monitor = Monitor(())
+        self._given: tuple[RunData, Whole, Collection[str]] | None = None
 
     def of(self, run: RunData) -> Monitor:
         """The one that has seen all of the run's events; it must not be fed any more."""
         if run is not self._run:
-            self._run, self._monitor = run, _monitor(run)
+            self._run, self._monitor = run, self._made(run)
         return self._monitor
 
+    def give(self, run: RunData, trace: Whole, without: Collection[str] = ()) -> None:
+        """Say what the events of a run are in their order, and what others judge of them.
 
-def _monitor(run: RunData) -> Monitor:
-    online = run.watches.get(NAME)
-    if isinstance(online, Online):
-        return online.monitor
-    monitor = Monitor(invariants_for(run.spec.settings, timed=kept_time(run)))
-    monitor.feed_whole(Whole.of(run.events))
-    return monitor
+        Holds for the run until another one is given; ``without`` are names of invariants.
+        """
+        self._given = run, trace, without
+
+    def _made(self, run: RunData) -> Monitor:
+        online = run.watches.get(NAME)
+        if isinstance(online, Online):
+            return online.monitor
+        given, trace, without = self._given or (None, None, ())
+        if given is not run or trace is None:
+            trace, without = Whole.of(run.events), ()
+        wanted = invariants_for(run.spec.settings, timed=kept_time(run))
+        monitor = Monitor(each for each in wanted if each.name not in without)
+        monitor.feed_whole(trace)
+        return monitor
 
 
-watched = _Newest().of
+_NEWEST = _Newest()
+watched, give_trace = _NEWEST.of, _NEWEST.give
 
 
 def content_of(run: RunData, monitor: Monitor, known: Reference, make_fold: MakeFold) -> Content:

@@ -12,7 +12,6 @@ most frequent signatures. The stages of one batch:
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from harness.errors import UsageError
 from harness.signatures import CHANGES, MESSAGE_MAX
 from harness.store import write_json
+from pipeline.buckets import Buckets
 from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
 from pipeline.keyed import JUDGED_KEYS, judge_key
@@ -38,10 +38,9 @@ from pipeline.verdicts import verdicts_of
 
 TABLES_FOLDER = ".analysis"  # in the store, when no other place is named
 QUIET_S = 600.0  # a run without results.json that was not written to for so long is at its end
-TASK_BYTES = 32 << 20  # of run folders: a few seconds of work
+TASK_BYTES = 128 << 20  # of run folders: some ten seconds of work
 TASKS_MAX = 20_000
 TASK_OPS = 100_000
-TASK_EVENTS = 500_000
 LITTLE_EVENTS = 2_000_000
 
 Say = Callable[[str], None]  # is told what the pipeline does now
@@ -95,6 +94,7 @@ class _Batch:
         self._batch = batch
         self._now_s = now_s
         self._say = say
+        self._buckets = 1
 
     def analyse(self) -> dict[str, Any]:
         """List, read, judge, and let the batch count; gives what was done, in figures."""
@@ -106,7 +106,7 @@ class _Batch:
             done = dict.fromkeys(DONE.names, 0)
             if count:
                 done = self._read(new, size)
-                self._spread(done["events"])
+                self._suit(done["events"])
                 self._judge(done["ops"])
                 self._commit(new)
         finally:
@@ -144,9 +144,10 @@ class _Batch:
         return row["count"], row["size"], row["pending"]
 
     def _read(self, new: DataFrame, size: int) -> dict[str, int]:
-        """Read and judge each run as a whole, the big ones first."""
+        """Read and judge each run as a whole; a task's runs become one bucket of each table."""
         self._say("read and judge the runs")
         tasks = min(TASKS_MAX, max(self._spark.sparkContext.defaultParallelism, size // TASK_BYTES))
+        self._buckets = int(tasks)
         work = ingest(
             self._options.store.absolute(),
             self._options.out.absolute(),
@@ -155,7 +156,8 @@ class _Batch:
         )
         told = (
             new.select(*LISTING.names)
-            .repartition(int(tasks), "run")
+            .repartition(self._buckets, "run")
+            .sortWithinPartitions("run")
             .mapInArrow(work, spark_schema(DONE))
             .agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in DONE.names))
             .first()
@@ -163,34 +165,36 @@ class _Batch:
         assert told is not None, "an aggregate has a row"  # noqa: S101
         return dict(told.asDict())
 
-    def _spread(self, events: int) -> None:
-        """Let joins and windows have as many tasks as there is work, not two hundred."""
-        tasks = max(1, events // TASK_EVENTS)
-        if tasks > 1:
-            tasks = max(tasks, self._spark.sparkContext.defaultParallelism)
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+    def _suit(self, events: int) -> None:
+        """Let what is moved nevertheless have as many tasks as there are buckets."""
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(self._buckets))
         for_little(self._spark, little=events < LITTLE_EVENTS)
 
     def _judge(self, ops: int) -> None:
         self._say("judge keys")
         self._keys(ops)
         self._say("judge events by transforms")
-        scratch = self._layout.scratch.absolute()
-        tables = Tables(self._new("events"), self._new("batches"), scratch)
-        judged = (
-            judge_all(tables)
-            .selectExpr("*", f"'{CONSENSUS}' as checker", "'transform' as by")
-            .withColumn("signature", _signature())
-        )
+        buckets = Buckets(self._spark, self._layout.scratch, self._buckets)
         try:
-            self._write("anomalies", judged, mode="append")
+            self._transform(buckets)
+            self._say("measure latencies")
+            ops_, faults = self._bucketed(buckets, "ops"), self._bucketed(buckets, "faults")
+            self._write("latencies", latencies(ops_, faults))
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        self._say("measure latencies")
-        self._write("latencies", latencies(self._new("ops"), self._new("faults")))
+            buckets.close()
         self._say("compare with what was judged before")
         verdicts = verdicts_of(self._new("runs"), self._new("keys"), self._new("anomalies"))
         self._write("verdicts", verdicts)
+
+    def _transform(self, buckets: Buckets) -> None:
+        """Judge events by all transforms, side by side."""
+        events, batches = self._bucketed(buckets, "events"), self._bucketed(buckets, "batches")
+        judged = (
+            judge_all(Tables(events, batches, buckets.keep))
+            .selectExpr("*", f"'{CONSENSUS}' as checker", "'transform' as by")
+            .withColumn("signature", _signature())
+        )
+        self._write("anomalies", judged, mode="append")
 
     def _keys(self, ops: int) -> None:
         """Judge each key by itself."""
@@ -223,10 +227,17 @@ class _Batch:
         return self._table(table, self._batch)
 
     def _table(self, table: str, batch: int | None) -> DataFrame:
+        path = self._folder(table, batch)
+        return self._spark.read.schema(spark_schema(TABLES[table])).parquet(path)
+
+    def _bucketed(self, buckets: Buckets, table: str) -> DataFrame:
+        """The same of a table that was written where the runs were read, a bucket a task."""
+        return buckets.at(self._layout.table(table, self._batch), spark_schema(TABLES[table]))
+
+    def _folder(self, table: str, batch: int | None) -> str:
         path = self._layout.table(table, batch).absolute()
-        if not path.is_dir():
-            path.mkdir(parents=True)
-        return self._spark.read.schema(spark_schema(TABLES[table])).parquet(str(path))
+        path.mkdir(parents=True, exist_ok=True)
+        return str(path)
 
     def _write(self, table: str, found: DataFrame, mode: str = "overwrite") -> None:
         """Write rows of a table; columns that ``found`` lacks are null."""

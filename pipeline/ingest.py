@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -48,9 +50,13 @@ def ingest(
         done = dict.fromkeys(DONE.names, 0)
         context = TaskContext.get()
         assert context is not None, "runs in a task"  # noqa: S101
-        with Parts(out, batch, context.partitionId(), context.taskAttemptId()) as parts:
+        with (
+            Parts(out, batch, context.partitionId(), context.taskAttemptId()) as parts,
+            _collected() as collect,
+        ):
             for row in chain.from_iterable(each.to_pylist() for each in listed):
                 told = _take(store / row["run"], row, parts, transformed)
+                collect()
                 done["runs"] += 1
                 for name in DONE.names[2:]:
                     done[name] += told.get(name) or 0
@@ -58,6 +64,18 @@ def ingest(
         yield rows(DONE, [done])
 
     return work
+
+
+@contextmanager
+def _collected() -> Iterator[Callable[[], object]]:
+    """Collect garbage when told to, not while a run grows in memory: that looks at it in vain."""
+    gc.disable()
+    gc.freeze()  # the code itself
+    try:
+        yield gc.collect
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 def _take(
@@ -77,21 +95,22 @@ def _take(
     }
     if read.stored is not None:
         try:
-            judged = judge_whole(read.stored, transformed)
+            trace = Whole.of(read.stored.data.events)
+            judged = judge_whole(read.stored, trace, transformed)
             row |= _columns(read, read.stored, judged)
         except Exception as error:  # one strange run must not cost all the others
             row |= {"readable": False, "problem": f"could not be judged: {error!r}"}
         else:
-            _write(name, read.stored, judged, parts)
+            _write(name, read.stored, trace, judged, parts)
     parts.add("runs", rows(RUNS, [row]))
     return row
 
 
-def _write(name: str, stored: StoredRun, judged: Judged, parts: Parts) -> None:
+def _write(name: str, stored: StoredRun, trace: Whole, judged: Judged, parts: Parts) -> None:
     data = stored.data
     recoveries = judged.stats("availability").get("recoveries", ())
     for table, made in (
-        ("events", event_rows(name, Whole.of(data.events))),
+        ("events", event_rows(name, trace)),
         ("ops", op_rows(name, data.history)),
         ("batches", batch_rows(name, data)),
         ("faults", fault_rows(name, data, recoveries)),

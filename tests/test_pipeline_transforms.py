@@ -23,6 +23,7 @@ from checkers.consensus import consensus
 from checkers.invariants.catalogue import names_of
 from checkers.invariants.trace import Whole
 from harness.protocols import RunData
+from pipeline.buckets import Buckets
 from pipeline.rows import batch_rows, event_rows
 from pipeline.schemas import BATCHES, EVENTS, spark_schema
 from pipeline.transforms import REPLACED, TRANSFORMS, Tables, judge_all
@@ -92,14 +93,13 @@ def transformed(
     """What the transforms find."""
     events = [b for name, data in runs.items() for b in event_rows(name, Whole.of(data.events))]
     batches = [b for name, data in runs.items() for b in batch_rows(name, data)]
-    tables = Tables(
-        _frame(spark, events, EVENTS).persist(),
-        _frame(spark, batches, BATCHES).persist(),
-        tmp_path_factory.mktemp("scratch"),
-    )
+    buckets = Buckets(spark, tmp_path_factory.mktemp("scratch"), 1)
+    kept = [_frame(spark, events, EVENTS), _frame(spark, batches, BATCHES)]
+    tables = Tables(*map(buckets.keep, kept), buckets.keep)
     found: Found = defaultdict(set)
     for row in judge_all(tables).collect():
         found[row.invariant].add(row.run)
+    buckets.close()
     return found
 
 

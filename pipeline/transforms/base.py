@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -52,28 +51,30 @@ def transform(
 class Tables:
     """What transforms read: EVENTS, and BATCHES of the final logs; and views that several need.
 
-    ``scratch`` is a folder for these, which all of a cluster can see.
+    Where all rows of a run are together, nothing need be moved. ``keep`` writes what many read.
     """
 
-    def __init__(self, events: DataFrame, batches: DataFrame, scratch: Path) -> None:
+    def __init__(
+        self, events: DataFrame, batches: DataFrame, keep: Callable[[DataFrame], DataFrame]
+    ) -> None:
         self.events = events
-        self._scratch = scratch
         self.finals = batches.where("final")
+        self._keep = keep
 
     @cached_property
     def states(self) -> DataFrame:
         """See ``logs.states``; kept, for many read it."""
-        return self._keep("states", logs.states(self.events))
+        return self._keep(logs.states(self.events))
 
     @cached_property
     def lives(self) -> DataFrame:
         """See ``logs.lives``; kept."""
-        return self._keep("lives", logs.lives(self.states))
+        return self._keep(logs.lives(self.states))
 
     @cached_property
     def committed(self) -> DataFrame:
         """See ``logs.commits``; kept."""
-        return self._keep("commits", logs.commits(self.states, self.lives))
+        return self._keep(logs.commits(self.states, self.lives))
 
     @property
     def appends(self) -> DataFrame:
@@ -102,12 +103,6 @@ class Tables:
             .groupBy(*REPLICA, "epoch")
             .agg(F.min("ord").alias("began"), F.max_by("epoch_start", "ord").alias("start"))
         )
-
-    def _keep(self, name: str, found: DataFrame) -> DataFrame:
-        """Write what many transforms read: their plans then begin there, and not at the events."""
-        path = str(self._scratch / name)
-        found.write.mode("overwrite").parquet(path)
-        return found.sparkSession.read.schema(found.schema).parquet(path)
 
     def of(self, *types: str) -> DataFrame:
         """The events of some types."""

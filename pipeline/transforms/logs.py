@@ -17,6 +17,13 @@ _LOG_TYPES = (
     *("start", "disk", "append", "trunc", "snap", "flush", "lstart", "hwm", "elected"),
     *("role", "apply", "claim", "renounce", "ack"),
 )
+# Of these what somebody reads: all else would be sorted and kept in vain.
+_COLUMNS = (
+    *(*REPLICA, "inc", "ord", "type", "epoch", "time_ns", "known", "era", "leader", "role"),
+    *(*BATCH, "source", "control", "truncated_to", "high_watermark", "exposed_as", "offset"),
+    *("acknowledged_at", "applied", "snapshot_op", "api", "log_end", "flushed", "log_start"),
+    *("snapshot_end", "epoch_start"),
+)
 
 
 def states(events: DataFrame) -> DataFrame:
@@ -28,7 +35,7 @@ def states(events: DataFrame) -> DataFrame:
     leads, ``began_before`` where the event's epoch begins, if it won that; ``start_before`` where
     the log begins, ``flushed_before`` how much is on disk.
     """
-    met = events.where(F.col("type").isin(*_LOG_TYPES))
+    met = events.where(F.col("type").isin(*_LOG_TYPES)).select(*_COLUMNS)
     logs = met.where("type != 'snap' or snapshot_op = 'install'").withColumn(
         "log", F.expr("count_if(type = 'disk')").over(so_far()) * 100_000 + F.col("era")
     )
