@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python bench/report.py [--ops 100000] [--ops 1000000] [--rounds 3] [--keep FOLDER]
 
-The run is made by `bench_big_run` (seeded; 2 to 3 trace events per op) and rendered from the store
+The run is made by `big_run` (seeded; 2 to 3 trace events per op) and rendered from the store
 by a process of its own. Chromium opens the file with an empty profile: "drawn" is when the first
 picture of the whole run stands, "usable" when every op can be zoomed into, hovered and filtered,
 both in s from the begin of the navigation, by the page's own clock. Frames are the times between
@@ -24,9 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import bench_big_run
 from bench_common import percentile, say, table
 from playwright.sync_api import sync_playwright
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+import big_run
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 ARGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
@@ -95,7 +97,7 @@ def main() -> None:
 
 def measure(place: Path, ops: int, rounds: int) -> dict[str, str]:
     """Everything about one size, by name."""
-    run = bench_big_run.make(place / f"store-{ops}", ops=ops)
+    run = big_run.make(place / f"store-{ops}", ops=ops)
     say(f"{ops} ops: {run.path}")
     wall_s, cpu_s, peak_mb = render(run.path)
     say(f"rendered in {wall_s:.1f} s")

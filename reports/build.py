@@ -46,7 +46,9 @@ def build_model(run: Run, result: Mapping[str, Any]) -> ReportModel:
     ]
     end_ns = max([table.last_ns, *(track.last_ns for track in tracks)])
     cluster.extend(tracks, end_ns)
-    fault_views = faults.fault_views(run.faults, table.nemesis)
+    fault_views = nemesis_table.placed(
+        faults.fault_views(run.faults, table.nemesis), tracks, run.voters
+    )
     ids = cluster.names_by_id(run.events)
     anomalies, total = findings.anomalies(result, table.wanted, ids)
     windows = [
@@ -78,7 +80,7 @@ def build_model(run: Run, result: Mapping[str, Any]) -> ReportModel:
         timeline=_timeline(run, ops_head, tracks, fault_views, anomalies, end_ns),
         pictures=_pictures(result, anomalies, scene),
         blocks=tuple(blocks),
-        nemeses=nemesis_table.rows(fault_views, tracks, run.voters),
+        nemeses=nemesis_table.rows(fault_views),
     )
 
 

@@ -120,14 +120,16 @@ class FaultView:
     heal_evidence: tuple[str, ...]
     aim: str = ""  # whom the schedule meant
     leader: str | None = None  # as the nemesis saw it
+    leader_hit: str = ""  # of an installed one: in (the targets), out, or unknown
+    quorum: str = ""  # of an installed one: kept when the voters not hit are a majority, or lost
 
 
 @dataclass(frozen=True, slots=True)
 class NemesisRow:
     """What became of the faults of one nemesis, and whom they hit.
 
-    The last two count installed faults alone: whether the leader of that moment was among the
-    targets, and whether the voters outside of them are still a majority.
+    The last two say whether the leader of that moment was among the targets, and whether the
+    voters outside of them are still a majority.
     """
 
     name: str
@@ -138,10 +140,10 @@ class NemesisRow:
     untried: int
     healed: int
     reasons: tuple[str, ...]  # why it was skipped or failed, with how often
-    aims: tuple[str, ...]  # "leader 2"
-    sizes: tuple[str, ...]  # "1 node, 2 times"
-    leader: tuple[str, ...]  # "in 2", "out 1", "unknown 1"
-    quorum: tuple[str, ...]  # "kept 2", "lost 1"
+    aims: tuple[str, ...]  # of installed ones, as all that follow: "leader: 2", "minority: 1"
+    sizes: tuple[str, ...]  # "1 node"
+    leader: tuple[str, ...]  # "in: 2", "out: 1", "unknown: 1"
+    quorum: tuple[str, ...]  # "kept: 2", "lost: 1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from reports.cluster import NodeTrack
 from reports.model import FaultView, NemesisRow
@@ -12,20 +13,28 @@ from reports.text import clean, count
 REASONS_MAX = 5
 
 
-def rows(
+def placed(
     faults: Iterable[FaultView], tracks: Sequence[NodeTrack], voters: Iterable[str]
-) -> tuple[NemesisRow, ...]:
-    """A row per nemesis that was planned or tried, by name."""
+) -> tuple[FaultView, ...]:
+    """The faults, and of those installed whether they hit the leader, and left a quorum."""
+    names = frozenset(clean(voter, limit=60) for voter in voters)
+    return tuple(
+        replace(fault, leader_hit=_leader(fault, tracks), quorum=_quorum(fault, names))
+        if fault.outcome == "installed"
+        else fault
+        for fault in faults
+    )
+
+
+def rows(faults: Iterable[FaultView]) -> tuple[NemesisRow, ...]:
+    """A row per nemesis that was planned or tried, by name; ``faults`` come from ``placed``."""
     by_name: dict[str, list[FaultView]] = {}
     for fault in faults:
         by_name.setdefault(fault.nemesis, []).append(fault)
-    names = frozenset(clean(voter, limit=60) for voter in voters)
-    return tuple(_row(name, by_name[name], tracks, names) for name in sorted(by_name))
+    return tuple(_row(name, by_name[name]) for name in sorted(by_name))
 
 
-def _row(
-    name: str, faults: Sequence[FaultView], tracks: Sequence[NodeTrack], voters: frozenset[str]
-) -> NemesisRow:
+def _row(name: str, faults: Sequence[FaultView]) -> NemesisRow:
     outcomes = Counter(fault.outcome for fault in faults)
     installed = [fault for fault in faults if fault.outcome == "installed"]
     return NemesisRow(
@@ -38,15 +47,16 @@ def _row(
         healed=sum(fault.healed_ns is not None for fault in faults),
         reasons=_reasons(faults),
         aims=_tally(Counter(fault.aim for fault in installed if fault.aim)),
-        sizes=_sizes(installed),
-        leader=_tally(Counter(_leader(fault, tracks) for fault in installed)),
-        quorum=_tally(Counter(_quorum(fault, voters) for fault in installed)),
+        sizes=_tally(Counter(count(len(fault.targets), "node") for fault in installed)),
+        leader=_tally(Counter(fault.leader_hit for fault in installed)),
+        quorum=_tally(Counter(fault.quorum for fault in installed)),
     )
 
 
 def _tally(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Names with how often, the most frequent first; without when there is but one."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(f"{name} {n}" for name, n in ranked)
+    return tuple(name if len(ranked) == 1 else f"{name}: {n}" for name, n in ranked)
 
 
 def _reasons(faults: Iterable[FaultView]) -> tuple[str, ...]:
@@ -57,16 +67,11 @@ def _reasons(faults: Iterable[FaultView]) -> tuple[str, ...]:
     return (*shown, *([f"… and {more} more reasons"] if more > 0 else []))
 
 
-def _sizes(faults: Iterable[FaultView]) -> tuple[str, ...]:
-    sizes = Counter(len(fault.targets) for fault in faults)
-    return tuple(f"{count(size, 'node')}: {sizes[size]}" for size in sorted(sizes))
-
-
 def _leader(fault: FaultView, tracks: Iterable[NodeTrack]) -> str:
     """Whether the targets had the leader: as the nemesis saw it, else as the nodes told later."""
     leader = fault.leader or _leading(fault.begin_ns, tracks)
     if leader is None:
-        return "none led"
+        return "unknown"
     return "in" if leader in fault.targets else "out"
 
 

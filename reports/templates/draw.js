@@ -7,6 +7,7 @@ const LABEL = { faults: "faults", leader: "leader", hwm: "high wm", rate: "ops/s
   snapshots: "snapshots", anomalies: "anomalies" };
 
 function draw() {
+  if (W <= LEFT) return; // not laid out yet, or in a window of no width
   ctx.clearRect(0, 0, W, H);
   ctx.fillStyle = C.bg;
   ctx.fillRect(0, 0, W, H);
