@@ -174,7 +174,9 @@ class System(Protocol):
 
     The class may say what a run of it ``leaves`` behind (``events``, ``records``, ``output``); a
     checker whose ``needs`` are not left is not asked. One that leaves events has ``event_files``.
-    A static ``check_settings(settings)`` refuses bad settings (UsageError) before a run is begun.
+    A static ``check_settings(settings)`` refuses bad settings (UsageError) before a run is begun;
+    so do ``workloads`` and ``envs``, where the class has them, other workloads and environments.
+    ``checkers`` judge each run of it, beside those of the workload.
     """
 
     name: str

@@ -22,7 +22,7 @@ from typing import Any
 from harness import schedule, seeds
 from harness.ballast import Ballast, tells_full_disk
 from harness.clock import LoopClock
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.events import EventCollector
 from harness.hosts import Expects
 from harness.journal import Journal
@@ -106,7 +106,7 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
     check_settings = getattr(systems.get(spec.system), "check_settings", None)
     if check_settings is not None:
         check_settings(spec.settings)
-    environments.get(spec.env)
+    _check_fit(spec)
     workload = workloads.get(spec.workload)(spec)
     chosen = select(spec.nemeses, spec) if faults is None else of_schedule(faults)
     spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
@@ -115,6 +115,20 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
     run_dir = store.new_run(spec)
     run_dir.write_schedule(faults)
     return Session(spec, run_dir, workload, dict(chosen), faults)
+
+
+def _check_fit(spec: RunSpec) -> None:
+    """Raise UsageError when the system says what it goes with, and this is not among it."""
+    for option, chosen, known in (
+        ("workload", spec.workload, workloads),
+        ("env", spec.env, environments),
+    ):
+        known.get(chosen)  # a mistake in its name is told first
+        fit: frozenset[str] | None = getattr(systems.get(spec.system), f"{option}s", None)
+        if fit is not None and chosen not in fit:
+            raise UsageError(
+                f"--{option} {chosen}: system {spec.system!r} goes with {', '.join(sorted(fit))}"
+            )
 
 
 def execute(
@@ -158,7 +172,8 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
     stored = load_run(run_dir.path)
     crash = crash or next(iter((stored.results or {}).get("harness_reasons", ())), None)
     spec = stored.data.spec
-    names = (*workloads.get(spec.workload)(spec).checkers, *STANDARD)
+    own: tuple[str, ...] = getattr(systems.get(spec.system), "checkers", ())
+    names = (*workloads.get(spec.workload)(spec).checkers, *own, *STANDARD)
     chosen = applicable(spec, names)
     if tells_full_disk(crash):  # traces and logs have holes then, and nodes died of our disk
         chosen = [name for name in chosen if not checkers.needs(name)]

@@ -141,7 +141,7 @@ def test_a_node_that_ends_just_before_it_is_told_to_is_no_failure() -> None:
 
 
 def test_a_node_that_will_not_go_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.systems.kraft.STOP_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("harness.systems.kraft_nodes.STOP_TIMEOUT_S", 0.1)
     host = FakeHost()
     asyncio.run(kraft_on(host).teardown())
     assert [number for _, number in host.signals] == [18, 15, 9]

@@ -47,6 +47,7 @@ from harness.registry import (
 from harness.spec import RunSpec
 from harness.store import RunDir
 from harness.systems.atom import AtomSystem
+from harness.systems.kafka_route import SpeaksKafka
 from harness.verdict import Valid
 from node import mutants
 from node.driver.parts import NodeParts
@@ -285,7 +286,7 @@ def test_making_a_system_starts_nothing_and_names_nodes(system_class: Any, tmp_p
     assert not list(tmp_path.iterdir())
     for method in ("setup", "teardown", "await_recovery"):
         assert inspect.iscoroutinefunction(getattr(system, method))
-    assert isinstance(system, Registers | Topics), "nothing could be done with it"
+    assert isinstance(system, Registers | Topics | SpeaksKafka), "nothing could be done with it"
     assert isinstance(system, Kill) == isinstance(system, Pause) == isinstance(system, Roles)
 
 

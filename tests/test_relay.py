@@ -46,6 +46,55 @@ def test_the_node_sees_the_advertised_address_of_its_peer(tmp_path: Path) -> Non
     on_cluster(tmp_path, scenario)
 
 
+STRANGE = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as link:
+    while link.recv(1) if link.send(b"x") else False:
+        time.sleep(0.01)
+"""
+
+
+def test_a_program_without_an_address_of_its_own_is_known_by_its_socket(tmp_path: Path) -> None:
+    async def scenario(env: Local) -> None:
+        await env.end("n3")
+        there = env.address("n2")
+        argv = [sys.executable, "-c", STRANGE, there.host, str(there.port)]
+        await env.start("n3", argv, env={})
+        await passes(env, "n3", "n2")
+        await env.net.cut([("n3", "n2"), ("n2", "n3")])
+        before = (await env.net.stats())["n3", "n2"]["bytes"]
+        await asyncio.sleep(QUIET_S)
+        assert (await env.net.stats())["n3", "n2"]["bytes"] == before
+        await env.net.heal()
+        await passes(env, "n3", "n2")
+
+    on_cluster(tmp_path, scenario)
+
+
+async def passes(env: Local, source: str, destination: str) -> None:
+    """Wait until more bytes have gone over a link."""
+
+    async def count() -> int:
+        stats = await env.net.stats()
+        return stats[source, destination]["bytes"] if (source, destination) in stats else 0
+
+    before = await count()
+    async with asyncio.timeout(10):
+        while await count() <= before:  # noqa: ASYNC110 - the relay tells only when it is asked
+            await asyncio.sleep(0.01)
+
+
+def test_a_connection_of_nobody_is_other(tmp_path: Path) -> None:
+    async def scenario(env: Local) -> None:
+        there = env.address("n2")
+        reader, writer = await asyncio.open_connection(there.host, there.port)
+        await ping(reader, writer)
+        assert (await env.net.stats())["other", "n2"]["connections"] == 1
+        writer.close()
+
+    on_cluster(tmp_path, scenario)
+
+
 def test_a_cut_holds_requests_on_open_connections_and_a_heal_lets_them_flow(
     tmp_path: Path,
 ) -> None:

@@ -25,7 +25,7 @@ from harness.verdict import EXIT_UNKNOWN, EXIT_VALID
 
 pytestmark = pytest.mark.slow
 
-ALL_FAULTS = "kill,pause,partition-halves,partition-one-way,partition-isolate-leader"
+ALL_FAULTS = "all"
 TITLE = r"faults planned -> "  # the first line: the run has its folder
 LINE_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0

@@ -221,3 +221,20 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
     assert not ready.interrupted
     ready.result = RunResult(interrupted=True)
     assert ready.interrupted
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"workload": "register"}, "system 'kafka' goes with brokers, producer-ids"),
+        ({"workload": "brokers", "env": "docker"}, "--env docker: system 'kafka' goes with local"),
+        ({"workload": "brokes"}, "no workload is called 'brokes'"),
+    ],
+)
+def test_a_system_may_say_what_it_goes_with(
+    changed: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    spec = replace(SPEC, **{"system": "kafka", "env": "local", "nemeses": ("none",), **changed})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=message):
+        session.prepare(spec, Store(tmp_path))
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"

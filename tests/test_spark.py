@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.spark import java_home, java_version
+from harness.java import java_version
+from pipeline.spark import java_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

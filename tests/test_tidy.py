@@ -40,6 +40,7 @@ CLOCKS = {
     "harness/cli/nightly.py": "names a night by the moment of its start",
     "harness/nightly/sims.py": "simulates seeds until its slice of the night is over",
     "harness/nightly/work.py": "a night's budget is real time",
+    "harness/systems/kafka_dist.py": "waits for a server that warms an archive of classes up",
     "harness/store.py": "names a run by the moment of its start",
     "checkers/linearizable_budget.py": "gives up at its time limit: UNKNOWN, never another verdict",
 }

@@ -19,6 +19,7 @@ from harness.envs.node_clocks import NodeClocks, find_faketime, no_fake_clocks
 from harness.envs.node_disks import NodeDisks
 from harness.envs.procfs import GONE
 from harness.envs.relay_net import CLIENT, Endpoint, RelayNet
+from harness.envs.socket_owner import NODE_VARIABLE
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, NodeStartError
 from harness.hosts import Clocks, Disks, Power
@@ -154,7 +155,7 @@ class Local(NodeDisks, NodeClocks):
                 argv,
                 cwd=self.node_dir(node),
                 log=self.log_file(node),
-                environ=self._environ({**env, **faults}),
+                environ=self._environ({**env, **faults, NODE_VARIABLE: node}),
             )
         except OSError as error:
             await asyncio.to_thread(self._journal.undone, entry)

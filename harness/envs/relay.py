@@ -1,11 +1,12 @@
 """The relay: one process that carries all TCP traffic between local nodes and can cut any link.
 
-Every node advertises an address of the relay and connects from an address of its own, so the
-relay knows of every connection which directed links it rides on: a connection that ``a`` opened
-to ``b`` sends its requests over ``(a, b)`` and its replies over ``(b, a)``. While a link is cut
-nothing passes over it: no bytes, no end of stream, no reset. What was sent is kept (by the kernel,
-whose full buffers push back on the sender) and flows when the link heals, as TCP does after a
-partition. A connection opened over a cut link is accepted and then hears nothing.
+Every node advertises an address of the relay and connects from an address of its own, or is known
+by the process that holds the socket, so the relay knows of every connection which directed links it
+rides on: a connection that ``a`` opened to ``b`` sends its requests over ``(a, b)`` and its replies
+over ``(b, a)``. While a link is cut nothing passes over it: no bytes, no end of stream, no reset.
+What was sent is kept (by the kernel, whose full buffers push back on the sender) and flows when the
+link heals, as TCP does after a partition. A connection opened over a cut link is accepted and then
+hears nothing.
 
 A one-way cut is a stronger adversary here than a packet filter: a connection opened against the
 cut's direction still gets its requests through, and only the replies are held.
@@ -32,10 +33,11 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.envs.procfs import is_alive
+from harness.envs.socket_owner import Owners
 from harness.journal import RUN_VARIABLE, harness_of, heal_all, state_folder
 
 CHUNK_BYTES = 64 * 1024  # read at once, and the most that is kept of one direction
-OTHER = "other"  # the source of connections from addresses that are nobody's
+OTHER = "other"  # the source of connections that are nobody's
 _BACKLOG = 1024
 _SWEEP_S = 0.5
 _HARNESS_DEATH_S = 5.0
@@ -301,6 +303,7 @@ class Relay:
         self._outgoing: dict[str, str] = {}  # who -> the address the relay connects from for it
         self._listeners: list[socket.socket] = []
         self._sweeping = False
+        self._owners = Owners(os.environ.get(RUN_VARIABLE, ""))
 
     # ---- commands: each takes JSON and returns JSON
 
@@ -389,7 +392,8 @@ class Relay:
             return
         near.setblocking(False)
         _tune(near)
-        Connection(self, near, self._names.get(peer[0], OTHER), node).open()
+        source = self._names.get(peer[0]) or self._owners.node_at(*peer) or OTHER
+        Connection(self, near, source, node).open()
 
 
 def unread_bytes(sock: socket.socket) -> int:

@@ -17,7 +17,8 @@ from harness.protocols import Address, Cluster
 from harness.registry import environments, nemeses
 from harness.spec import SIM, RunSpec
 from harness.store import RunDir
-from harness.systems.kraft import DYNAMIC, QUORUM_SETTING, Kraft
+from harness.systems.kraft import Kraft
+from harness.systems.kraft_nodes import DYNAMIC, QUORUM_SETTING
 
 SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots"
 ANYWHERE = Address("10.0.0.1", 9093)

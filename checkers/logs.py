@@ -1,0 +1,39 @@
+"""``logs``: what the logs on the disks say by themselves, of nodes that tell no events.
+
+For systems that are seen from outside only. Which invariants were decided is in ``checked``; what
+only events could show (who voted for whom, when something was committed) is named in ``stats``.
+"""
+
+from __future__ import annotations
+
+from checkers.invariants.catalogue import invariants_for, place
+from checkers.invariants.monitor import Monitor
+from harness.protocols import RunData
+from harness.registry import checkers
+from harness.verdict import CheckResult, Valid
+
+NAME = "logs"
+
+
+@checkers.register(NAME, needs=("records",))
+def logs(run: RunData) -> CheckResult:
+    """Log matching, no holes, rising epochs: all that final logs can decide alone. O(n log n).
+
+    UNKNOWN when less than two nodes left a log, or the invariants had nothing to compare.
+    """
+    found = {node: log for node, log in run.logs.items() if log}
+    if len(found) < 2:  # noqa: PLR2004 - one has nobody to agree with
+        return CheckResult(NAME, Valid.UNKNOWN, reason=f"{len(found)} nodes left a log, want 2")
+    monitor = Monitor(invariants_for(run.spec.settings))
+    anomalies = monitor.finish(run.logs)
+    checked = {name: count for name, count in monitor.checked.items() if count}
+    return CheckResult(
+        NAME,
+        Valid.INVALID if anomalies else Valid.VALID,
+        tuple(anomalies),
+        checked={name: checked[name] for name in sorted(checked, key=place)},
+        stats={
+            "batches": {node: len(log) for node, log in sorted(found.items())},
+            "undecided": [name for name in monitor.checked if name not in checked],
+        },
+    )
