@@ -10,7 +10,7 @@ Source: Kingsbury and Alvaro, "Elle" (VLDB 2020), sections 4 and 6; Adya, "Weak 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -66,8 +66,8 @@ def orders_of(txns: Transactions) -> Orders:
     """Infer the version orders of a history. O(n), n the elements of all reads together."""
     orders = Orders({}, [], bytearray(outcome == OK for outcome in txns.outcomes), [])
     for txn, mops in enumerate(txns.mops):
-        if len(mops) == 1:
-            _note(orders.keys, txn, mops[0], txns.outcomes[txn], external=True)
+        if len(mops) == 1 or len({mop[1] for mop in mops}) == len(mops):  # each of its own key
+            _note(orders.keys, txn, mops, txns.outcomes[txn], external=True)
         else:
             orders.found += _inside(orders.keys, txns, txn, mops)
     for key, of_key in orders.keys.items():
@@ -82,22 +82,27 @@ def orders_of(txns: Transactions) -> Orders:
 
 
 def _note(
-    keys: dict[Hashable, KeyHistory], txn: int, mop: Mop, outcome: int, *, external: bool
-) -> KeyHistory:
-    """Enter a micro-op in the history of its key."""
-    of_key = keys.get(mop.key)
-    if of_key is None:
-        of_key = keys[mop.key] = KeyHistory()
-    if not mop.append:
-        if mop.seen is not None:
-            of_key.reads.append((txn, mop.seen, external))
-    elif outcome == FAIL:
-        of_key.refused[mop.element] = txn
-    elif mop.element in of_key.appends:
-        of_key.again.add(mop.element)
-    else:
-        of_key.appends[mop.element] = txn
-    return of_key
+    keys: dict[Hashable, KeyHistory],
+    txn: int,
+    mops: Iterable[Mop],
+    outcome: int,
+    *,
+    external: bool,
+) -> None:
+    """Enter micro-ops in the histories of their keys."""
+    for append, key, element, seen in mops:
+        of_key = keys.get(key)
+        if of_key is None:
+            of_key = keys[key] = KeyHistory()
+        if not append:
+            if seen is not None:
+                of_key.reads.append((txn, seen, external))
+        elif outcome == FAIL:
+            of_key.refused[element] = txn
+        elif element in of_key.appends:
+            of_key.again.add(element)
+        else:
+            of_key.appends[element] = txn
 
 
 def _inside(
@@ -134,7 +139,7 @@ def _inside(
             known[key] = seen
             if mine:
                 own[key] = []
-        _note(keys, txn, mop, txns.outcomes[txn], external=key not in changed)
+        _note(keys, txn, (mop,), txns.outcomes[txn], external=key not in changed)
     if len(changed) < sum(mop.append for mop in mops) and txns.outcomes[txn] != FAIL:
         for key in changed:
             all_mine = [mop.element for mop in mops if mop.append and mop.key == key]

@@ -68,8 +68,7 @@ def transactions_of(history: History, *, ordered: bool = True) -> Transactions:
         HistoryFormatError: Ops that do not pair, or values of another shape.
     """
     txns = paired(history, ordered=ordered)
-    for number, (begin, end) in enumerate(txns.ops):
-        txns.mops[number] = _mops(begin, end)
+    txns.mops = [_mops(begin, end) for begin, end in txns.ops]
     return txns
 
 
@@ -86,7 +85,9 @@ def paired(history: History, *, ordered: bool = True) -> Transactions:
     clients = [op for op in history if op.process != NEMESIS]
     places = None if ordered else _places(clients)
     bare = all(op.type != "invoke" for op in clients)
-    txns = Transactions()
+    begins, processes, ops = list[int](), list[int | str](), list[tuple[Op, Op | None]]()
+    most = len(clients)
+    ends, outcomes = [NEVER] * most, bytearray((INFO,)) * most
     open_: dict[int | str, int] = {}
     for place, op in enumerate(clients):
         at = place if places is None else places[place]
@@ -94,10 +95,12 @@ def paired(history: History, *, ordered: bool = True) -> Transactions:
             if op.process in open_:
                 raise HistoryFormatError(
                     f"op {op.index}: process {op.process!r} invokes {op.f!r} while its op "
-                    f"{txns.ops[open_[op.process]][0].index} is still open"
+                    f"{ops[open_[op.process]][0].index} is still open"
                 )
-            number = len(txns)
-            _begin(txns, op, NEVER if bare else at)
+            number = len(begins)
+            begins.append(NEVER if bare else at)
+            processes.append(op.process)
+            ops.append((op, None))
             if not bare:
                 open_[op.process] = number
         else:
@@ -108,19 +111,11 @@ def paired(history: History, *, ordered: bool = True) -> Transactions:
                 )
             number = found
         if op.type != "invoke":
-            txns.ops[number] = (txns.ops[number][0], op)
-            txns.outcomes[number] = _OUTCOMES[op.type]
-            txns.ends[number] = at if op.type == "ok" else NEVER
-    return txns
-
-
-def _begin(txns: Transactions, op: Op, at: int) -> None:
-    txns.begins.append(at)
-    txns.ends.append(NEVER)
-    txns.outcomes.append(INFO)
-    txns.processes.append(op.process)
-    txns.mops.append([])
-    txns.ops.append((op, None))
+            ops[number] = (ops[number][0], op)
+            outcomes[number] = _OUTCOMES[op.type]
+            ends[number] = at if op.type == "ok" else NEVER
+    n = len(begins)
+    return Transactions(begins, ends[:n], outcomes[:n], processes, [[] for _ in ops], ops)
 
 
 def _places(ops: list[Op]) -> list[int]:
