@@ -61,7 +61,7 @@ class Packets(Protocol):
         """
         ...
 
-    def shaped(self, link: Link) -> Mapping[str, Any]:
+    async def shaped(self, link: Link) -> Mapping[str, Any]:
         """How the link is now, with what passed, was lost, came twice or was kept back."""
         ...
 

@@ -18,7 +18,7 @@ from harness.protocols import Cluster, Fault, Injection, Link, Net
 from harness.registry import environments, nemeses
 from harness.spec import SIM, RunSpec
 from nemesis.evidence import sample_links
-from nemesis.hosts import needs_sim
+from nemesis.hosts import needs_sim, refusal
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
@@ -66,7 +66,8 @@ class BadLinks:
             return f"environment {cluster.environment.name!r} cannot shape its links"
         if len(cluster.system.nodes) == 1:
             return "needs 2 nodes, there is 1"
-        return self._refused(cluster.environment)
+        lacking = refusal(Packets, cluster.environment)
+        return lacking or self._refused(cluster.environment)
 
     def _refused(self, environment: Any) -> str | None:
         """Why the environment (or its class) cannot shape links so; None when it does not say."""
@@ -100,7 +101,7 @@ class BadLinks:
         evidence = (
             choice.evidence(target),
             {"saw": "links", "way": way, "links": len(links), **asdict(shape)},
-            {"saw": "shaped link", **net.shaped(links[0])},
+            {"saw": "shaped link", **await net.shaped(links[0])},
             *seen,
         )
         undo = _Undo(links)
@@ -113,21 +114,21 @@ class BadLinks:
         undo, net = injection.undo, cluster.environment.net
         if not isinstance(undo, _Undo) or not isinstance(net, Packets):
             raise HarnessError(f"fault {fault.id} has nothing that links could heal")
-        before = [net.shaped(link) for link in undo.links]
+        before = [await net.shaped(link) for link in undo.links]
         await net.shape(fault.id, undo.links, None)
         return {
             "healed_links": len(undo.links),
             **{kind: sum(link[kind] for link in before) for kind in _COUNTED},
-            "now": net.shaped(undo.links[0]),
+            "now": await net.shaped(undo.links[0]),
         }
 
     async def _probe(self, link: Link, net: Packets, cluster: Cluster) -> dict[str, Any]:
         tries = 0
         while True:
             tries += 1
-            before = net.shaped(link)
+            before = await net.shaped(link)
             probe = await cluster.environment.net.probe(*link, timeout_s=_PROBE_TIMEOUT_S)
-            told = self.shows(before, net.shaped(link), probe.elapsed_ms)
+            told = self.shows(before, await net.shaped(link), probe.elapsed_ms)
             if told or not probe.passed or tries == _TRIES_MAX:
                 return {"saw": "probe", **probe.to_json(), "told": told, "tries": tries}
 

@@ -160,16 +160,16 @@ def test_what_links_can_be_like(
 ) -> None:
     async def scenario(net: DockerNet) -> None:
         link = ("n1", "n2")
-        before = net.shaped(link)
+        before = await net.shaped(link)
         await net.shape(7, [link], shape)
         probes = [await net.probe(*link, timeout_s=5) for _ in range(4)]
         assert all(probe.elapsed_ms >= min_ms for probe in probes if probe.passed), probes
-        during = net.shaped(link)
+        during = await net.shaped(link)
         assert during[counted] > before.get(counted, 0)
         assert during["by"] == "NFQUEUE"
         await net.shape(7, [link], None)
         assert (await net.probe(*link, timeout_s=5)).passed
-        assert net.shaped(link)["passed"] - during["passed"] <= during["held"]
+        assert (await net.shaped(link))["passed"] - during["passed"] <= during["held"]
         assert (await net.probe("n2", "n1")).passed
 
     slow_nodes.run(scenario)
@@ -189,7 +189,7 @@ def test_what_several_faults_want_of_a_link_adds_up_and_a_cut_comes_first(
         await net.heal()
         after = await net.probe(*link, timeout_s=5)
         assert after.elapsed_ms >= 95
-        assert net.shaped(link)["latency_ms"] == 50
+        assert (await net.shaped(link))["latency_ms"] == 50
         await net.shape(2, [link], None)
         assert slow_nodes.open_kinds() == {"container", "network", "process"}
 

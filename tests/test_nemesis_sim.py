@@ -809,17 +809,13 @@ def test_what_two_faults_do_to_a_link_adds_up_and_each_heals_its_own() -> None:
         one = await scene.inject("slow-links", target="all", way="out", delay_ms=20)
         two = await scene.inject("lossy-links", target="all", way="out", loss=0.2)
         net = cast("sim.SimNet", scene.env.net)
-        assert (net.shaped(("n1", "n2"))["latency_ms"], net.shaped(("n1", "n2"))["loss"]) == (
-            20.1,
-            0.2,
-        )
+        now = await net.shaped(("n1", "n2"))
+        assert (now["latency_ms"], now["loss"]) == (20.1, 0.2)
         await one.heal()
-        assert (net.shaped(("n1", "n2"))["latency_ms"], net.shaped(("n1", "n2"))["loss"]) == (
-            0.1,
-            0.2,
-        )
+        now = await net.shaped(("n1", "n2"))
+        assert (now["latency_ms"], now["loss"]) == (0.1, 0.2)
         await two.heal()
-        assert net.shaped(("n1", "n2"))["loss"] == 0.0
+        assert (await net.shaped(("n1", "n2")))["loss"] == 0.0
 
     play(main)
 

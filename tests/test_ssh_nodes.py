@@ -1,4 +1,4 @@
-"""Disks, power and clocks of nodes on ssh hosts: what each fault does, and that it ends."""
+"""Disks, power, clocks and links of nodes on ssh hosts: what each fault does, and that it ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
         yield made
 
 
-def test_disks_power_and_clocks_of_hosts_fail_and_are_well_after_the_heal(
+def test_disks_power_clocks_and_links_of_hosts_fail_and_are_well_after_the_heal(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(HOSTS_VARIABLE, str(hosts.file(tmp_path)))
@@ -41,6 +41,7 @@ def test_disks_power_and_clocks_of_hosts_fail_and_are_well_after_the_heal(
         if node_clocks.no_fake_clocks() is None:
             await _clocks(scene)
         _without_library(scene, hosts)
+        await _links(scene)
 
     play(tmp_path, main, SSH, ALL)
     assert hosts.left(tmp_path) == []
@@ -94,6 +95,20 @@ async def _clocks(scene: LiveScene) -> None:
     assert seen["ppm"] == pytest.approx(2_000_000, rel=0.05)
     (now,) = (await rate.heal())["nodes"]
     assert now["ppm"] == pytest.approx(1_000_000, rel=0.05)
+
+
+async def _links(scene: LiveScene) -> None:
+    slow = await scene.inject("slow-links", target="leader", way="in", delay_ms=150, jitter_ms=0)
+    assert slow.injection.outcome == "installed", slow.injection
+    (link,) = slow.saw("shaped link")
+    assert (link["by"], link["latency_ms"]) == ("NFQUEUE", 150)
+    probes = slow.saw("probe")
+    assert min(e["elapsed_ms"] for e in probes if e["passed"]) >= 290, "a handshake and a request"
+    healed = await slow.heal()
+    assert healed["passed"] > 0
+    again = [await scene.env.net.probe(e["source"], e["destination"], timeout_s=2) for e in probes]
+    assert max(probe.elapsed_ms for probe in again) < 290
+    assert not [e for e in scene.journal.open_entries() if e.kind == "ssh rules"]
 
 
 def _without_library(scene: LiveScene, hosts: Hosts) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs.ssh_supervisor import MARK_VARIABLE, Refused, Tail, kill_marked, remove_folder
+from harness.envs.ssh_chain import Refused
+from harness.envs.ssh_supervisor import MARK_VARIABLE, Tail, kill_marked, remove_folder
 
 
 def test_only_processes_with_our_mark_are_killed() -> None:

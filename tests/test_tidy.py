@@ -26,7 +26,6 @@ CLOCKS = {
     "harness/doctor.py": "measures how long an fsync takes",
     "harness/envs/docker.py": "waits for the kernel to freeze and thaw a container",
     "harness/envs/docker_engine.py": "waits for removals that others have begun",
-    "harness/envs/docker_packets.py": "waits for the shaper to obey",
     "harness/envs/docker_probe.py": "measures how long a probe took, inside a container",
     "harness/envs/docker_shaper.py": "holds packets back, in a process of its own",
     "harness/envs/docker_watchdog.py": "waits for its harness's death, in a process of its own",

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final
 from harness.envs import docker_heal, docker_image
 from harness.envs.docker_engine import Engine, EngineError, in_thread
 from harness.envs.docker_net import CHAIN_MAX, DockerNet
-from harness.envs.docker_packets import Shapers
+from harness.envs.docker_packets import DockerShapers
 from harness.envs.docker_process import Contained, describe_end, not_of_this_host
 from harness.envs.docker_subnet import create_network
 from harness.envs.docker_watchdog import Watchdog
@@ -150,7 +150,7 @@ class Docker(NodeDisks, NodeClocks):
             self._has_faketime = await self._has_file(docker_image.FAKETIME, nodes[0])
             chain = f"KRUCIBLE-{hashlib.sha256(self._journal.run.encode()).hexdigest()[:12]}"
             holders = {node: self._holder(node) for node in nodes}
-            shapers = Shapers(engine, holders, self._run_dir / _NET)
+            shapers = DockerShapers(engine, holders, self._run_dir / _NET)
             await self._net.start(engine, chain[:CHAIN_MAX], holders, self._addresses, shapers)
         except BaseException:
             await self.teardown()

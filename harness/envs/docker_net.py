@@ -3,7 +3,7 @@
 A cut link (a, b) is a rule in b's network that drops all packets from a, as in Jepsen. Packets are
 lost and not held: what TCP had on its way is sent again after the heal. With a packet filter a
 one-way cut keeps answers back too: b's data reaches a, but a's acknowledgements are lost. Packets
-of a link that is to be slow or lossy go through a queue in user space: see ``docker_packets``.
+of a link that is to be slow or lossy go through a queue in user space: see ``shaping``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.envs import docker_probe
-from harness.envs.cuts import Cuts
 from harness.envs.docker_engine import Engine, in_thread
-from harness.envs.docker_packets import QUEUED, Shapers
+from harness.envs.shaping import ShapedCuts, Shapers
 from harness.envs.tcp_probe import REQUEST
 from harness.errors import EnvError
-from harness.hosts import Shape
 from harness.journal import Journal
 from harness.protocols import Address, Link, Probe
 
@@ -47,7 +44,7 @@ class _Dropped:
         self.packets, self.bytes = self.past[0] + packets, self.past[1] + size
 
 
-class DockerNet(Cuts):
+class DockerNet(ShapedCuts):
     """``Net`` by iptables in the networks of a run's containers."""
 
     def __init__(self, journal: Journal) -> None:
@@ -58,9 +55,6 @@ class DockerNet(Cuts):
         self._addresses: Mapping[str, Address] = {}
         self._names: dict[str, str] = {}
         self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
-        self._shapers: Shapers | None = None
-        self._shapes: dict[Link, dict[int, Shape]] = {}  # by owner
-        self._shaping: dict[int, int] = {}  # owner -> its journal entry
 
     async def start(
         self,
@@ -90,9 +84,6 @@ class DockerNet(Cuts):
     async def stop(self) -> None:
         """The containers are gone, and the rules with them."""
         await self._forget()
-        for entry in self._shaping.values():
-            await asyncio.to_thread(self._journal.undone, entry)
-        self._shaping.clear()
 
     async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
         """Send one ApiVersions request from inside ``source``'s network, wait for any answer."""
@@ -113,52 +104,6 @@ class DockerNet(Cuts):
         return {
             link: {"held_bytes": dropped.bytes, "dropped_packets": dropped.packets}
             for link, dropped in self._dropped.items()
-        }
-
-    # ---- Packets
-
-    async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
-        """See ``Packets``: by a user-space queue in the destination's network; journalled first."""
-        chosen = list(dict.fromkeys(links))
-        for link in chosen:
-            self._check(link)
-        async with self._changing:
-            if shape is not None and owner not in self._shaping:
-                self._shaping[owner] = await self._announce(chosen)
-            for link in chosen:
-                shapes = self._shapes.setdefault(link, {})
-                shapes.pop(owner, None)
-                if shape is not None:
-                    shapes[owner] = shape
-            nodes = sorted({destination for _, destination in chosen})
-            await asyncio.gather(*(self._apply(node) for node in nodes))
-            await self._install(nodes)
-            if shape is None and owner in self._shaping:
-                await in_thread(self._journal.undone, self._shaping.pop(owner))
-
-    def shaped(self, link: Link) -> Mapping[str, Any]:
-        """See ``Packets``."""
-        self._check(link)
-        wanted = sum(self._shapes.get(link, {}).values(), Shape())
-        counters = {} if self._shapers is None else self._shapers.counters(link)
-        return {
-            "link": list(link),
-            "by": QUEUED,
-            "latency_ms": wanted.delay_ms,
-            **{key: value for key, value in asdict(wanted).items() if key != "delay_ms"},
-            "repeated": 0,
-            **counters,
-        }
-
-    async def _apply(self, node: str) -> None:
-        if self._shapers is not None:
-            await self._shapers.apply(node, self._shapes_to(node))
-
-    def _shapes_to(self, node: str) -> dict[str, Shape]:
-        return {
-            source: sum(shapes.values(), Shape())
-            for (source, destination), shapes in self._shapes.items()
-            if destination == node and shapes
         }
 
     # ---- rules
@@ -190,12 +135,9 @@ class DockerNet(Cuts):
                     dropped.past = (dropped.packets, dropped.bytes)
 
     def _rules(self, node: str) -> str:
-        sources = sorted(a for a, b in self._cuts if b == node)
-        does = dict.fromkeys(sources, "-j DROP")
-        if self._shapers is not None:
-            does = {a: self._shapers.rule(a) for a in self._shapes_to(node)} | does
         rules = (
-            f"-A {self._chain} -s {self._addresses[a].host}/32 {do}\n" for a, do in does.items()
+            f"-A {self._chain} -s {self._addresses[source].host}/32 {does}\n"
+            for source, does in self._treatment(node).items()
         )
         return f"*filter\n:{self._chain} - [0:0]\n{''.join(rules)}COMMIT\n"
 

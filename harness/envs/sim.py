@@ -119,7 +119,7 @@ class SimNet:
             found.bytes_per_s = wanted.bytes_per_s
             found.settle()
 
-    def shaped(self, link: Link) -> Mapping[str, Any]:
+    async def shaped(self, link: Link) -> Mapping[str, Any]:
         """See ``Packets``."""
         found = self._fabric.link(*self._hosts(link))
         return {

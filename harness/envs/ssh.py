@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +33,7 @@ from harness.envs.ssh_net import CHAIN_MAX, SshNet
 from harness.envs.ssh_remote import Remote, silence_s
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
-from harness.hosts import Clocks, Disks, Power
+from harness.hosts import Clocks, Disks, Packets, Power, Shape
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
@@ -78,6 +78,7 @@ class Ssh(NodeDisks, NodeClocks):
         "power": "the node's disk seam forgets what was not fsynced",
         "disk": "the node's disk seam, and damage to its files",
         "clock": "libfaketime on the host, one clock for each process",
+        "packets": "a queue in user space (NFQUEUE) on the host, with or without netem",
         "partition": "iptables on the host drops packets, in a chain of ours",
     }
     one_run_at_a_time = True  # a host has one node, on its own port
@@ -110,6 +111,13 @@ class Ssh(NodeDisks, NodeClocks):
                 f"nodes with --voters, --observers"
             )
 
+    @staticmethod
+    def cannot_shape(shape: Shape) -> str | None:
+        """Why links here cannot be made so, whatever the run; None when they can."""
+        if shape.repeat:
+            return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
+        return None
+
     def expect(self, abilities: Collection[type], rng: Random) -> None:
         """See ``Expects``."""
         if {Disks, Power} & set(abilities):
@@ -120,6 +128,8 @@ class Ssh(NodeDisks, NodeClocks):
     def lacks(self, ability: type) -> str | None:
         """What hosts were found to have not that an ability needs; None: nothing."""
         without = [str(p.host) for p in self._places.values() if p.faketime is None]
+        if ability is Packets:
+            return self._net.why_not_shape
         if ability is Clocks and without:
             return f"no libfaketime on {', '.join(without)}: apt-get install faketime"
         return None
@@ -142,17 +152,15 @@ class Ssh(NodeDisks, NodeClocks):
             _check_distinct(chosen, addresses)
             (self._run_dir / "logs").mkdir(parents=True, exist_ok=True)
             code = await asyncio.to_thread(code_archive)
-            filters = await _all(
+            begun = await _all(
                 self._prepare(node, host, address, code)
                 for (node, host), address in zip(chosen.items(), addresses, strict=True)
             )
-            problems = [
-                f"on {host}, {why}" for host, why in zip(hosts, filters, strict=False) if why
-            ]
             self._net.start(
                 {node: place.remote for node, place in self._places.items()},
                 {node: place.address for node, place in self._places.items()},
-                "; ".join(problems) or None,
+                _problems(zip(hosts, (b["filter"] for b in begun), strict=False)),
+                _problems(zip(hosts, (b["queue"] for b in begun), strict=False)),
             )
         except BaseException as error:
             try:
@@ -164,8 +172,8 @@ class Ssh(NodeDisks, NodeClocks):
     async def _address(self, host: Host) -> Address:
         return Address(await asyncio.to_thread(address_of, host), host.node_port)
 
-    async def _prepare(self, node: str, host: Host, address: Address, code: str) -> str | None:
-        """Make one host ready; returns why its links cannot be cut, None when they can."""
+    async def _prepare(self, node: str, host: Host, address: Address, code: str) -> dict[str, Any]:
+        """Make one host ready; returns what its supervisor says that it can do."""
         self.node_dir(node).mkdir(parents=True, exist_ok=True)
         client = await asyncio.to_thread(connect, host)
         remote = Remote(host, client)
@@ -190,7 +198,7 @@ class Ssh(NodeDisks, NodeClocks):
         )
         place.faketime = begun["faketime"]
         await remote.call("put", data=code, into="code")
-        return None if begun["filter"] is None else str(begun["filter"])
+        return begun
 
     def _what(self, node: str, host: Host) -> dict[str, Any]:
         """What of this run is on a host, named so that nobody else has the same."""
@@ -452,3 +460,7 @@ async def _all(steps: Any) -> list[Any]:
         if isinstance(outcome, BaseException):
             raise outcome
     return list(done)
+
+
+def _problems(found: Iterable[tuple[Host, str | None]]) -> str | None:
+    return "; ".join(f"on {host}, {why}" for host, why in found if why) or None

@@ -30,6 +30,17 @@ def filter_problem() -> str | None:
     return None
 
 
+def queue_problem(chain: str) -> str | None:
+    """Why packets cannot be handed to a process here; None when they can. Our chain is new."""
+    rule = f"-A {chain} -j NFQUEUE --queue-num 0 --queue-bypass"
+    try:
+        iptables("--noflush", restore=f"*filter\n:{chain} - [0:0]\n{rule}\nCOMMIT\n")
+    except Refused as error:
+        return f"its packet filter has no NFQUEUE: {error}"
+    remove_chain(chain)
+    return None
+
+
 def iptables(*arguments: str, restore: str | None = None) -> str:
     """Run it; raises Refused with what it said."""
     name = "iptables" if restore is None else "iptables-restore"

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.envs.cuts import Cuts
+from harness.envs.shaping import ShapedCuts
 from harness.envs.ssh_heal import RULES_ENTRY
+from harness.envs.ssh_packets import SshShapers
 from harness.envs.ssh_remote import CALL_TIMEOUT_S, Remote
 from harness.envs.tcp_probe import REQUEST
 from harness.errors import EnvError
@@ -34,7 +35,7 @@ class _Dropped:
     bytes: int = 0
 
 
-class SshNet(Cuts):
+class SshNet(ShapedCuts):
     """``Net`` by iptables on the hosts, where each of them lets us."""
 
     def __init__(self, journal: Journal) -> None:
@@ -42,6 +43,7 @@ class SshNet(Cuts):
         self._remotes: Mapping[str, Remote] = {}
         self._addresses: Mapping[str, Address] = {}
         self._names: dict[str, str] = {}
+        self.why_not_shape: str | None = None
         self._why_not: str | None = "the ssh environment is not set up"
         self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
 
@@ -50,9 +52,12 @@ class SshNet(Cuts):
         remotes: Mapping[str, Remote],
         addresses: Mapping[str, Address],
         why_not: str | None,
+        why_not_shape: str | None,
     ) -> None:
-        """Begin; ``why_not`` says why links cannot be cut, None when they can."""
+        """Begin; the last two say why links cannot be cut or shaped, None when they can."""
         self._remotes, self._addresses, self._why_not = remotes, addresses, why_not
+        self.why_not_shape = why_not_shape
+        self._shapers = SshShapers(remotes)
         self._names = {address.host: node for node, address in addresses.items()}
 
     async def stop(self) -> None:
@@ -118,11 +123,11 @@ class SshNet(Cuts):
     def _rules(self, node: str) -> list[str]:
         here = self._addresses[node]
         rules = []
-        for source in sorted(a for a, b in self._cuts if b == node):
+        for source, does in self._treatment(node).items():
             there = self._addresses[source]
             match = f"-s {there.host}/32 -d {here.host}/32 -p tcp"
-            rules.append(f"{match} --dport {here.port} -j DROP")
-            rules.append(f"{match} --sport {there.port} ! --dport {here.port} -j DROP")
+            rules.append(f"{match} --dport {here.port} {does}")
+            rules.append(f"{match} --sport {there.port} ! --dport {here.port} {does}")
         return rules
 
     def _note(self, node: str, listing: str) -> None:

@@ -33,6 +33,7 @@ from harness.envs.ssh_chain import (
     Refused,
     counters,
     filter_problem,
+    queue_problem,
     remove_chain,
     set_rules,
 )
@@ -299,6 +300,7 @@ class Supervisor:
         self._out = threading.Lock()
         self._process: Process | None = None
         self._hands: Hands | None = None
+        self._shaper: subprocess.Popen[bytes] | None = None
         self._told: tuple[Any, Any] | None = None
         self._tails: dict[str, Tail] = {}
         self._begun: dict[str, Any] = {}
@@ -393,6 +395,11 @@ class Supervisor:
         code = str(Path(self._begun["folder"]) / "code")
         return {**os.environ, MARK_VARIABLE: self._begun["mark"], "PYTHONPATH": code}
 
+    @property
+    def _net(self) -> Path:
+        """Shared with what holds packets."""
+        return Path(self._begun["folder"]) / "net"
+
     def _reach(self) -> None:
         if self._hands is None:
             self._hands = Hands(str(Path(self._begun["folder"]) / "node"), self._environ())
@@ -413,7 +420,12 @@ class Supervisor:
         self._begun = begun
         (folder / _MARK_FILE).write_text(begun["mark"])
         (folder / "node").mkdir()
-        return {"filter": filter_problem(), "faketime": find_faketime()}
+        problem = filter_problem()
+        return {
+            "filter": problem,
+            "queue": problem or queue_problem(begun["chain"]),
+            "faketime": find_faketime(),
+        }
 
     def do_probe(self, request: str, **asked: Any) -> dict[str, Any]:
         """See ``probe``; in a thread."""
@@ -476,6 +488,31 @@ class Supervisor:
     def do_counters(self) -> dict[str, Any]:
         """What our chain has dropped."""
         return {"before": counters(self._begun["chain"])}
+
+    def do_shaper(self, source: str, seed: str, queues: dict[str, int]) -> None:
+        """Start what holds packets; ``source`` is its text."""
+        self._net.mkdir()
+        with (self._net / "log").open("wb") as log:
+            self._shaper = subprocess.Popen(
+                [sys.executable, "-I", "-c", source, str(self._net), seed, json.dumps(queues)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environ(),
+                preexec_fn=with_us,  # noqa: PLW1509 - as above
+            )
+
+    def do_shape(self, wanted: dict[str, Any]) -> None:
+        """Let it treat packets so from now on."""
+        draft = self._net / "shape.draft"
+        draft.write_text(json.dumps(wanted))
+        draft.replace(self._net / "shape.json")
+
+    def do_shaped(self) -> dict[str, Any]:
+        """What it has counted, and what it has printed last."""
+        told = self._net / "counters.json"
+        last = (self._net / "log").read_text().strip().rpartition("\n")[2]
+        return {"told": json.loads(told.read_text()) if told.exists() else {}, "last": last}
 
     def do_fetch(self) -> None:
         """Send the rest of the followed files, and all others of the node as an archive."""

@@ -1,0 +1,156 @@
+"""Links that are slow, lossy, narrow, jammed or out of order, by firewall rules and a queue.
+
+The harness's side of ``docker_shaper``, which sits in a node's network, wherever that is, and holds
+what comes in. It is started when the first link to that node is to be shaped, and stays, idle,
+until the end. Environments say how it is started, told and heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness.envs import docker_shaper
+from harness.envs.cuts import Cuts
+from harness.errors import EnvError
+from harness.hosts import Shape
+from harness.journal import Journal
+from harness.protocols import Link
+
+QUEUED = "NFQUEUE"
+SOURCE = Path(docker_shaper.__file__).read_text(encoding="utf-8")
+_ANSWER_TIMEOUT_S = 10.0
+_POLL_S = 0.005
+_NO_COUNTERS = {"passed": 0, "lost": 0, "kept_back": 0, "held": 0, "bytes": 0}
+
+
+class Shapers:
+    """The shapers of a run, one for each node that needs it."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        """Nothing is started."""
+        self.queues = {node: number for number, node in enumerate(nodes)}
+        self._versions: dict[str, int] = {}
+
+    # ---- what an environment does in its own way
+
+    async def start(self, node: str) -> None:
+        """Start ``SOURCE`` in the node's network; raises EnvError."""
+        raise NotImplementedError
+
+    async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
+        """Let ``shape.json`` of the node's shaper be that, at one blow."""
+        raise NotImplementedError
+
+    async def told(self, node: str) -> Mapping[str, Any]:
+        """What the node's shaper has said last in ``counters.json``; empty when it has not."""
+        raise NotImplementedError
+
+    async def complaint(self, node: str) -> str:
+        """What it has printed last, and where more is to be found."""
+        raise NotImplementedError
+
+    # ---- what nets use
+
+    def rule(self, source: str) -> str:
+        """What a firewall rule does with packets of a source that is shaped."""
+        return f"-j {QUEUED} --queue-num {self.queues[source]} --queue-bypass"
+
+    async def apply(self, node: str, shapes: Mapping[str, Shape]) -> None:
+        """Let packets from these sources to the node be treated so, and all others not.
+
+        Raises:
+            EnvError: The shaper does not obey.
+        """
+        if node not in self._versions:
+            if not shapes:
+                return
+            await self.start(node)
+            self._versions[node] = 0
+        version = self._versions[node] = self._versions[node] + 1
+        links = {source: asdict(shape) for source, shape in shapes.items()}
+        await self.put(node, {"version": version, "links": links})
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                while (await self.told(node)).get("version", -1) < version:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError as error:
+            raise EnvError(
+                f"the shaper of {node} does not obey within {_ANSWER_TIMEOUT_S:g} s: "
+                f"{await self.complaint(node)}"
+            ) from error
+
+    async def counters(self, link: Link) -> Mapping[str, int]:
+        """What became of a link's packets while it was shaped, since the start."""
+        source, destination = link
+        if destination not in self._versions:
+            return _NO_COUNTERS
+        told = await self.told(destination)
+        return {**_NO_COUNTERS, **told.get("links", {}).get(source, {})}
+
+
+class ShapedCuts(Cuts):
+    """Links that can be cut, and shaped by shapers; see ``Packets``."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self._shapers: Shapers | None = None
+        self._shapes: dict[Link, dict[int, Shape]] = {}  # by owner
+        self._shaping: dict[int, int] = {}  # owner -> its journal entry
+
+    async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
+        """See ``Packets``: by a user-space queue in the destination's network; journalled first."""
+        chosen = list(dict.fromkeys(links))
+        for link in chosen:
+            self._check(link)
+        async with self._changing:
+            if shape is not None and owner not in self._shaping:
+                self._shaping[owner] = await self._announce(chosen)
+            for link in chosen:
+                shapes = self._shapes.setdefault(link, {})
+                shapes.pop(owner, None)
+                if shape is not None:
+                    shapes[owner] = shape
+            nodes = sorted({destination for _, destination in chosen})
+            if self._shapers is not None:
+                await asyncio.gather(*(self._shapers.apply(n, self._shapes_to(n)) for n in nodes))
+            await self._install(nodes)
+            if shape is None and owner in self._shaping:
+                await asyncio.to_thread(self._journal.undone, self._shaping.pop(owner))
+
+    async def shaped(self, link: Link) -> Mapping[str, Any]:
+        """See ``Packets``."""
+        self._check(link)
+        wanted = sum(self._shapes.get(link, {}).values(), Shape())
+        counters = {} if self._shapers is None else await self._shapers.counters(link)
+        return {
+            "link": list(link),
+            "by": QUEUED,
+            "latency_ms": wanted.delay_ms,
+            **{key: value for key, value in asdict(wanted).items() if key != "delay_ms"},
+            "repeated": 0,
+            **counters,
+        }
+
+    def _treatment(self, node: str) -> dict[str, str]:
+        """What rules do with packets to a node, by their source; a cut comes first."""
+        does = dict.fromkeys(sorted(a for a, b in self._cuts if b == node), "-j DROP")
+        if self._shapers is not None:
+            does = {a: self._shapers.rule(a) for a in self._shapes_to(node)} | does
+        return does
+
+    def _shapes_to(self, node: str) -> dict[str, Shape]:
+        return {
+            source: sum(shapes.values(), Shape())
+            for (source, destination), shapes in self._shapes.items()
+            if destination == node and shapes
+        }
+
+    async def _forget(self) -> None:
+        await super()._forget()
+        for entry in self._shaping.values():
+            await asyncio.to_thread(self._journal.undone, entry)
+        self._shaping.clear()
