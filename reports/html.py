@@ -23,7 +23,7 @@ from reports.model import ReportModel
 
 SCRIPTS = (
     *("common.js", "data.js", "blocks.js", "choice.js", "grid.js", "view.js", "draw.js"),
-    *("plots.js", "hover.js", "table.js", "page.js"),
+    *("plots.js", "hover.js", "table.js", "pictures.js", "page.js"),
 )
 _SIZE = "\x01size\x01"  # no foreign text can hold a control character
 _TEMPLATE = "run.html"

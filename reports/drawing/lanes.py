@@ -62,7 +62,9 @@ def roles(scene: Scene, node: str) -> Iterator[RoleBar]:
 
 def chosen(moments: Iterable[Moment]) -> list[Moment]:
     """As many as can be shown, in order of time, the strong ones first of all."""
-    ranked = sorted(set(moments), key=lambda m: (not m.strong, m.time_ns, m.node, m.place))
+    ranked = sorted(
+        dict.fromkeys(moments), key=lambda m: (not m.strong, m.time_ns, m.node, m.place)
+    )
     kept = ranked[:MOMENTS_MAX]
     return sorted(kept, key=lambda m: (m.time_ns, m.node, m.place))
 

@@ -202,23 +202,31 @@ class _Tale:
         return ""
 
     def _commits(self) -> None:
-        """The first time each node took what it had for committed: all leaders, else if new."""
+        """When leaders took what they had for committed; others only where that is news."""
         told: set[tuple[str, Batch]] = set()
-        for node, event in self.scene.told(frozenset({"hwm"})):
-            value = integer(event.get("v"))
-            if value is None or value <= self.offset or node not in self.changes:
-                continue
+        committed: Batch | None = None  # what the first of them had
+        marks = [
+            (node, event, value)
+            for node, event in self.scene.told(frozenset({"hwm"}))
+            if (value := integer(event.get("v"))) is not None
+            and value > self.offset
+            and node in self.changes
+        ]
+        for node, event, value in sorted(marks, key=lambda mark: int(mark[1]["rx_ns"])):
             held = self._held(node, event)
             if held is None or (node, held) in told:
                 continue
             told.add((node, held))
-            if event.get("as") != "leader":
-                text = f"learns that {self._sign(held)} is committed (high watermark {value})"
-                self._add(node, event, ("✓", "t-quiet", text))
+            committed = committed or held
+            leads = event.get("as") == "leader"
+            if not leads and held == committed:
                 continue
-            acks = self._backers(event)
-            text = f"takes {self._sign(held)} for committed: high watermark {value}{acks}"
-            self._add(node, event, ("✓", "t-good", text), strong=True)
+            text = f"takes {self._sign(held)} for committed: high watermark {value}"
+            text += self._backers(event)
+            if held != committed:
+                text += f" — though {self._sign(committed)} was"
+            tone = "t-good" if held == committed else "t-bad"
+            self._add(node, event, ("✓", tone, text), strong=True)
 
     def _backers(self, event: Event) -> str:
         acks = event.get("acks")
