@@ -25,7 +25,7 @@ _TEXT = 3  # the tag of a value that is a text, in its lowest two bits
 _LEVEL = 6
 
 
-def blocks(table: OpTable, *, rows: int = BLOCK_ROWS) -> list[Block]:
+def blocks(table: OpTable, *, rows: int | None = None) -> list[Block]:
     """The table in blocks.
 
     ``t`` is the start in µs and ``i`` the index, each less that of the row before (also across
@@ -34,6 +34,7 @@ def blocks(table: OpTable, *, rows: int = BLOCK_ROWS) -> list[Block]:
     the process, ``f``, ``k`` (key), ``n`` (node) and ``e`` (error) places in the lists of the
     head; ``v`` and ``r`` (result) codes as in ``op_table.Values``, whose texts are the block's.
     """
+    rows = rows or BLOCK_ROWS
     return [_block(table, at, min(at + rows, len(table))) for at in range(0, len(table), rows)]
 
 
