@@ -154,6 +154,19 @@ def _mops(begin: Op, end: Op | None) -> list[Mop]:
 
 
 def _mop(value: Any, *, known: bool) -> Mop:
+    """A micro-op; nearly all are as plain as these, and millions notice a call saved."""
+    if type(value) is list and len(value) == 3:  # noqa: PLR2004 - [f key value]
+        f, key, what = value
+        if type(key) in _PLAIN:
+            if f == "append":
+                if type(what) in _PLAIN:
+                    return _new(Mop, (True, key, what, None))
+            elif f == "r" and known and type(what) is list and _PLAIN.issuperset(map(type, what)):
+                return _new(Mop, (False, key, None, what))
+    return _any_mop(value, known=known)
+
+
+def _any_mop(value: Any, *, known: bool) -> Mop:
     parts = value if type(value) is list else _list(value)
     size = len(parts)
     if size < 2:  # noqa: PLR2004 - [f key value]
