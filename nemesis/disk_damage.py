@@ -194,11 +194,17 @@ def disks_of(cluster: Cluster) -> Disks:
     return disks
 
 
-async def stored_log(node: str, cluster: Cluster) -> Sequence[LogBatch]:
-    """A node's log as it lies on its disk now, wherever that is."""
+async def stored_logs(nodes: Sequence[str], cluster: Cluster) -> list[Sequence[LogBatch]]:
+    """The logs of nodes as they lie on their disks now, wherever these are."""
+    system = cluster.system
     if isinstance(cluster.environment, Mirrors):
-        await cluster.environment.refresh(node)
-    return cluster.system.stored_log(node) if isinstance(cluster.system, Simulated) else ()
+        await asyncio.gather(*map(cluster.environment.refresh, nodes))
+    return [system.stored_log(n) if isinstance(system, Simulated) else () for n in nodes]
+
+
+async def stored_log(node: str, cluster: Cluster) -> Sequence[LogBatch]:
+    """The log of one of them."""
+    return (await stored_logs([node], cluster))[0]
 
 
 async def log_end(node: str, cluster: Cluster) -> int:
@@ -212,7 +218,7 @@ async def _copies(node: str, cluster: Cluster) -> int:
     log = await stored_log(node, cluster)
     if not log:
         return 0
-    others = [await stored_log(other, cluster) for other in cluster.system.voters if other != node]
+    others = await stored_logs([v for v in cluster.system.voters if v != node], cluster)
     last = log[-1]
     return sum(any(b.last == last.last and b.epoch == last.epoch for b in o) for o in others)
 
