@@ -27,7 +27,8 @@ EPOCHS, UNFENCED, SESSIONS, REVIVED = "C1", "C6", "C12", "L10"
 def brokers(run: RunData) -> CheckResult:
     """Epochs rise, who lags stays fenced, sessions end when they should. O(n log n).
 
-    Of nodes that tell no events nobody knows when a session's end was committed: those are left out.
+    Of nodes that tell no events nobody knows when the end of a session was committed: those are
+    left out.
 
     Raises:
         HistoryFormatError: Ops that do not pair, or values of another shape.
