@@ -17,6 +17,7 @@ _LOG_TYPES = (
     *("start", "disk", "append", "trunc", "snap", "flush", "lstart", "hwm", "elected"),
     *("role", "apply", "claim", "renounce", "ack"),
 )
+_LOG = (*REPLICA, "log")
 # Of these what somebody reads: all else would be sorted and kept in vain.
 _COLUMNS = (
     *(*REPLICA, "inc", "ord", "type", "epoch", "time_ns", "known", "era", "leader", "role"),
@@ -142,52 +143,67 @@ def final_pairs(finals: DataFrame) -> DataFrame:
 
 
 def commits(found: DataFrame, alive: DataFrame) -> DataFrame:
-    """Batches of replicas' logs that these took for committed, each with when: ``committed``.
+    """Batches of replicas' logs that these took for committed, each with when: ``by``.
 
     That is at the first high watermark, or applied offset, above its last offset that came while
-    the batch was in that log. Two windows find it for all batches but those that were appended
-    below a high watermark that had been there before; few, and these are joined.
+    the batch was in that log: mostly in the incarnation that appended it, else in the first later
+    one that came so far. Only batches that were appended below a high watermark that their own
+    incarnation had been at before are joined with all that followed; they are few.
     """
-    of_log = [*REPLICA, "log"]
     raises = found.where("known and type in ('hwm', 'apply')").select(
-        *of_log,
+        *_LOG,
+        "inc",
         "ord",
         F.col("epoch").alias("by_epoch"),
         "time_ns",
         F.coalesce("high_watermark", "offset").alias("below"),
     )
-    highest = F.max("below").over(before(*of_log))
+    highest = F.max("below").over(before(*_LOG, "inc"))
     steps = raises.withColumn("highest", highest).where("highest is null or below > highest")
-    rows = (
-        alive.select(
-            *of_log, F.col("last").alias("key"), "ord", "until", *BATCH, F.lit(0).alias("step")
-        )
-        .withColumn("by", F.expr("cast(null as struct<at: bigint, epoch: bigint, time: bigint>)"))
-        .unionByName(
-            steps.select(
-                *of_log,
-                (F.col("below") - 1).alias("key"),
-                F.lit(1).alias("step"),
-                F.expr("struct(ord as at, by_epoch as epoch, time_ns as time)").alias("by"),
-            ),
-            allowMissingColumns=True,
-        )
+    own = _reached(alive.select(*_LOG, "inc", "ord", "until", *BATCH), steps)
+    lasting = own.where("first is null").drop("first")
+    reach = steps.groupBy(*_LOG, F.col("inc").alias("later")).agg(F.max("below").alias("reach"))
+    next_one = (
+        lasting.join(reach, [*_LOG])
+        .where("later > inc and reach > last")
+        .groupBy(*_LOG, "ord", "until", *BATCH)
+        .agg(F.min("later").alias("inc"))
     )
-    # the steps rise with their order: the next one by offset is the first one in time
-    onwards = (
-        Window.partitionBy(*of_log).orderBy("key", "step").rowsBetween(0, Window.unboundedFollowing)
+    plain = own.unionByName(_reached(next_one, steps)).where(
+        "first.at > ord and coalesce(first.at < until, true)"
     )
-    first = rows.withColumn("first", F.first("by", ignorenulls=True).over(onwards)).where(
-        "step = 0 and first is not null"
-    )
-    plain = first.where("first.at > ord and coalesce(first.at < until, true)")
     late = (
-        first.where("first.at < ord")
-        .drop("by", "first")
-        .join(raises.withColumnRenamed("ord", "at"), of_log)
+        own.where("first.at < ord")
+        .drop("first", "inc")
+        .join(raises.withColumnRenamed("ord", "at"), [*_LOG])
         .where("at > ord and coalesce(at < until, true) and below > last")
-        .groupBy(*of_log, "ord", *BATCH)
+        .groupBy(*_LOG, "ord", *BATCH)
         .agg(F.expr("min(struct(at, by_epoch as epoch, time_ns as time))").alias("first"))
     )
     columns = [*REPLICA, *BATCH, "first as by"]
     return plain.selectExpr(*columns).unionByName(late.selectExpr(*columns))
+
+
+def _reached(batches: DataFrame, steps: DataFrame) -> DataFrame:
+    """Batches with ``first``: the first step of the incarnation that covers them; null: none does.
+
+    Its steps rise with their order: the next one by offset is the first one in time.
+    """
+    by = F.expr("cast(null as struct<at: bigint, epoch: bigint, time: bigint>)")
+    rows = batches.withColumns({"key": F.col("last"), "step": F.lit(0), "by": by}).unionByName(
+        steps.select(
+            *_LOG,
+            "inc",
+            (F.col("below") - 1).alias("key"),
+            F.lit(1).alias("step"),
+            F.expr("struct(ord as at, by_epoch as epoch, time_ns as time)").alias("by"),
+        ),
+        allowMissingColumns=True,
+    )
+    onwards = (
+        Window.partitionBy(*_LOG, "inc")
+        .orderBy("key", "step")
+        .rowsBetween(0, Window.unboundedFollowing)
+    )
+    first = F.first("by", ignorenulls=True).over(onwards)
+    return rows.withColumn("first", first).where("step = 0").drop("key", "step", "by")
