@@ -181,7 +181,11 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
     results = {
         **judgement.to_json(),
         "warnings": list(stored.warnings),
-        "versions": {"krucible": version("krucible"), "python": platform.python_version()},
+        "versions": {
+            "krucible": version("krucible"),
+            "python": platform.python_version(),
+            **getattr(systems.get(spec.system), "versions", {}),
+        },
     }
     run_dir.write_results(results)
     write_report(run_dir)

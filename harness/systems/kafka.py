@@ -18,7 +18,13 @@ from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store import RunDir
 from harness.systems import kafka_dist
-from harness.systems.kafka_dist import BROKER_HEAP_MB, CONTROLLER_HEAP_MB, SERVER, KafkaDist
+from harness.systems.kafka_dist import (
+    BROKER_HEAP_MB,
+    CONTROLLER_HEAP_MB,
+    KAFKA_VERSION,
+    SERVER,
+    KafkaDist,
+)
 from harness.systems.kraft_nodes import KraftNodes, check_quorum
 from node.config import NodeConfig
 
@@ -75,6 +81,7 @@ class Kafka(KraftNodes):
     checkers = ("logs",)  # beside those of the workload
     workloads = frozenset({"brokers", "producer-ids"})  # what its controllers do by themselves
     envs = frozenset({"local"})  # where its Java is
+    versions: ClassVar[Mapping[str, str]] = {"kafka": KAFKA_VERSION}  # of what is under test
     start_timeout_s = 90.0  # of several JVMs on two cores
     timers: ClassVar[Mapping[str, str]] = {}  # Kafka's own
 
