@@ -176,7 +176,7 @@ class System(Protocol):
     checker whose ``needs`` are not left is not asked. One that leaves events has ``event_files``.
     A static ``check_settings(settings)`` refuses bad settings (UsageError) before a run is begun;
     so do ``workloads`` and ``envs``, where the class has them, other workloads and environments.
-    ``checkers`` judge each run of it, beside those of the workload; ``versions`` are of its programs.
+    ``checkers`` judge each run of it, beside those of the workload; ``versions`` are its own.
     """
 
     name: str
