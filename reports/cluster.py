@@ -110,7 +110,8 @@ def _placed(out: NodeTrack, events: Iterable[Event]) -> Iterator[tuple[int, Even
         if at is None:
             out.unplaced += 1
             continue
-        if event.get("t") in TOLD:
+        kind = event.get("t")
+        if isinstance(kind, str) and kind in TOLD:
             yield at, event, seen
         seen = max(seen, at)
     out.last_ns = seen

@@ -7,4 +7,3 @@ function pictureLinks() {
 }
 
 pictureLinks();
-
