@@ -40,6 +40,13 @@ function pyramid() {
 // Counts for the visible window in bins of 1.5 to 3 pixels: from the pyramid where that is fine
 // enough, else of the ops in the window.
 function windowGrid() {
+  const { t0, t1 } = view, last = chosen.last;
+  if (last && last.t0 === t0 && last.t1 === t1 && last.W === W) return last.grid; // two lanes draw it
+  chosen.last = { t0, t1, W, grid: makeWindowGrid() };
+  return chosen.last.grid;
+}
+
+function makeWindowGrid() {
   const levels = pyramid(), us = (view.t1 - view.t0) / (W - LEFT); // per pixel
   if (!levels.length) return null;
   if (levels[0].by <= 3 * us || OPS.loaded < OPS.n) {
@@ -86,10 +93,12 @@ function pixel(colour, alpha = 1) {
 // Thousands of points: the darker the more; the rarer outcomes lie on top, none of them is hidden.
 function paintCloud(track, grid) {
   const { bins, cloud } = grid;
-  let most = 1;
-  for (let at = 0; at < LATENCY_ROWS * bins; at++) if (cloud[at] > most) most = cloud[at];
+  if (!grid.most) { // of ok
+    grid.most = 1;
+    for (let at = 0; at < LATENCY_ROWS * bins; at++) if (cloud[at] > grid.most) grid.most = cloud[at];
+  }
   const shades = Array.from({ length: 16 }, (_, k) => pixel(C.ok, 0.3 + (0.7 * k) / 15));
-  const shade = 15 / Math.log2(1 + most), rare = [pixel(C.fail), pixel(C.info)];
+  const shade = 15 / Math.log2(1 + grid.most), rare = [pixel(C.fail), pixel(C.info)];
   paintCells(grid, LATENCY_ROWS, track.top + 4, track.height - 8, (pixels, wide, first) => {
     for (let row = 0; row < LATENCY_ROWS; row++) {
       const out = (LATENCY_ROWS - 1 - row) * wide;
