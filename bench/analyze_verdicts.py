@@ -92,7 +92,7 @@ def compare(store: Path, master: str) -> int:
         told = analyse(spark, Options(store, out))
         verdicts = newest(spark, Layout(out), "verdicts")
         wrong = verdicts.where("not coalesce(agrees, false) or size(details) > 0")
-        names = newest(spark, Layout(out), "runs").select("run", "mutant")
+        names = newest(spark, Layout(out), "runs").select("run", "mutant", "problem")
         rows: list[Any] = wrong.join(names, "run").orderBy(F.col("run")).collect()
     say(
         f"{told['runs']} runs analysed in {time.monotonic() - began:.0f} s: {told['invalid']}"
@@ -101,7 +101,8 @@ def compare(store: Path, master: str) -> int:
         f" {told['not_compared']} not compared"
     )
     for row in rows:
-        say(f"{row.run} ({row.mutant or 'healthy'}): {'; '.join([*row.differences, *row.details])}")
+        why = [*row.differences, *row.details, *filter(None, [row.problem])] or ["not compared"]
+        say(f"{row.run} ({row.mutant or 'healthy'}): {'; '.join(why)}")
     return 1 if rows else 0
 
 

@@ -25,6 +25,8 @@ from pipeline.analysis import TABLES_FOLDER, Options, analyse
 from pipeline.layout import Layout
 from pipeline.listing import runs_of, shares
 from pipeline.reading import read_run
+from pipeline.schemas import MANIFEST, spark_schema
+from pipeline.summary import newest
 
 pytestmark = [
     pytest.mark.spark,
@@ -138,6 +140,29 @@ def test_a_damaged_run_is_read_without_its_bad_lines(store: Path) -> None:
     assert read.stored.data.history == whole.stored.data.history
     assert read.stored.data.events == whole.stored.data.events
     assert read.stored.warnings
+
+
+def test_two_objects_on_one_line_are_a_line_that_is_none(store: Path) -> None:
+    run = Store(store).runs()[0]
+    events = run.events("n1")
+    first, second, *others = events.read_bytes().splitlines(keepends=True)
+    events.write_bytes(b"".join([first.rstrip(b"\n"), b" ", second, *others]))
+    read = read_run(run.path)
+    assert read.lines_bad == 1
+    assert read.stored is not None
+    assert len(read.stored.data.events["n1"]) == len(others)
+
+
+def test_a_table_without_any_row_is_empty_not_unreadable(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    layout = Layout(tmp_path)
+    batch = layout.begin()
+    layout.table("faults", batch).mkdir(parents=True)
+    rows = spark.createDataFrame([("a/b", "0", batch)], spark_schema(MANIFEST))
+    rows.write.parquet(str(layout.draft))
+    layout.commit(batch)
+    assert newest(spark, layout, "faults").count() == 0
 
 
 def test_a_run_without_a_spec_that_can_be_read_is_told_not_fatal(store: Path) -> None:
