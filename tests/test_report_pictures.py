@@ -1,8 +1,12 @@
 """Pictures of anomalies: which one is drawn, what it shows, and that hostile input draws none."""
 
+import os
 import re
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -400,3 +404,50 @@ def test_pictures_of_a_report_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     found = [{**anomaly("S99", seen), "message": f"number {n}"} for n in range(5)]
     shown = build_model(told.run(), result(system="invalid", anomalies=found, results=[])).pictures
     assert sorted(shown) == [1, 2]
+
+
+# --------------------------------------------------------------------------- in a browser
+
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", e => violations.push(e.violatedDirective));
+"""
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(shutil.which(CHROMIUM) is None, reason=f"no Chromium at {CHROMIUM}")
+def test_pictures_are_painted_fit_a_phone_and_their_links_lead(tmp_path: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    run, found = two_leaders()
+    logs = {"n2": ("1.000 INFO elected",)}
+    run = replace(run, output=logs)
+    anomalies = [found, anomaly("linearizability", details=no_order())]
+    path = tmp_path / "report.html"
+    html = render_run(run, result(system="invalid", anomalies=anomalies, results=[]))
+    path.write_text(html, encoding="utf-8")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for scheme, colour in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 27)")):
+            options = {"color_scheme": scheme, "viewport": {"width": 360, "height": 800}}
+            page = browser.new_page(**options)
+            complaints: list[str] = []
+            page.on("console", lambda message, to=complaints: to.append(message.text))
+            page.on("pageerror", lambda error, to=complaints: to.append(str(error)))
+            page.add_init_script(WATCH)
+            page.goto(path.as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+            figure = page.locator("figure.picture.two-leaders")
+            assert figure.evaluate("e => getComputedStyle(e).backgroundColor") == colour
+            bars = figure.locator("svg.bar.marked rect")
+            assert bars.count() == 2
+            assert bars.first.bounding_box()["width"] > 20
+            figure.locator("svg.mark a, a:has(svg.mark)").first.click()
+            page.wait_for_function("location.hash === '#a1-n4'")  # the first lane's: n1 wins
+            page.locator("#node-2").evaluate("e => { e.open = false; }")
+            figure.locator("svg.lanes a[href='#node-2']").click()
+            assert page.locator("#node-2").get_attribute("open") is not None
+            assert page.evaluate("window.violations") == []
+            assert complaints == []
+            page.close()
+        browser.close()
