@@ -9,7 +9,7 @@ from its beginning to its end, and passing is a proof that the history is linear
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from math import inf
 from operator import itemgetter
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from checkers.linearizable_columns import Columns
 
 _LENGTHS_MAX = 8  # of different lengths of what is appended
+BLOCKS_FEW = 8  # that are tried one by one
 # What was built up between two puts: the length of its beginning, the longest string that was seen
 # of it, and by length the row that made it so long and those of the gets that saw just so much.
 _Block = tuple[int, str, dict[int, list[int]]]
@@ -31,21 +32,26 @@ def by_witness(columns: Columns, rows: Sequence[int], start: Hashable) -> bool |
     f, value, seen = columns.f, columns.value, columns.seen
     begin, end = columns.begin, columns.end
     state: Any = start
-    before, last = state, -inf
+    replaced, last = state, -inf
     wrong = False
     for at, row in enumerate(rows):
         if begin[row] <= last:
-            return _guess(columns, rows[at - 1 :], before)
+            before = rows[at - 1]
+            if f[before] == "append":  # a second name for a long string would have it copied
+                state = state[: len(state) - len(value[before])]  # type: ignore[arg-type]
+            elif f[before] == "put":
+                state = replaced
+            return _guess(columns, rows[at - 1 :], state)
         if wrong:
             return False
-        before, last = state, end[row]
+        last = end[row]
         kind = f[row]
         if kind == "get":
             wrong = seen[row] != state and last != inf
         elif kind == "append":
             state += value[row]
         else:
-            state = value[row]
+            replaced, state = state, value[row]
     return not wrong
 
 
@@ -64,11 +70,13 @@ def _guess(columns: Columns, rows: Sequence[int], start: str) -> bool | None:
         return None
     gets.sort(key=lambda row: len(seen[row]), reverse=True)  # type: ignore[arg-type]
     blocks: list[_Block] = []
+    heads: dict[str | None, _Block] = {}  # by what was put; None: what was there before
     begun = False
     for row in gets:
         text: Any = seen[row]
         n = len(text)
-        for low, longest, placed in blocks:  # noqa: B007 - read below
+        likely = blocks if len(blocks) <= BLOCKS_FEW else _likely(text, heads, lengths)
+        for low, longest, placed in likely:  # noqa: B007 - read below
             if low <= n and longest.startswith(text):
                 break
         else:
@@ -78,20 +86,28 @@ def _guess(columns: Columns, rows: Sequence[int], start: str) -> bool | None:
                 return None
             if read and f[read[0][1]] == "put":
                 low = read[0][0]
+                head: str | None = text[:low]
                 placed = {}
             elif first:
                 begun = True
                 low = len(start)
-                placed = {low: []}
+                head, placed = None, {low: []}
             else:
                 return None
             for length, maker in read:
                 placed[length] = [maker]
-            blocks.append((low, text, placed))
+            heads[head] = (low, text, placed)
+            blocks.append(heads[head])
         if n not in placed:
             return None
         placed[n].append(row)
     return _passes(columns, blocks, parts.left()) or None
+
+
+def _likely(text: str, heads: Mapping[str | None, _Block], lengths: Sequence[int]) -> list[_Block]:
+    """The blocks that a string may be of, as it begins."""
+    begins = (None, *(text[:length] for length in lengths))
+    return [heads[head] for head in begins if head in heads]
 
 
 class _Parts:

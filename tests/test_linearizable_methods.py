@@ -7,6 +7,7 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 from random import Random
+from time import process_time
 from typing import Any
 from unittest.mock import ANY
 
@@ -20,6 +21,7 @@ from checkers import (
     linearizable_registers,
     linearizable_search,
     linearizable_small,
+    linearizable_texts,
 )
 from checkers.linearizable import Columns, check_columns, check_history, decide
 from checkers.linearizable_budget import Budget, BudgetError
@@ -475,7 +477,11 @@ def test_a_guessed_order_begins_with_what_was_there(seen: str, expected: bool | 
 VERDICTS = {True: Valid.VALID, False: Valid.INVALID}
 
 
-def test_guesses_that_pass_are_right_by_the_textbook() -> None:
+@pytest.mark.parametrize("few", [0, 8])
+def test_guesses_that_pass_are_right_by_the_textbook(
+    monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(linearizable_texts, "BLOCKS_FEW", few)
     rng, model = Random(12), KvAppend()
     rules = Conventions(initial="")
     texts = ("", "a", "b", "ab", "ba", "aa", "aba")
@@ -497,6 +503,28 @@ def test_guesses_that_pass_are_right_by_the_textbook() -> None:
         assert guess in (None, textbook(history, model, rules)), list(history)
     assert found.count(True) > 400
     assert found.count(False) > 50
+
+
+@pytest.mark.parametrize("f", ["append", "put"])
+def test_guesses_take_no_more_than_the_length_of_a_history(f: str) -> None:
+    n = 20_000
+    rows: list[Row] = [
+        (
+            f,
+            "ab" if f == "append" else f"p{at:05}",
+            None,
+            4 * at,
+            4 * at + (5 if at % 99 == 0 else 1),
+        )
+        for at in range(n)
+    ]
+    if f == "put":
+        rows += [get(f"p{at:05}", 4 * at + 2, 4 * at + 3) for at in range(n) if at % 99]
+    table = columns(*sorted(rows, key=lambda row: row[3]))
+    began = process_time()
+
+    assert by_witness(table, range(len(table)), "") is True
+    assert process_time() - began < 5  # each against each would be a minute
 
 
 def test_strings_by_key_are_judged_by_the_cheapest_method_that_can() -> None:

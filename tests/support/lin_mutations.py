@@ -158,7 +158,9 @@ MUTATIONS = [
     *of(
         "linearizable_texts",
         ("if begin[row] <= last:", "if begin[row] < last:"),
-        ("rows[at - 1 :], before)", "rows[at:], state)"),
+        ("rows[at - 1 :], state)", "rows[at:], state)"),
+        ("state = state[: len(state) - len(value[before])]", "pass"),
+        ("state = replaced", "pass"),
         ("        if wrong:\n            return False\n", ""),
         ("seen[row] != state and last != inf", "seen[row] != state"),
         ("return not wrong", "return True"),
