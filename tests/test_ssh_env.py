@@ -239,6 +239,8 @@ def test_a_killed_harness_leaves_nothing_on_any_host(
     use(hosts, tmp_path, monkeypatch)
     with doomed(tmp_path) as harness:
         assert len(hosts.left(tmp_path)) >= 3 * 3  # a folder and two processes each, and rules
+        said = "".join(hosts.hosts[2].chains)
+        assert "NFQUEUE" in said
         harness.kill()
         harness.wait()
         await_nothing_left(hosts, tmp_path)
@@ -247,6 +249,7 @@ def test_a_killed_harness_leaves_nothing_on_any_host(
     assert {(what.action, what.done) for what in healed if what.kind == "ssh host"} == {
         ("already gone", True)
     }
+    assert {what.kind for what in healed} >= {"ssh disk", "ssh rules"}
     assert journals(tmp_path / "state") == []
 
 

@@ -1,4 +1,4 @@
-"""A harness to be killed: three frozen or running processes on ssh hosts, and a cut link.
+"""A harness to be killed: processes on ssh hosts, one frozen, a cut and a slow link, a slow disk.
 
 Run as a process: ``sshd_harness.py FOLDER``, with the hosts file in the environment. Prints
 ``ready`` when all is installed.
@@ -10,8 +10,10 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
+from random import Random
 
 from harness.envs.ssh import Ssh
+from harness.hosts import Disks, Packets, Shape
 from harness.journal import Journal
 
 SLEEP = (
@@ -24,11 +26,15 @@ async def main() -> None:
     journal = Journal.open("doomed", folder=folder / "state")
     environment = Ssh(folder / "run", journal)
     nodes = ("n1", "n2", "n3")
+    environment.expect({Disks}, Random(1))
     await environment.setup(nodes)
     for node in nodes:
         await environment.start(node, [sys.executable, "-c", SLEEP], env={})
     await environment.signal("n2", signal.SIGSTOP)
     await environment.net.cut([("n1", "n2"), ("n2", "n1")])
+    assert isinstance(environment.net, Packets)
+    await environment.net.shape(1, [("n1", "n3")], Shape(delay_ms=50))
+    await environment.slow_fsync("n1", 50)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await asyncio.sleep(99)
