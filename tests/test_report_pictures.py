@@ -165,6 +165,13 @@ def test_an_acknowledged_write_is_found_by_what_the_logs_hold() -> None:
     assert picture.caption.startswith("The life of offset 7")
 
 
+def test_an_offset_that_only_the_message_names_is_looked_up() -> None:
+    run, _ = lost_record()
+    found = {**anomaly("S19"), "message": "half of batch 7..7 is missing"}
+    (picture,) = drawn(run, found)
+    assert picture.caption.startswith("The life of offset 7")
+
+
 def test_an_answer_before_the_commit_is_marked() -> None:
     told = _Trace()
     told("n1", 10, "append", 1, **batch(7, 1, 0xA), src="leader")

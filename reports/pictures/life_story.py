@@ -5,6 +5,7 @@ Drawn of every finding that is about an offset of the log, and of acknowledged w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from string import ascii_uppercase
 
@@ -27,6 +28,7 @@ FAULTS_MAX = 6
 RAILS_MAX = 9
 EARLY = " — before it was committed"
 _ABOUT = frozenset({"S7", "S8", "S9", "S10", "S11", "S13", "S17"})
+_NAMED = re.compile(r"\b(?:batch|offsets?) (\d{1,15})\b")  # where nothing else says which
 _API = {  # by which a client of ours asks for an op
     "write": "IncrementalAlterConfigs",
     "append": "IncrementalAlterConfigs",
@@ -53,6 +55,8 @@ def life_story(finding: Finding, scene: Scene) -> Picture | None:
 
 
 def _offset(finding: Finding, scene: Scene) -> int | None:
+    if not finding.events and not finding.ops and (named := _NAMED.search(finding.message)):
+        return int(named[1])
     if finding.invariant not in _ABOUT:
         return None
     told = integer(finding.details.get("offset"))
@@ -284,7 +288,9 @@ class _Tale:
         ]
         for node, event in sorted(told, key=lambda item: int(item[1]["rx_ns"]))[:ELECTIONS_MAX]:
             start = integer(event.get("es"))
-            lacks = " — without it" if start is not None and start <= self.offset else ""
+            came_after = event["rx_ns"] > self.start_ns
+            short = came_after and start is not None and start <= self.offset
+            lacks = " — without it" if short else ""
             ends = "" if start is None else f", with a log that ends at {start}{lacks}"
             text = f"is elected leader of epoch {clean(event.get('ep'), limit=20)}{ends}"
             self._add(node, event, ("▲", "t-leader", text), strong=bool(lacks))
