@@ -31,8 +31,12 @@ or the set of broken invariants, differs. Both are listed with their reasons.
 - **Nothing that grows with the number of runs goes to the driver**: executors list, read and judge
   the runs; totals and the most frequent signatures come back. Broadcast joins are off, as they
   would take tables through the driver.
-- **Skew**: a task holds one run in memory at a time, and one key; runs are spread by name over
-  tasks of some 32 MB, and keys over tasks of some 100,000 ops by run and key, so that a big run's
+- **Nothing is moved that is together**: runs are spread by name over tasks of some 128 MB, and what
+  a task writes is a bucket of each table, so that transforms join and sort within a bucket. Events
+  that no transform reads (more than half: fetches and answers) are judged where they are read, and
+  counted in `runs.events`, but no rows of `events`.
+- **Skew**: a task holds one run in memory at a time, and one key; keys are spread
+  over tasks of some 100,000 ops by run and key, so that a big run's
   keys are judged wherever there is room, each with its own budget.
 - **Cluster**: `--master spark://HOST:PORT`. The workers are sent our code; they need the same
   Python packages, and the store and the tables under the same names.
