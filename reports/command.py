@@ -6,19 +6,28 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
+from harness.verdict import Valid
 from reports.model import Command
 from reports.text import clean
 
+REPLAYS = 10
+
 
 def commands(spec: RunSpec, result: Mapping[str, Any]) -> tuple[Command, ...]:
-    """How to replay the recorded run, and how to run the same options anew."""
+    """How to replay the recorded run, what to do with a failure, how to run the options anew."""
     run = result.get("store") or result.get("run")
     recorded = clean(run if isinstance(run, str) else spec.seed)
-    return (
-        Command("replay the recorded schedule", line("repro", recorded)),
-        Command("run the same options again", _run_line(spec)),
-    )
+    found = [Command("replay the recorded schedule", line("repro", recorded))]
+    if result.get("system") == Valid.INVALID.value:
+        if spec.env == SIM:
+            found.append(Command("find the least that still fails", line("shrink", recorded)))
+        else:
+            again = line("repro", recorded, "--times", REPLAYS)
+            found.append(Command("count how often it fails again", again))
+    if spec.env != SIM:
+        found.append(Command("run the same options again", _run_line(spec)))
+    return tuple(found)
 
 
 def _run_line(spec: RunSpec) -> str:

@@ -150,6 +150,17 @@ def test_commands_bring_the_run_back() -> None:
     assert build_model(empty_run(), {}).commands[0].line == "krucible repro 7"
 
 
+@pytest.mark.parametrize(
+    ("env", "what"),
+    [("sim", "krucible shrink 7"), ("local", "krucible repro 7 --times 10")],
+)
+def test_a_failure_has_the_command_that_comes_next(env: str, what: str) -> None:
+    run = replace(empty_run(), spec=replace(empty_run().spec, env=env))
+    failed = [c.line for c in build_model(run, {"system": "invalid"}).commands]
+    assert failed[:2] == ["krucible repro 7", what]
+    assert what not in [c.line for c in build_model(run, {"system": "valid"}).commands]
+
+
 def test_text_part_needs_no_script() -> None:
     run = make_run(ops=600, faults=5)
     shown = page(run, broken_result(run)).text
