@@ -94,8 +94,11 @@ def transformed(
     events = [b for name, data in runs.items() for b in event_rows(name, Whole.of(data.events))]
     batches = [b for name, data in runs.items() for b in batch_rows(name, data)]
     buckets = Buckets(spark, tmp_path_factory.mktemp("scratch"), 1)
-    kept = [_frame(spark, events, EVENTS), _frame(spark, batches, BATCHES)]
-    tables = Tables(*map(buckets.keep, kept), buckets.keep)
+    tables = Tables(
+        buckets.keep(_frame(spark, events, EVENTS)),
+        buckets.keep(_frame(spark, batches, BATCHES)),
+        buckets.keep,
+    )
     found: Found = defaultdict(set)
     for row in judge_all(tables).collect():
         found[row.invariant].add(row.run)
