@@ -82,7 +82,7 @@ def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
         ("run --seed 9223372036854775808", "'--seed'"),
         ("run --voters", "--voters"),
         ("run stray", "unexpected extra argument"),
-        ("run --system krafft", "no system is called 'krafft': did you mean 'kraft'?"),
+        ("run --system krafft", "no system is called 'krafft': did you mean 'kraft' or"),
         ("run --env locl", "no environment is called 'locl': did you mean 'local'?"),
         ("run --workload registr", "no workload is called 'registr': did you mean 'register'"),
         ("run --nemesis kil", "no nemesis is called 'kil': did you mean 'kill'?"),

@@ -289,7 +289,9 @@ def test_copy_selects_the_command(visit: Callable[..., Opened]) -> None:
     page.wait_for_function(
         "() => document.querySelectorAll('button.copy')[1].textContent === 'Copied'"
     )
-    assert page.evaluate("getSelection().toString()").startswith("krucible run --seed 42")
+    chosen = page.evaluate("getSelection().toString()")
+    assert chosen.startswith("krucible repro ")
+    assert chosen.endswith(" --times 10")
 
 
 def test_without_scripts_the_text_is_all_there(visit: Callable[..., Opened]) -> None:

@@ -19,7 +19,8 @@ from krucible_process import environ, journals
 from sshd_harness import SLEEP
 from sshd_hosts import Hosts, sshd_hosts
 
-from harness.envs.ssh import HOSTS_VARIABLE, Ssh
+from harness.envs.ssh import Ssh
+from harness.envs.ssh_hosts import HOSTS_VARIABLE
 from harness.envs.ssh_remote import HANG_VARIABLE
 from harness.errors import EnvError, NodeStartError
 from harness.journal import Journal, heal_all

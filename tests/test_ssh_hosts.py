@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.run import check_hosts
-from harness.envs.ssh import HOSTS_VARIABLE
-from harness.envs.ssh_hosts import Host, load
+from harness.envs.ssh_hosts import HOSTS_VARIABLE, Host, load
 from harness.errors import UsageError
 from harness.spec import RunSpec
 

@@ -12,7 +12,7 @@ from live_scene import SPEC, LiveScene, play
 from sshd_hosts import Hosts, sshd_hosts
 
 from harness.envs import node_clocks
-from harness.envs.ssh import HOSTS_VARIABLE
+from harness.envs.ssh_hosts import HOSTS_VARIABLE
 from harness.hosts import Clocks, Disks, Power
 from harness.registry import nemeses
 

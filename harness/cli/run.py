@@ -14,7 +14,7 @@ from rich.text import Text
 from harness import session
 from harness.cli.console import EXIT_INTERRUPTED, STYLE, Json, err, out, print_json
 from harness.cli.live import LiveStatus
-from harness.envs.ssh import HOSTS_VARIABLE
+from harness.envs.ssh_hosts import HOSTS_VARIABLE
 from harness.errors import UsageError
 from harness.judge import Judgement
 from harness.nemeses import ALL, NONE

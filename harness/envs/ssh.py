@@ -28,7 +28,7 @@ from harness.envs.node_disks import NodeDisks
 from harness.envs.procfs import GONE
 from harness.envs.ssh_connect import address_of, connect, find_python
 from harness.envs.ssh_files import Outbox, code_archive, unpack
-from harness.envs.ssh_hosts import Host, load
+from harness.envs.ssh_hosts import HOSTS_VARIABLE, Host, load
 from harness.envs.ssh_net import CHAIN_MAX, SshNet
 from harness.envs.ssh_remote import Remote, silence_s
 from harness.envs.tcp_probe import ask
@@ -40,7 +40,6 @@ from harness.registry import environments
 from harness.spec import RunSpec
 from node.hands import DATA
 
-HOSTS_VARIABLE = "KRUCIBLE_HOSTS"  # the hosts file; --hosts
 FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
 _FETCH_TIMEOUT_S = 120.0
 _SIGKILL, _SIGCONT, _SIGSTOP = 9, 18, 19  # as all hosts number them

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from harness.errors import UsageError
 
+HOSTS_VARIABLE: Final = "KRUCIBLE_HOSTS"  # names the hosts file, as --hosts does
 SSH_PORT: Final = 22
 NODE_PORT: Final = 9093
 HOSTS_MAX: Final = 99
