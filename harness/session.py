@@ -11,6 +11,7 @@ import errno
 import importlib
 import os
 import platform
+import signal
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -142,13 +143,24 @@ def execute(
     """
     ballast = Ballast(session.run_dir.path)
     try:
-        asyncio.run(_execute(session, progress or Silence(), state_dir))
+        with _uninterrupted_start(asyncio.Runner()) as runner:
+            runner.run(_execute(session, progress or Silence(), state_dir))
     finally:
         if ballast.drop() and session.crash is None:
             session.crash = f"the disk of {session.run_dir.path}: {os.strerror(errno.ENOSPC)}"
     # the judge forks, which only a process without an event loop should do
     session.judgement = judge_run(session.run_dir, crash=session.crash)
     return session
+
+
+def _uninterrupted_start(runner: asyncio.Runner) -> asyncio.Runner:
+    """Make its loop while no Ctrl-C can leave half of one behind; one that comes waits."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        runner.get_loop()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return runner
 
 
 async def _execute(session: Session, progress: Progress, state_dir: Path | None) -> None:

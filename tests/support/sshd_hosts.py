@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ import pytest
 from harness.envs.procfs import environment_of, processes
 from harness.envs.ssh_supervisor import MARK_VARIABLE
 
+_NUMBERS = itertools.count()
 NETWORK = f"10.{200 + os.getpid() // 250 % 50}.{os.getpid() % 250}"  # of this test process
 GATEWAY = f"{NETWORK}.1"
 _UP_S = 10.0
@@ -138,7 +140,8 @@ def sshd_hosts(folder: Path, count: int = 3) -> Iterator[Hosts]:
     if shutil.which("sshd") is None and not Path("/usr/sbin/sshd").exists():
         pytest.skip("no sshd here: apt-get install openssh-server")
     Path("/run/sshd").mkdir(exist_ok=True)
-    switch = f"krsshd{os.getpid() % 100_000}"
+    # another name each time: the kernel takes a while to forget a link whose namespace has gone
+    switch = f"krs{os.getpid() % 100_000}n{next(_NUMBERS)}"
     with contextlib.ExitStack() as undo:
         _switch(switch, undo)
         key = folder / "key"
