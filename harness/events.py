@@ -3,6 +3,11 @@
 A node's own clock may be lying, so each line gets ``rx_ns``, the harness's time when it was read.
 Lines are not decoded for that: the stamp is spliced in behind the opening brace. A line that a
 kill tore in two is kept as an event of type ``torn`` with its text.
+
+Files are read one after the other, so a follower's event may be here before the one of its leader
+that led to it. While nodes are read, the file ``COLLECTING`` tells the time before which nothing is
+missing. It is gone once all is read: where it is still there, the harness died, and what is younger
+is not to be judged (``harness.stored``).
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import msgspec
 
 from harness.clock import Clock
 
+COLLECTING = "collecting"  # beside the copies, while there is more to read
 PERIOD_MS = 25
 CHUNK_BYTES = 1 << 20  # read at most so much of one file before the loop gets a turn
 LINE_BYTES_MAX = 16 << 20  # a longer line is no event: kept as torn
@@ -56,10 +62,15 @@ class EventCollector:
             _Tail(source, folder / f"{node}.jsonl", self.status[node], clock)
             for node, source in sources.items()
         ]
+        self._clock = clock
+        self._mark = folder / COLLECTING
+        self._whole: BinaryIO | None = None  # the mark, open
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to collect."""
+        self._whole = self._mark.open("wb", buffering=0)
+        self._note_whole(0)
         self._task = asyncio.create_task(self._collect(), name="events")
 
     async def stop(self) -> None:
@@ -74,9 +85,15 @@ class EventCollector:
                 if not self._task.cancelled():
                     self._task.result()
             self.drain()
+            for tail in self._tails:
+                tail.close()
+            self._mark.unlink(missing_ok=True)
         finally:
             for tail in self._tails:
                 tail.close()
+            if self._whole is not None:
+                self._whole.close()
+                self._whole = None
 
     def drain(self) -> None:
         """Read everything that is there now."""
@@ -86,10 +103,30 @@ class EventCollector:
 
     async def _collect(self) -> None:
         while True:
+            began_ns = self._clock.now_ns()
             for tail in self._tails:
                 while tail.poll():  # noqa: ASYNC110 - the sleep gives the loop a turn
                     await asyncio.sleep(0)
+            self._note_whole(began_ns)
             await asyncio.sleep(PERIOD_MS / 1000)
+
+    def _note_whole(self, time_ns: int) -> None:
+        """Every event from before this time is copied: each file was read to its end since."""
+        assert self._whole is not None  # noqa: S101 - open from start to stop
+        self._whole.seek(0)
+        self._whole.write(b"%020d\n" % time_ns)  # as long as the last: one write leaves it whole
+
+
+def collected_until(folder: Path) -> int | None:
+    """The time in ns before which all events are here; None when collecting ended in good order.
+
+    Raises:
+        ValueError: The mark holds no time.
+    """
+    try:
+        return int((folder / COLLECTING).read_bytes())
+    except FileNotFoundError:
+        return None
 
 
 class _Tail:

@@ -5,6 +5,7 @@
     store/<system>-<workload>/<start>-<seed>/
         spec.json  schedule.jsonl  history.jsonl  results.json  report.html
         events/<node>.jsonl     protocol events, stamped on arrival
+        events/collecting       until when none is missing; gone once all are here
         logs/<node>.log         what the node's process printed
         records/<node>.jsonl    the node's replicated log at the end, one batch a line
         snapshots/<node>.jsonl  its snapshots at the end, one a line: what its log may lack

@@ -11,6 +11,7 @@ import msgspec
 
 from harness import schedule
 from harness.errors import UsageError
+from harness.events import COLLECTING, collected_until
 from harness.history import History, read_jsonl
 from harness.protocols import Fault, LogBatch, LogSnapshot, RunData
 from harness.spec import RunSpec
@@ -46,7 +47,7 @@ def load_run(path: Path) -> StoredRun:
     data = RunData(
         spec=spec,
         history=_history(run, warnings),
-        events=_per_node(run.events_dir, ".jsonl", lambda p: _objects(p, warnings)),
+        events=_events(run, warnings),
         logs=_per_node(run.records_dir, ".jsonl", lambda p: _batches(p, warnings)),
         snapshots=_per_node(run.snapshots_dir, ".jsonl", lambda p: _snapshots(p, warnings)),
         output=_per_node(run.logs_dir, ".log", _text_lines),
@@ -93,6 +94,31 @@ def _results(run: RunDir, warnings: list[str]) -> dict[str, Any] | None:
         warnings.append(f"results.json: not JSON: {error}")
         return None
     return results if isinstance(results, dict) else None
+
+
+def _events(run: RunDir, warnings: list[str]) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Each node's events; of a run whose harness died only those before which nothing is missing.
+
+    An event may be here without what led to it on another node: to judge by it would be to find
+    that node's silence a violation.
+    """
+    events = _per_node(run.events_dir, ".jsonl", lambda p: _objects(p, warnings))
+    try:
+        until_ns = collected_until(run.events_dir)
+    except ValueError:
+        warnings.append(f"events/{COLLECTING} holds no time: no event was judged")
+        until_ns = 0
+    if until_ns is None:
+        return events
+    whole = {
+        name: tuple(e for e in of if e.get("rx_ns", 0) < until_ns) for name, of in events.items()
+    }
+    if left := sum(map(len, events.values())) - sum(map(len, whole.values())):
+        warnings.append(
+            f"events: the harness died while it collected them; the last {left} were left out, as"
+            " what led to them on other nodes may be missing"
+        )
+    return whole
 
 
 def _per_node(

@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from virtual_time import run_virtual
 
 from harness.clock import NS_PER_MS, LoopClock
-from harness.events import EventCollector
+from harness.events import EventCollector, collected_until
 from node.trace import TraceWriter
 
 
@@ -143,5 +144,77 @@ def test_much_at_once(tmp_path: Path) -> None:
         rig.write("".join(event(i, text="é" * (i % 90)) + "\n" for i in range(30_000)))
         await rig.collector.stop()
         assert [e["seq"] for e in collected(rig.target)] == list(range(30_000))
+
+    run_virtual(body())
+
+
+def test_while_nodes_are_read_a_mark_tells_until_when_nothing_is_missing(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        folder = rig.target.parent
+        rig.collector.start()
+        assert collected_until(folder) == 0  # killed now, it would have read nothing whole
+        await asyncio.sleep(1)
+        rig.write(event(1) + "\n")
+        await asyncio.sleep(1)
+        until_ns = collected_until(folder)
+        assert until_ns is not None
+        assert collected(rig.target)[0]["rx_ns"] < until_ns <= 2000 * NS_PER_MS
+        assert until_ns > 1900 * NS_PER_MS  # it goes on where nothing happens
+        await rig.collector.stop()
+        assert collected_until(folder) is None
+        assert [file.name for file in folder.iterdir()] == ["n1.jsonl"]
+
+    run_virtual(body())
+
+
+def test_of_a_follower_read_after_its_leader_the_mark_knows(tmp_path: Path) -> None:
+    """In one round the leader's file is read, then it writes, then its follower's file is read."""
+    leader, follower = tmp_path / "n1.events", tmp_path / "n2.events"
+    folder = tmp_path / "out"
+    folder.mkdir()
+
+    class TellingClock(LoopClock):
+        """Asked when a round begins and for each file's stamp; at the third the leader writes."""
+
+        asked = 0
+
+        def now_ns(self) -> int:
+            self.asked += 1
+            if self.asked == 3:
+                with leader.open("a") as file:
+                    file.write(event(3, "hwm", v=7) + "\n")
+            return super().now_ns()
+
+    async def body() -> None:
+        collector = EventCollector({"n1": leader, "n2": follower}, folder, TellingClock())
+        leader.write_text("".join(event(i) + "\n" for i in range(3)))
+        follower.write_text(event(0, "hwm", v=7) + "\n")
+        collector.start()
+        await asyncio.sleep(0.01)  # one round
+        told = collected(folder / "n2.jsonl")[0]
+        assert len(collected(folder / "n1.jsonl")) == 3  # the leader's last is not here yet
+        until_ns = collected_until(folder)
+        assert until_ns is not None
+        assert told["rx_ns"] >= until_ns  # so it is not judged if we are killed now
+        await asyncio.sleep(0.1)
+        until_ns = collected_until(folder)
+        assert until_ns is not None
+        here = collected(folder / "n1.jsonl")
+        assert (len(here), max(e["rx_ns"] for e in here) < until_ns) == (4, True)
+        await collector.stop()
+
+    run_virtual(body())
+
+
+def test_where_collecting_failed_the_mark_stays(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        rig.collector.start()
+        rig.write(event(1) + "\n")
+        rig.target.mkdir()  # nothing can be written there
+        with pytest.raises(IsADirectoryError):
+            await rig.collector.stop()
+        assert collected_until(rig.target.parent) == 0
 
     run_virtual(body())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HistoryFormatError, UsageError
+from harness.events import COLLECTING
 from harness.history import HistoryWriter, Op
 from harness.protocols import Fault, LogBatch
 from harness.spec import RunSpec
@@ -120,6 +121,28 @@ def test_a_run_cut_by_a_kill_is_read_with_warnings(tmp_path: Path) -> None:
     assert "schedule.jsonl is missing" in said
     assert "results.json" not in said  # a run that was not judged yet is not damaged
     assert "events/n2.jsonl: 1 lines are no JSON objects, the first is 2" in said
+
+
+@pytest.mark.parametrize(
+    ("mark", "kept", "said"),
+    [
+        (b"00000000000000000020\n", 1, "the last 2 were left out"),
+        (b"", 0, "events/collecting holds no time"),
+        (b"00000000000000000099\n", 3, None),
+    ],
+)
+def test_of_a_run_killed_while_it_was_collected_the_last_is_not_judged(
+    tmp_path: Path, mark: bytes, kept: int, said: str | None
+) -> None:
+    """A follower's high watermark may be here without the one of its leader (S15)."""
+    run = full_run(tmp_path)
+    lines = [b'{"rx_ns":%d,"t":"hwm"}\n' % at for at in (19, 20, 21)]
+    run.events("n2").write_bytes(b"".join(lines))
+    (run.events_dir / COLLECTING).write_bytes(mark)
+    stored = load_run(run.path)
+    assert [e["rx_ns"] for e in stored.data.events["n2"]] == [19, 20, 21][:kept]
+    told = "\n".join(stored.warnings)
+    assert said in told if said else "left out" not in told
 
 
 def test_a_run_killed_at_its_start_is_read(tmp_path: Path) -> None:
