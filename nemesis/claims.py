@@ -27,10 +27,15 @@ def claim(cluster: Cluster, fault_id: int, things: Iterable[Hashable]) -> None:
 
 def claim_free(cluster: Cluster, fault_id: int, things: Iterable[Thing]) -> list[Thing]:
     """Claim those of the things that no other fault holds; returns them."""
-    holders = _CLAIMS.setdefault(cluster.environment, {})
-    free = [thing for thing in things if not holders.get(thing, set()) - {fault_id}]
+    free = [thing for thing in things if is_free(cluster, fault_id, thing)]
     claim(cluster, fault_id, free)
     return free
+
+
+def is_free(cluster: Cluster, fault_id: int, thing: Hashable) -> bool:
+    """Whether no other fault holds a thing."""
+    holders = _CLAIMS.get(cluster.environment, {})
+    return not holders.get(thing, set()) - {fault_id}
 
 
 async def claim_when_free(

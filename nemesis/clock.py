@@ -15,7 +15,7 @@ from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import needs, refusal
-from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn
 
 PPM = 1_000_000
@@ -61,7 +61,8 @@ class BadClocks:
     ) -> tuple[tuple[str, ...], dict[str, Any]] | str:
         """The nodes to hit, and how they were chosen; or why there are none."""
         target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, *self.kinds)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         running = [n for n in choice.nodes if cluster.environment.process(n).pid is not None]
         nodes = tuple(node for node in running if self._claim(fault, node, cluster))
         return (

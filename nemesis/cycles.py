@@ -18,7 +18,7 @@ from nemesis import claims
 from nemesis.hosts import PROCESS, needs_kill
 from nemesis.restarts import restart
 from nemesis.stop import end_late, leave
-from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn
 
 LEAVE_S = 5.0  # for a node of a rolling restart to leave by itself
@@ -134,7 +134,8 @@ class RestartStorm(Cycles):
     async def nodes(self, fault: Fault, cluster: Cluster) -> tuple[list[str], dict[str, Any]]:
         """The target's."""
         target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, PROCESS)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         return list(choice.nodes), choice.evidence(target)
 
     async def cycle(self, undo: _Undo, fault: Fault, cluster: Cluster) -> None:

@@ -20,7 +20,7 @@ from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, stored_log, until
 from nemesis.hosts import DISK, PROCESS, needs
-from nemesis.targets import choose_or_one, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, fault_rng
 from nemesis.turns import in_turn
 
 _CLEANED_S = 4.0  # for a log to begin above 0
@@ -101,7 +101,8 @@ class LostSnapshot(DiskDamage):
         if not isinstance(system, Kill) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, PROCESS, DISK)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         node = choice.nodes[0]
         before = cluster.environment.process(node)
         mine = [(PROCESS, node), (DISK, node)]

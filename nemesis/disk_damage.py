@@ -20,7 +20,7 @@ from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
-from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn
 
 _CAUGHT_UP_S = 10.0
@@ -75,7 +75,8 @@ class DiskDamage:
         if not isinstance(system, Kill) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, rng, cluster)
+        fits = alive_and_free(fault, cluster, PROCESS, DISK)
+        choice = await choose_or_one(target, rng, cluster, fits)
         node = choice.nodes[0]
         before = cluster.environment.process(node)
         mine = [(PROCESS, node), (DISK, node)]

@@ -20,7 +20,7 @@ from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
-from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn
 
 _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
@@ -74,7 +74,8 @@ class DiskTrouble:
         if not isinstance(disks, Disks) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, DISK)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         processes = {node: cluster.environment.process(node) for node in choice.nodes}
         running = [(DISK, node) for node, seen in processes.items() if seen.pid is not None]
         nodes = tuple(node for _, node in claims.claim_free(cluster, fault.id, running))

@@ -14,7 +14,8 @@ from harness.registry import nemeses
 from nemesis import claims
 from nemesis.hosts import PROCESS
 from nemesis.restarts import restart
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +44,20 @@ class KillNodes:
         """Draw a target."""
         return {"target": draw_target(rng)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Kill the targets that run; evidence is the kernel's word that each process is gone."""
         system = cluster.system
         if not isinstance(system, Kill):
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, PROCESS)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         before = {node: cluster.environment.process(node) for node in choice.nodes}
         running = [(PROCESS, node) for node, seen in before.items() if seen.state != "gone"]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
         if not nodes:
-            return Injection("skipped", reason=_nothing(target, choice.nodes))
+            return Injection("skipped", reason=f"down or frozen already: {', '.join(choice.nodes)}")
         undo = _Undo({node: before[node].pid for node in nodes})
         results = await asyncio.gather(*map(system.kill, nodes), return_exceptions=True)
         seen = [_gone(node, before[node], cluster) for node in nodes]
@@ -73,12 +76,6 @@ class KillNodes:
         seen = await restart(undo.pids, cluster)
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return seen
-
-
-def _nothing(target: str, nodes: tuple[str, ...]) -> str:
-    if not nodes:
-        return f"the cluster has no node for target {target!r}"
-    return f"down or frozen already: {', '.join(nodes)}"
 
 
 def _gone(node: str, before: ProcessState, cluster: Cluster) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 VOTERS = "voters"  # what is claimed: one fault at a time changes them
 REMOVE_TIMEOUT_S = 8.0
@@ -77,6 +78,7 @@ class RemoveVoter:
         """Draw a target."""
         return {"target": draw_target(rng, _TARGETS)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Remove a voter; evidence: the voters before and after, as the leader tells them."""
         system = cluster.system

@@ -17,7 +17,8 @@ from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs
 from nemesis.membership import TURN_S, VOTERS, members_available, needs_members
 from nemesis.restarts import restart
-from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 PORTS = (9193, 9293)
 _TARGETS = {"leader": 2, "follower": 3, "one": 1}
@@ -61,6 +62,7 @@ class MoveVoter:
             "stay_ms": rng.choice((0, 4_000, 8_000)),  # a voter waits three fetch timeouts to tell
         }
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Move a voter; evidence: where it was and is, and that it answers there."""
         system, hosts = cluster.system, cluster.environment
@@ -71,7 +73,8 @@ class MoveVoter:
         if not await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=TURN_S):
             return Injection("skipped", reason="another fault changes the voters")
         target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, PROCESS, DISK)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         node = choice.nodes[0]
         mine = [VOTERS, (PROCESS, node), (DISK, node)]
         pid = cluster.environment.process(node).pid

@@ -14,7 +14,8 @@ from harness.registry import nemeses
 from nemesis import claims
 from nemesis.evidence import answers
 from nemesis.hosts import PROCESS
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 _FROZEN = "T"
 _NOT_RUNNING = ("gone", "Z", _FROZEN)
@@ -46,18 +47,20 @@ class PauseNodes:
         """Draw a target."""
         return {"target": draw_target(rng)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Freeze the targets that run; evidence: state T in /proc, and a request unanswered."""
         system = cluster.system
         if not isinstance(system, Pause):
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, PROCESS)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         before = {node: cluster.environment.process(node) for node in choice.nodes}
         running = [(PROCESS, n) for n, seen in before.items() if seen.state not in _NOT_RUNNING]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
         if not nodes:
-            return Injection("skipped", reason=_nothing(target, choice.nodes))
+            return Injection("skipped", reason=f"down or frozen already: {', '.join(choice.nodes)}")
         undo = _Undo({node: before[node].pid for node in nodes})
         results = await asyncio.gather(*map(system.pause, nodes), return_exceptions=True)
         seen = await asyncio.gather(*(_look(node, cluster) for node in nodes))
@@ -82,12 +85,6 @@ class PauseNodes:
             raise HarnessError(f"cannot thaw: {'; '.join(stuck)}")
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return {"thawed": frozen, "nodes": seen}
-
-
-def _nothing(target: str, nodes: tuple[str, ...]) -> str:
-    if not nodes:
-        return f"the cluster has no node for target {target!r}"
-    return f"down or frozen already: {', '.join(nodes)}"
 
 
 def _is_frozen(seen: Mapping[str, Any]) -> bool:

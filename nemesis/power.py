@@ -16,7 +16,7 @@ from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import PROCESS, needs, needs_kill
 from nemesis.restarts import restart
-from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn
 
 _TARGETS = {"leader": 3, "one": 2, "minority": 2, "majority": 2, "all": 2}
@@ -61,7 +61,8 @@ class LosePower:
         if not isinstance(environment, Power) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, PROCESS)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         before = {node: cluster.environment.process(node) for node in choice.nodes}
         running = [(PROCESS, node) for node, seen in before.items() if seen.state != "gone"]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]

@@ -19,7 +19,8 @@ from harness.registry import nemeses
 from nemesis import claims
 from nemesis.hosts import PROCESS, needs_kill
 from nemesis.restarts import restart
-from nemesis.targets import choose, draw_target, fault_rng
+from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 GONE_S = 3.0  # for a process to leave, before the fault is said to be there
 LATE_S = 10.0  # more, once it is to be started again
@@ -51,12 +52,14 @@ class StopNodes:
         """Draw a target."""
         return {"target": draw_target(rng)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Stop the targets that run; evidence: how each process ended, and after how long."""
         if self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
         target = str(fault.params.get("target", "one"))
-        choice = await choose(target, fault_rng(fault), cluster)
+        fits = alive_and_free(fault, cluster, PROCESS)
+        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
         pids = {node: cluster.environment.process(node).pid for node in choice.nodes}
         running = [(PROCESS, node) for node, pid in pids.items() if pid is not None]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]

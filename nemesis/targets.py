@@ -1,18 +1,22 @@
 """Which nodes a fault hits: named by role or by size in a schedule, chosen when it is injected.
 
-The choice depends on nothing but the target's name, the fault's draw and who leads, so that a
-replayed schedule hits the same nodes of a cluster in the same state.
+The choice depends on nothing but the target's name, the fault's draw, who leads and, for faults
+that need living processes, who can be hit: so a replayed schedule hits the same nodes of a cluster
+in the same state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from harness.protocols import Cluster, Fault, Roles
+from nemesis import claims
+from nemesis.evidence import can_answer
 
+Fits = Callable[[str], bool]  # whether a node can be hit now
 WEIGHTS: Mapping[str, int] = {
     "leader": 4,  # where most bugs are
     "follower": 2,
@@ -53,16 +57,35 @@ def fault_rng(fault: Fault) -> Random:
     return Random(f"{fault.nemesis}:{fault.draw!r}")
 
 
-async def choose(target: str, rng: Random, cluster: Cluster) -> Choice:
+async def choose(target: str, rng: Random, cluster: Cluster, fits: Fits | None = None) -> Choice:
     """The nodes of a target; none when the cluster has no such node.
 
     ``minority`` is the most voters that can be lost with a quorum left, ``majority`` the least
     whose loss leaves none, ``all`` has the observers too. Without a leader a random voter
     stands in for it, and the note says so.
 
+    When none of them ``fits``, as many others of the same role that do stand in for them, and the
+    note says so; nobody stands in for a leader that is there, and does not fit. Where some fit, the
+    rest is not made up for: what is down already counts as part of a minority.
+
     Raises:
         ValueError: No such target.
     """
+    choice = await _draw(target, rng, cluster)
+    if fits is None or choice.leader in choice.nodes or any(map(fits, choice.nodes)):
+        return choice
+    system = cluster.system
+    same_role = system.observers if target == "observer" else system.voters
+    others = [n for n in same_role if fits(n) and n not in (*choice.nodes, choice.leader)]
+    if not others or not choice.nodes:
+        return choice
+    instead = _some(rng, others, min(len(choice.nodes), len(others)))
+    note = f"{_and(instead)} instead of {_and(choice.nodes)}, which cannot be hit now"
+    return replace(choice, nodes=instead, note="; ".join(filter(None, (choice.note, note))))
+
+
+async def _draw(target: str, rng: Random, cluster: Cluster) -> Choice:
+    """The nodes of a target, whether they can be hit or not."""
     system = cluster.system
     voters = list(system.voters)
     if target == "one":
@@ -83,14 +106,26 @@ async def choose(target: str, rng: Random, cluster: Cluster) -> Choice:
     raise ValueError(f"no target is called {target!r}; there are: {', '.join(WEIGHTS)}")
 
 
-async def choose_or_one(target: str, rng: Random, cluster: Cluster) -> Choice:
+async def choose_or_one(
+    target: str, rng: Random, cluster: Cluster, fits: Fits | None = None
+) -> Choice:
     """As ``choose``; where the cluster has no such node, a random voter stands in, with a note."""
-    choice = await choose(target, rng, cluster)
+    choice = await choose(target, rng, cluster, fits)
     if choice.nodes:
         return choice
-    instead = await choose("one", rng, cluster)
+    instead = await choose("one", rng, cluster, fits)
     note = f"the cluster has no node for target {target!r}: {instead.nodes[0]} stands in for it"
     return Choice(instead.nodes, note=note)
+
+
+def alive_and_free(fault: Fault, cluster: Cluster, *kinds: str) -> Fits:
+    """Whether a node's process answers, and no other fault has claimed things of it."""
+
+    def fits(node: str) -> bool:
+        free = all(claims.is_free(cluster, fault.id, (kind, node)) for kind in kinds)
+        return free and can_answer(node, cluster)
+
+    return fits
 
 
 async def leader_or_stand_in(rng: Random, cluster: Cluster) -> tuple[str, str | None]:
@@ -108,6 +143,10 @@ def needs_roles(cluster: Cluster) -> str | None:
     if isinstance(cluster.system, Roles):
         return None
     return f"system {cluster.system.name!r} cannot say who leads"
+
+
+def _and(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes)
 
 
 def _some(rng: Random, nodes: Sequence[str], count: int) -> tuple[str, ...]:

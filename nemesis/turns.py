@@ -7,7 +7,7 @@ is, and what was never installed leaves its verdict open.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -18,10 +18,10 @@ TURN_S = 12.0
 _POLL_S = 0.25
 
 N = TypeVar("N", bound=Any)
-Inject = Callable[[N, Fault, Cluster], Awaitable[Injection]]
+Inject = Callable[[N, Fault, Cluster], Coroutine[Any, Any, Injection]]
 
 
-def in_turn(inject: Inject[N]) -> Inject[N]:
+def in_turn(inject: Inject[N]) -> Callable[..., Coroutine[Any, Any, Injection]]:
     """Decorate ``inject``: what it skips though it is available is tried again for a while."""
 
     @wraps(inject)

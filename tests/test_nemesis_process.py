@@ -13,11 +13,17 @@ from local_cluster import EchoSystem, echo_cluster, environment_of
 from harness.errors import HarnessError, NodeStartError
 from harness.guard import GuardedNemesis
 from harness.protocols import Cluster, Fault, Injection
+from nemesis import turns
 from nemesis.kill import KillNodes
 from nemesis.pause import PauseNodes
 
 KILL = GuardedNemesis("kill", KillNodes())
 PAUSE = GuardedNemesis("pause", PauseNodes())
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
 
 
 def test_kill_of_the_leader_and_its_restart_have_evidence(tmp_path: Path) -> None:
@@ -89,12 +95,50 @@ def test_without_a_leader_a_random_voter_stands_in_and_the_evidence_says_so(
     run(tmp_path, scenario)
 
 
-def test_a_target_that_is_not_there_is_skipped_with_the_reason(tmp_path: Path) -> None:
+def test_for_an_observer_where_there_is_none_a_voter_stands_in(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster, _: EchoSystem) -> None:
         for nemesis in (KILL, PAUSE):
             injection = await nemesis.inject(fault("observer"), cluster)
-            assert injection.outcome == "skipped"
-            assert injection.reason == "the cluster has no node for target 'observer'"
+            assert injection.outcome == "installed"
+            assert "no node for target 'observer'" in injection.evidence[0]["note"]
+            await nemesis.heal(fault("observer"), injection, cluster)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("nemesis", [KILL, PAUSE])
+def test_whom_another_fault_has_ended_is_replaced_by_one_of_its_role_that_lives(
+    nemesis: GuardedNemesis, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster, system: EchoSystem) -> None:
+        system.leads = "n3"
+        for target, standing_in in (("follower", {"n1", "n2"}), ("observer", {"n4", "n5"})):
+            first = await KILL.inject(fault(target, 1), cluster)
+            second = await nemesis.inject(fault(target, 2), cluster)
+            assert second.outcome == "installed"
+            assert set(first.targets) | set(second.targets) == standing_in, "and each has its own"
+            assert f"instead of {first.targets[0]}" in second.evidence[0]["note"]
+            await nemesis.heal(fault(target, 2), second, cluster)
+            await KILL.heal(fault(target, 1), first, cluster)
+        assert system.nodes == alive(cluster)
+
+    run(tmp_path, scenario, observers=2)
+
+
+def test_nobody_stands_in_for_a_leader_that_is_down_it_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(cluster: Cluster, system: EchoSystem) -> None:
+        first = await KILL.inject(fault("leader", 1), cluster)
+        monkeypatch.setattr(turns, "TURN_S", 10.0)
+        waiting = asyncio.create_task(PAUSE.inject(fault("leader", 2), cluster))
+        done, _ = await asyncio.wait([waiting], timeout=0.3)
+        assert not done
+        system.leads = "n3"
+        second = await waiting
+        assert (second.outcome, second.targets) == ("installed", ("n3",))
+        await PAUSE.heal(fault("leader", 2), second, cluster)
+        await KILL.heal(fault("leader", 1), first, cluster)
 
     run(tmp_path, scenario)
 
