@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from node.log.memory_disk import Undo
+
 _JOURNAL, _KEPT = "journal", "kept"
 Names = dict[Path, int | None]  # what a name stood for before: an inode, or nothing
 
@@ -26,28 +28,30 @@ Names = dict[Path, int | None]  # what a name stood for before: an inode, or not
 class DiskJournal:
     """The journal of one disk, in a folder on the same file system; thread-safe.
 
-    ``changes`` are those of each file (by inode) that are not durable, each with the offset it
-    began at and the bytes that were there to the end of the file. ``names`` are those of
-    directories: creations, renames, removals.
+    ``changes`` are those of each file (by inode) that are not durable, each as it is undone.
+    ``names`` are those of directories: creations, renames, removals.
     """
 
     def __init__(self, folder: Path) -> None:
         """Go on with what an earlier process has left there."""
         self._kept = folder / _KEPT
         self._kept.mkdir(parents=True, exist_ok=True)
-        self.changes: dict[int, list[tuple[int, bytes]]] = {}
+        self.changes: dict[int, list[Undo]] = {}
         self.names: list[Names] = []
         self._lock = threading.Lock()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._fd = os.open(folder / _JOURNAL, flags, 0o644)
         self._read((folder / _JOURNAL).read_bytes())
 
-    def changed(self, fd: int, at: int, old: bytes) -> None:
-        """The file is about to be changed from ``at`` on, where ``old`` is up to its end."""
+    def changed(self, fd: int, at: int, old: bytes, size: int) -> None:
+        """The file, ``size`` bytes long, is about to lose ``old`` at ``at``, or to grow from there.
+
+        What is cut off its end may leave its last zeros out.
+        """
         inode = os.fstat(fd).st_ino
         with self._lock:
             self._keep(Path(f"/proc/self/fd/{fd}"), inode)
-            self._write(["change", inode, at, base64.b64encode(old).decode()])
+            self._write(["change", inode, at, base64.b64encode(old).decode(), size])
 
     def mark(self, fd: int) -> int:
         """How many changes of the file there are now, for ``synced`` after its fsync."""
@@ -116,8 +120,8 @@ class DiskJournal:
 
     def _apply(self, line: list[Any]) -> None:
         match line:
-            case ["change", int(inode), int(at), str(old)]:
-                self.changes.setdefault(inode, []).append((at, base64.b64decode(old)))
+            case ["change", int(inode), int(at), str(old), int(size)]:
+                self.changes.setdefault(inode, []).append((at, base64.b64decode(old), size))
             case ["sync", int(inode), int(mark)]:
                 del self.changes.get(inode, [])[:mark]
                 if not self.changes.get(inode):

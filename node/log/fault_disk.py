@@ -107,7 +107,8 @@ class FaultFile:
     def append(self, data: bytes) -> None:
         """Write all of ``data`` at the end."""
         self._disk.troubles.refuse("append", self._path)
-        self._disk.journal.changed(self._file.fileno(), self._file.size(), b"")
+        size = self._file.size()
+        self._disk.journal.changed(self._file.fileno(), size, b"", size)
         if self._disk.power_fails():
             self._file.append(data[: int(len(data) * self._disk.troubles.now().torn)])
             lose_power()
@@ -116,7 +117,7 @@ class FaultFile:
     def pwrite(self, offset: int, data: bytes) -> None:
         """Write all of ``data`` over what is at ``offset``, which must not be beyond the end."""
         self._disk.before("pwrite", self._path)
-        self._journal_tail(offset)
+        self._journal(offset, len(data))
         self._file.pwrite(offset, data)
 
     def read(self, offset: int, size: int) -> bytes:
@@ -127,7 +128,7 @@ class FaultFile:
     def truncate(self, size: int) -> None:
         """Drop everything from ``size`` on."""
         self._disk.before("truncate", self._path)
-        self._journal_tail(size)
+        self._journal(size, self._file.size() - size)
         self._file.truncate(size)
 
     def fsync(self) -> None:
@@ -150,9 +151,9 @@ class FaultFile:
         """Release the file, without making anything durable."""
         self._file.close()
 
-    def _journal_tail(self, at: int) -> None:
-        old = self._file.read(at, max(0, self._file.size() - at))
-        self._disk.journal.changed(self._file.fileno(), at, old)
+    def _journal(self, at: int, size: int) -> None:
+        old = self._file.read(at, max(0, size))
+        self._disk.journal.changed(self._file.fileno(), at, old, self._file.size())
 
 
 def lose_power() -> NoReturn:

@@ -20,26 +20,27 @@ class PowerCutError(Exception):
 
 
 Fault = Callable[[str, Path], None]
+# How a change is undone: these bytes are put back at an offset, then the file has this length.
+Undo = tuple[int, bytes, int]
 
 
 @dataclass(slots=True)
 class Inode:
-    """Content of one file, and how to undo each change since the last fsync: (at, old bytes)."""
+    """Content of one file, and how to undo each change since the last fsync."""
 
     data: bytearray = field(default_factory=bytearray)
-    undo: list[tuple[int, bytes]] = field(default_factory=list)
+    undo: list[Undo] = field(default_factory=list)
     read_only: bool = False
 
     def change(self, offset: int, new: bytes, *, truncate: bool = False) -> None:
         """Write ``new`` at ``offset``; with ``truncate`` drop all from there."""
         if truncate:
-            old = bytes(self.data[offset:])
-            self.undo.append((offset, old))
+            self.undo.append((offset, bytes(self.data[offset:]), len(self.data)))
             del self.data[offset:]
             return
-        # A write that extends the file is undone by cutting it there, so keep the whole tail.
-        self.undo.append((offset, bytes(self.data[offset:])))
-        self.data[offset : offset + len(new)] = new
+        end = offset + len(new)
+        self.undo.append((offset, bytes(self.data[offset:end]), len(self.data)))
+        self.data[offset:end] = new
 
     def crash(self, rng: Random | None) -> int:
         """Undo all changes since the last fsync, or with ``rng`` a random suffix of them.
@@ -48,15 +49,18 @@ class Inode:
         """
         if not self.undo:
             return 0
-        low = min(at for at, _ in self.undo)
+        low = min(at for at, _, _ in self.undo)
         before = bytes(self.data[low:])
         kept = rng.randint(0, len(self.undo)) if rng is not None else 0
         torn: bytes | None = None
         position = 0
         while len(self.undo) > kept:
-            position, old = self.undo.pop()
-            torn = bytes(self.data[position:])
-            self.data[position:] = old
+            position, old, size = self.undo.pop()
+            end = position + len(old) if size == len(self.data) else len(self.data)
+            torn = bytes(self.data[position:end])
+            self.data[position : position + len(old)] = old
+            del self.data[size:]
+            self.data += bytes(size - len(self.data))
         if rng is not None and torn:
             part = torn[: rng.randrange(len(torn) + 1)]
             self.data[position : position + len(part)] = part
@@ -196,7 +200,7 @@ class MemoryDisk:
     def fsynced_size(self, path: Path) -> int:
         """How many bytes at the beginning of a file no crash can change."""
         inode = self._existing(path)
-        return min([len(inode.data), *(at for at, _ in inode.undo)])
+        return min([len(inode.data), *(at for at, _, _ in inode.undo)])
 
     def tear(self, path: Path, rng: Random) -> int:
         """Let a part of the present append reach the file; for ``fault``, just before a crash."""
