@@ -6,7 +6,9 @@ import typer
 from rich.text import Text
 
 from harness.cli.console import Json, print_json, print_table
+from harness.cli.run import HostsFile
 from harness.doctor import examine
+from harness.doctor_ssh import examine_hosts
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
 
 STYLE = {"ok": "green", "warn": "yellow", "bad": "bold red"}
@@ -17,15 +19,16 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="doctor",
         help="Look at the host: what runs need, what is missing, what earlier runs left behind. "
-        "Exits 0 when a local run can work here, else 255.",
+        "With --hosts, at those of --env ssh as well. Exits 0 when runs can work there, else 255.",
         short_help="Look at the host: what runs need and what is missing.",
-        epilog="Example: krucible doctor",
+        epilog="Example: krucible doctor --hosts hosts.txt",
     )(doctor)
 
 
-def doctor(json: Json = False) -> int:
-    """Exit 0 when a local run can work here, 255 when not."""
-    findings = examine()
+def doctor(hosts: HostsFile = None, json: Json = False) -> int:
+    """Exit 0 when a local run, and one on the hosts, can work; 255 when not."""
+    there = [] if hosts is None else examine_hosts(hosts)
+    findings = [*examine(), *there]
     if json:
         print_json([finding.to_json() for finding in findings])
     else:
