@@ -15,11 +15,10 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any, ClassVar, Final
 
 from harness.envs import docker_heal, docker_image
@@ -29,12 +28,11 @@ from harness.envs.docker_packets import DockerShapers
 from harness.envs.docker_process import Contained, describe_end, not_of_this_host
 from harness.envs.docker_subnet import create_network
 from harness.envs.docker_watchdog import Watchdog
-from harness.envs.node_clocks import NodeClocks
-from harness.envs.node_disks import NodeDisks
 from harness.envs.procfs import GONE, send_signal
+from harness.envs.shaping import SpoiledHosts
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError
-from harness.hosts import Clocks, Disks, Power, Shape
+from harness.hosts import Clocks
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
@@ -62,7 +60,7 @@ class _Running:
 
 
 @environments.register("docker")
-class Docker(NodeDisks, NodeClocks):
+class Docker(SpoiledHosts):
     """Containers with fixed addresses on a network of their own; links are cut by iptables."""
 
     name = "docker"
@@ -84,8 +82,7 @@ class Docker(NodeDisks, NodeClocks):
             run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
-        NodeDisks.__init__(self, journal)
-        NodeClocks.__init__(self, journal)
+        super().__init__(journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._prefix = "krucible-" + re.sub(r"[^A-Za-z0-9_.-]", "-", journal.run)
@@ -102,20 +99,6 @@ class Docker(NodeDisks, NodeClocks):
         self._watchdog = Watchdog(journal, self._run_dir / _WATCHDOG_LOG)
         self._net = DockerNet(journal)
         self.net: Net = self._net
-
-    @staticmethod
-    def cannot_shape(shape: Shape) -> str | None:
-        """Why links here cannot be made so, whatever the run; None when they can."""
-        if shape.repeat:
-            return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
-        return None
-
-    def expect(self, abilities: Collection[type], rng: Random) -> None:
-        """See ``Expects``."""
-        if {Disks, Power} & set(abilities):
-            self.use_fault_disks(rng)
-        if Clocks in abilities:
-            self.use_fake_clocks()
 
     def lacks(self, ability: type) -> str | None:
         """What the set-up has found to be missing for an ability; None: nothing."""

@@ -8,15 +8,18 @@ until the end. Environments say how it is started, told and heard.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from harness.envs import docker_shaper
 from harness.envs.cuts import Cuts
+from harness.envs.node_clocks import NodeClocks
+from harness.envs.node_disks import NodeDisks
 from harness.errors import EnvError
-from harness.hosts import Shape
+from harness.hosts import Clocks, Disks, Power, Shape
 from harness.journal import Journal
 from harness.protocols import Link
 
@@ -154,3 +157,25 @@ class ShapedCuts(Cuts):
         for entry in self._shaping.values():
             await asyncio.to_thread(self._journal.undone, entry)
         self._shaping.clear()
+
+
+class SpoiledHosts(NodeDisks, NodeClocks):
+    """What environments share whose links are shaped so, beside their nodes' disks and clocks."""
+
+    def __init__(self, journal: Journal) -> None:
+        NodeDisks.__init__(self, journal)
+        NodeClocks.__init__(self, journal)
+
+    @staticmethod
+    def cannot_shape(shape: Shape) -> str | None:
+        """Why links here cannot be made so, whatever the run; None when they can."""
+        if shape.repeat:
+            return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
+        return None
+
+    def expect(self, abilities: Collection[type], rng: Random) -> None:
+        """See ``Expects``."""
+        if {Disks, Power} & set(abilities):
+            self.use_fault_disks(rng)
+        if Clocks in abilities:
+            self.use_fake_clocks()

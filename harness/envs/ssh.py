@@ -14,18 +14,16 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any, BinaryIO, ClassVar
 
 from harness.envs import ssh_heal
-from harness.envs.node_clocks import NodeClocks
-from harness.envs.node_disks import NodeDisks
 from harness.envs.procfs import GONE
+from harness.envs.shaping import SpoiledHosts
 from harness.envs.ssh_connect import address_of, connect, find_python
 from harness.envs.ssh_files import Outbox, code_archive, unpack
 from harness.envs.ssh_hosts import HOSTS_VARIABLE, Host, load
@@ -33,7 +31,7 @@ from harness.envs.ssh_net import CHAIN_MAX, SshNet
 from harness.envs.ssh_remote import Remote, silence_s
 from harness.envs.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
-from harness.hosts import Clocks, Disks, Packets, Power, Shape
+from harness.hosts import Clocks, Packets
 from harness.journal import Journal, heal_all
 from harness.protocols import Address, Net, ProcessState
 from harness.registry import environments
@@ -65,7 +63,7 @@ class _Place:
 
 
 @environments.register("ssh")
-class Ssh(NodeDisks, NodeClocks):
+class Ssh(SpoiledHosts):
     """Processes on hosts of a list (--hosts FILE), through ssh; links are cut by iptables there."""
 
     name = "ssh"
@@ -89,8 +87,7 @@ class Ssh(NodeDisks, NodeClocks):
             run_dir: Gets ``nodes/<node>/`` (a mirror of each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
-        NodeDisks.__init__(self, journal)
-        NodeClocks.__init__(self, journal)
+        super().__init__(journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._places: dict[str, _Place] = {}
@@ -109,20 +106,6 @@ class Ssh(NodeDisks, NodeClocks):
                 f"{os.environ[HOSTS_VARIABLE]} names {len(hosts)}: add hosts, or ask for fewer "
                 f"nodes with --voters, --observers"
             )
-
-    @staticmethod
-    def cannot_shape(shape: Shape) -> str | None:
-        """Why links here cannot be made so, whatever the run; None when they can."""
-        if shape.repeat:
-            return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
-        return None
-
-    def expect(self, abilities: Collection[type], rng: Random) -> None:
-        """See ``Expects``."""
-        if {Disks, Power} & set(abilities):
-            self.use_fault_disks(rng)
-        if Clocks in abilities:
-            self.use_fake_clocks()
 
     def lacks(self, ability: type) -> str | None:
         """What hosts were found to have not that an ability needs; None: nothing."""
