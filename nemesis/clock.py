@@ -33,10 +33,12 @@ STILL = ("gone", "Z", "T")  # states in which nobody looks at a clock
 
 
 @dataclass(frozen=True, slots=True)
-class _Undo:
-    """The clocks we changed."""
+class Spoiled:
+    """What was read of clocks that we made wrong, why that is not it, and what to set right."""
 
-    nodes: tuple[str, ...]
+    seen: Sequence[Mapping[str, Any]]
+    wrong: str | None
+    undo: Any
 
 
 class BadClocks:
@@ -55,6 +57,43 @@ class BadClocks:
         if not isinstance(cluster.environment, Clocks):
             return f"environment {cluster.environment.name!r} cannot set the clocks of its nodes"
         return refusal(Clocks, cluster.environment)
+
+    @in_turn
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        """Spoil the clocks of the targets that run, and look in each whether it shows it."""
+        if self.available(cluster) is not None:
+            return Injection("skipped", reason=self.available(cluster))
+        picked = await self.pick(fault, cluster)
+        if isinstance(picked, str):
+            return Injection("skipped", reason=picked)
+        nodes, how = picked
+        spoiled = await self.spoil(fault, nodes, cluster.environment)
+        evidence = (how, *spoiled.seen)
+        if spoiled.wrong is not None:
+            return Injection("failed", nodes, spoiled.wrong, evidence, spoiled.undo)
+        return Injection("installed", nodes, None, evidence, spoiled.undo)
+
+    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
+        """Set the clocks right, unless their process is gone; evidence: each read again."""
+        if injection.undo is None:
+            raise HarnessError(f"fault {fault.id} has nothing that {fault.nemesis} could heal")
+        seen, wrong = await self.set_right(fault, injection.undo, cluster.environment)
+        if wrong:
+            raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
+        self._let_go(fault, injection.targets, cluster)
+        return {"nodes": seen}
+
+    async def spoil(
+        self, fault: Fault, nodes: tuple[str, ...], environment: Environment
+    ) -> Spoiled:
+        """Make the clocks wrong."""
+        raise NotImplementedError
+
+    async def set_right(
+        self, fault: Fault, undo: Any, environment: Environment
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Make them right; what was read of each, and those that run and are still wrong."""
+        raise NotImplementedError
 
     async def pick(
         self, fault: Fault, cluster: Cluster
@@ -76,7 +115,7 @@ class BadClocks:
         claims.release(cluster, fault.id, wanted)
         return False
 
-    def let_go(self, fault: Fault, nodes: Iterable[str], cluster: Cluster) -> None:
+    def _let_go(self, fault: Fault, nodes: Iterable[str], cluster: Cluster) -> None:
         """Let other faults have the clocks of nodes."""
         claims.release(cluster, fault.id, [(kind, node) for node in nodes for kind in self.kinds])
 
@@ -94,38 +133,21 @@ class ClockRate(BadClocks):
         """Draw a target and a rate."""
         return {"target": draw_target(rng, TARGETS), "ppm": rng.choice(_RATES_PPM)}
 
-    @in_turn
-    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+    async def spoil(
+        self, fault: Fault, nodes: tuple[str, ...], environment: Environment
+    ) -> Spoiled:
         """Set the rate; evidence: the clock read in the process twice, against the true time."""
-        environment = cluster.environment
-        if not isinstance(environment, Clocks) or self.available(cluster) is not None:
-            return Injection("skipped", reason=self.available(cluster))
-        picked = await self.pick(fault, cluster)
-        if isinstance(picked, str):
-            return Injection("skipped", reason=picked)
-        nodes, how = picked
         ppm = int(fault.params.get("ppm", PPM))
-        for node in nodes:
-            await environment.set_rate(node, ppm)
-        seen, wrong = await _measure(nodes, environment, ppm)
-        evidence, undo = (how, *seen), _Undo(nodes)
-        if wrong:
-            reason = f"the clock of {', '.join(wrong)} does not run at {ppm} ppm"
-            return Injection("failed", nodes, reason, evidence, undo)
-        return Injection("installed", nodes, None, evidence, undo)
+        seen, wrong = await _set_rates(nodes, environment, ppm)
+        reason = f"the clock of {', '.join(wrong)} does not run at {ppm} ppm" if wrong else None
+        return Spoiled(seen, reason, nodes)
 
-    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Set the rate right; evidence: the clock read again."""
-        undo, environment = injection.undo, cluster.environment
-        if not isinstance(undo, _Undo) or not isinstance(environment, Clocks):
-            raise HarnessError(f"fault {fault.id} has nothing that clock-rate could heal")
-        for node in undo.nodes:
-            await environment.set_rate(node, PPM)
-        seen, wrong = await _measure(undo.nodes, environment, PPM)
-        if wrong:
-            raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
-        self.let_go(fault, undo.nodes, cluster)
-        return {"nodes": seen}
+    async def set_right(
+        self, fault: Fault, undo: Any, environment: Environment
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Set the rate right."""
+        del fault
+        return await _set_rates(undo, environment, PPM)
 
 
 @nemeses.register("clock-jump")
@@ -141,48 +163,41 @@ class ClockJump(BadClocks):
         """Draw a target and how far."""
         return {"target": draw_target(rng, TARGETS), "ms": rng.choice(_JUMPS_MS)}
 
-    @in_turn
-    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+    async def spoil(
+        self, fault: Fault, nodes: tuple[str, ...], environment: Environment
+    ) -> Spoiled:
         """Jump; evidence: the wall clock read in the process before and after."""
-        environment = cluster.environment
-        if not isinstance(environment, Clocks) or self.available(cluster) is not None:
-            return Injection("skipped", reason=self.available(cluster))
-        picked = await self.pick(fault, cluster)
-        if isinstance(picked, str):
-            return Injection("skipped", reason=picked)
-        nodes, how = picked
         ms = int(fault.params.get("ms", 0))
         seen = await asyncio.gather(*(_jump(node, ms, environment) for node in nodes))
-        evidence, undo = (how, *seen), _Undo(nodes)
-        if not any(e["seen"] for e in seen):
-            reason = f"the clock of {', '.join(nodes)} did not jump"
-            return Injection("failed", nodes, reason, evidence, undo)
-        return Injection("installed", nodes, None, evidence, undo)
+        some = any(e["seen"] for e in seen)
+        reason = None if some else f"the clock of {', '.join(nodes)} did not jump"
+        return Spoiled(seen, reason, nodes)
 
-    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Jump the other way; evidence: the clock read before and after."""
-        undo, environment = injection.undo, cluster.environment
-        if not isinstance(undo, _Undo) or not isinstance(environment, Clocks):
-            raise HarnessError(f"fault {fault.id} has nothing that clock-jump could heal")
+    async def set_right(
+        self, fault: Fault, undo: Any, environment: Environment
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Jump the other way."""
         ms = -int(fault.params.get("ms", 0))
-        seen = await asyncio.gather(*(_jump(node, ms, environment) for node in undo.nodes))
-        wrong = [e["node"] for e in seen if e["running"] and not e["seen"]]
-        if wrong:
-            raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
-        self.let_go(fault, undo.nodes, cluster)
-        return {"nodes": seen}
+        seen = await asyncio.gather(*(_jump(node, ms, environment) for node in undo))
+        return seen, [e["node"] for e in seen if e["running"] and not e["seen"]]
+
+
+def clocks_of(environment: Environment) -> Clocks:
+    """The clocks of an environment's hosts; raises HarnessError."""
+    if not isinstance(environment, Clocks):
+        raise HarnessError(f"environment {environment.name!r} cannot set the clocks of its nodes")
+    return environment
 
 
 async def _jump(node: str, ms: int, environment: Environment) -> dict[str, Any]:
     """Let a clock jump, and look in the process until it has."""
-    if not isinstance(environment, Clocks):
-        raise HarnessError(f"environment {environment.name!r} cannot set clocks")
-    before = await environment.clock(node)
-    await environment.jump_wall(node, ms)
+    clocks = clocks_of(environment)
+    before = await clocks.clock(node)
+    await clocks.jump_wall(node, ms)
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _SEEN_S
     while True:
-        now = await environment.clock(node)
+        now = await clocks.clock(node)
         passed_ms = now["true_ms"] - before["true_ms"]
         off_ms = now["wall_ms"] - before["wall_ms"] - passed_ms - ms
         running = environment.process(node).state not in STILL
@@ -201,10 +216,13 @@ async def _jump(node: str, ms: int, environment: Environment) -> dict[str, Any]:
     }
 
 
-async def _measure(
+async def _set_rates(
     nodes: Sequence[str], environment: Environment, want_ppm: int
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """How fast the clocks of nodes go, and those whose rate is another one whenever looked at."""
+    """Set rates; how fast the clocks go, and those whose rate is another one whenever looked at."""
+    clocks = clocks_of(environment)
+    for node in nodes:
+        await clocks.set_rate(node, want_ppm)
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _RIGHT_S
     while True:
@@ -216,14 +234,13 @@ async def _measure(
 
 async def _rates(nodes: Sequence[str], environment: Environment) -> list[dict[str, Any]]:
     """How fast the clocks of nodes go, read over a while."""
-    if not isinstance(environment, Clocks):
-        return []
-    began = {node: await environment.clock(node) for node in nodes}
+    clocks = clocks_of(environment)
+    began = {node: await clocks.clock(node) for node in nodes}
     pids = {node: environment.process(node).pid for node in nodes}
     await asyncio.sleep(_MEASURED_S)
     seen = []
     for node in nodes:
-        first, now = began[node], await environment.clock(node)
+        first, now = began[node], await clocks.clock(node)
         true_ms = now["true_ms"] - first["true_ms"]
         read_ms = now["rated_ms"] - first["rated_ms"]
         state = environment.process(node)

@@ -14,11 +14,10 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.hosts import Clocks
-from harness.protocols import Cluster, Environment, Fault, Injection
+from harness.protocols import Environment, Fault
 from harness.registry import nemeses
-from nemesis.clock import JUMP, JUMP_OFF_MS, RATE, STILL, TARGETS, BadClocks
+from nemesis.clock import JUMP, JUMP_OFF_MS, RATE, STILL, TARGETS, BadClocks, Spoiled, clocks_of
 from nemesis.targets import draw_target
-from nemesis.turns import in_turn
 
 _AWAY_MS = (20, 500, 5_000, 3_600_000)
 _PERIODS_MS = (5, 20, 100)
@@ -54,43 +53,32 @@ class ClockStrobe(BadClocks):
             "period_ms": rng.choice(_PERIODS_MS),
         }
 
-    @in_turn
-    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+    async def spoil(
+        self, fault: Fault, nodes: tuple[str, ...], environment: Environment
+    ) -> Spoiled:
         """Begin; evidence: readings of each process ahead of its clock, and behind it."""
-        environment = cluster.environment
-        if not isinstance(environment, Clocks) or self.available(cluster) is not None:
-            return Injection("skipped", reason=self.available(cluster))
-        picked = await self.pick(fault, cluster)
-        if isinstance(picked, str):
-            return Injection("skipped", reason=picked)
-        nodes, how = picked
+        clocks = clocks_of(environment)
         ms, period_s = int(fault.params.get("ms", 500)), fault.params.get("period_ms", 20) / 1e3
-        strobes = [_Strobe(node, await _ahead_ms(environment, node)) for node in nodes]
+        strobes = [_Strobe(node, await _ahead_ms(clocks, node)) for node in nodes]
         for strobe in strobes:
-            strobe.task = asyncio.create_task(_swing(strobe, environment, ms, period_s))
-        seen = await asyncio.gather(*(_watch(s, cluster.environment, ms) for s in strobes))
-        evidence = (how, *seen)
-        if not any(e["ahead"] and e["behind"] for e in seen):
-            reason = f"the clock of {', '.join(nodes)} does not jump to and fro"
-            return Injection("failed", nodes, reason, evidence, strobes)
-        return Injection("installed", nodes, None, evidence, strobes)
+            strobe.task = asyncio.create_task(_swing(strobe, clocks, ms, period_s))
+        seen = await asyncio.gather(*(_watch(s, environment, ms) for s in strobes))
+        some = any(e["ahead"] and e["behind"] for e in seen)
+        reason = None if some else f"the clock of {', '.join(nodes)} does not jump to and fro"
+        return Spoiled(seen, reason, strobes)
 
-    async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Stop, and jump to where the clock should be; evidence: how far from it it reads."""
-        strobes, environment = injection.undo, cluster.environment
-        if not isinstance(strobes, list) or not isinstance(environment, Clocks):
-            raise HarnessError(f"fault {fault.id} has nothing that clock-strobe could heal")
-        await _stop(strobes)
+    async def set_right(
+        self, fault: Fault, undo: Any, environment: Environment
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Stop, and jump to where each clock should be; evidence: how far from it it reads."""
+        del fault
+        await _stop(undo)
         seen = []
-        for strobe in strobes:
+        for strobe in undo:
             back_ms, strobe.off_ms = -strobe.off_ms, 0
-            await environment.jump_wall(strobe.node, back_ms)
-            seen.append(await _rest(strobe, cluster.environment))
-        wrong = [e["node"] for e in seen if e["running"] and not e["right"]]
-        if wrong:
-            raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
-        self.let_go(fault, [strobe.node for strobe in strobes], cluster)
-        return {"nodes": seen}
+            await clocks_of(environment).jump_wall(strobe.node, back_ms)
+            seen.append(await _rest(strobe, environment))
+        return seen, [e["node"] for e in seen if e["running"] and not e["right"]]
 
 
 async def _swing(strobe: _Strobe, clocks: Clocks, ms: int, period_s: float) -> None:
@@ -118,7 +106,7 @@ async def _watch(strobe: _Strobe, environment: Environment, ms: int) -> dict[str
     loop = asyncio.get_running_loop()
     deadline_s, ahead, behind, readings = loop.time() + _SEEN_S, 0, 0, 0
     while True:
-        off_ms = await _ahead_ms(environment, strobe.node) - strobe.base_ms
+        off_ms = await _ahead_ms(clocks_of(environment), strobe.node) - strobe.base_ms
         readings += 1
         ahead += off_ms > ms / 2
         behind += off_ms < -ms / 2
@@ -142,7 +130,7 @@ async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _SEEN_S
     while True:
-        off_ms = await _ahead_ms(environment, strobe.node) - strobe.base_ms
+        off_ms = await _ahead_ms(clocks_of(environment), strobe.node) - strobe.base_ms
         right, running = abs(off_ms) <= JUMP_OFF_MS, _reads(environment, strobe.node)
         if right or not running or loop.time() > deadline_s:
             break
@@ -156,10 +144,8 @@ async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
     }
 
 
-async def _ahead_ms(clocks: object, node: str) -> int:
+async def _ahead_ms(clocks: Clocks, node: str) -> int:
     """How far a wall clock is ahead of the true steady one: as far as ever, when it is well."""
-    if not isinstance(clocks, Clocks):
-        raise HarnessError(f"{node} has no clock that could be read")
     read = await clocks.clock(node)
     return read["wall_ms"] - read["true_ms"]
 
