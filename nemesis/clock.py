@@ -83,14 +83,12 @@ class BadClocks:
         self._let_go(fault, injection.targets, cluster)
         return {"nodes": seen}
 
-    async def spoil(
-        self, fault: Fault, nodes: tuple[str, ...], environment: Environment
-    ) -> Spoiled:
+    async def spoil(self, fault: Fault, nodes: tuple[str, ...], hosts: Environment) -> Spoiled:
         """Make the clocks wrong."""
         raise NotImplementedError
 
     async def set_right(
-        self, fault: Fault, undo: Any, environment: Environment
+        self, fault: Fault, undo: Any, hosts: Environment
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """Make them right; what was read of each, and those that run and are still wrong."""
         raise NotImplementedError
@@ -133,21 +131,19 @@ class ClockRate(BadClocks):
         """Draw a target and a rate."""
         return {"target": draw_target(rng, TARGETS), "ppm": rng.choice(_RATES_PPM)}
 
-    async def spoil(
-        self, fault: Fault, nodes: tuple[str, ...], environment: Environment
-    ) -> Spoiled:
+    async def spoil(self, fault: Fault, nodes: tuple[str, ...], hosts: Environment) -> Spoiled:
         """Set the rate; evidence: the clock read in the process twice, against the true time."""
         ppm = int(fault.params.get("ppm", PPM))
-        seen, wrong = await _set_rates(nodes, environment, ppm)
+        seen, wrong = await _set_rates(nodes, hosts, ppm)
         reason = f"the clock of {', '.join(wrong)} does not run at {ppm} ppm" if wrong else None
         return Spoiled(seen, reason, nodes)
 
     async def set_right(
-        self, fault: Fault, undo: Any, environment: Environment
+        self, fault: Fault, undo: Any, hosts: Environment
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """Set the rate right."""
         del fault
-        return await _set_rates(undo, environment, PPM)
+        return await _set_rates(undo, hosts, PPM)
 
 
 @nemeses.register("clock-jump")
@@ -163,22 +159,20 @@ class ClockJump(BadClocks):
         """Draw a target and how far."""
         return {"target": draw_target(rng, TARGETS), "ms": rng.choice(_JUMPS_MS)}
 
-    async def spoil(
-        self, fault: Fault, nodes: tuple[str, ...], environment: Environment
-    ) -> Spoiled:
+    async def spoil(self, fault: Fault, nodes: tuple[str, ...], hosts: Environment) -> Spoiled:
         """Jump; evidence: the wall clock read in the process before and after."""
         ms = int(fault.params.get("ms", 0))
-        seen = await asyncio.gather(*(_jump(node, ms, environment) for node in nodes))
+        seen = await asyncio.gather(*(_jump(node, ms, hosts) for node in nodes))
         some = any(e["seen"] for e in seen)
         reason = None if some else f"the clock of {', '.join(nodes)} did not jump"
         return Spoiled(seen, reason, nodes)
 
     async def set_right(
-        self, fault: Fault, undo: Any, environment: Environment
+        self, fault: Fault, undo: Any, hosts: Environment
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """Jump the other way."""
         ms = -int(fault.params.get("ms", 0))
-        seen = await asyncio.gather(*(_jump(node, ms, environment) for node in undo))
+        seen = await asyncio.gather(*(_jump(node, ms, hosts) for node in undo))
         return seen, [e["node"] for e in seen if e["running"] and not e["seen"]]
 
 

@@ -53,22 +53,20 @@ class ClockStrobe(BadClocks):
             "period_ms": rng.choice(_PERIODS_MS),
         }
 
-    async def spoil(
-        self, fault: Fault, nodes: tuple[str, ...], environment: Environment
-    ) -> Spoiled:
+    async def spoil(self, fault: Fault, nodes: tuple[str, ...], hosts: Environment) -> Spoiled:
         """Begin; evidence: readings of each process ahead of its clock, and behind it."""
-        clocks = clocks_of(environment)
+        clocks = clocks_of(hosts)
         ms, period_s = int(fault.params.get("ms", 500)), fault.params.get("period_ms", 20) / 1e3
         strobes = [_Strobe(node, await _ahead_ms(clocks, node)) for node in nodes]
         for strobe in strobes:
             strobe.task = asyncio.create_task(_swing(strobe, clocks, ms, period_s))
-        seen = await asyncio.gather(*(_watch(s, environment, ms) for s in strobes))
+        seen = await asyncio.gather(*(_watch(s, hosts, ms) for s in strobes))
         some = any(e["ahead"] and e["behind"] for e in seen)
         reason = None if some else f"the clock of {', '.join(nodes)} does not jump to and fro"
         return Spoiled(seen, reason, strobes)
 
     async def set_right(
-        self, fault: Fault, undo: Any, environment: Environment
+        self, fault: Fault, undo: Any, hosts: Environment
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """Stop, and jump to where each clock should be; evidence: how far from it it reads."""
         del fault
@@ -76,8 +74,8 @@ class ClockStrobe(BadClocks):
         seen = []
         for strobe in undo:
             back_ms, strobe.off_ms = -strobe.off_ms, 0
-            await clocks_of(environment).jump_wall(strobe.node, back_ms)
-            seen.append(await _rest(strobe, environment))
+            await clocks_of(hosts).jump_wall(strobe.node, back_ms)
+            seen.append(await _rest(strobe, hosts))
         return seen, [e["node"] for e in seen if e["running"] and not e["right"]]
 
 
