@@ -143,6 +143,23 @@ class Disks(Protocol):
 
 
 @runtime_checkable
+class MountsDisks(Protocol):
+    """An environment that can put a file system of ours under nodes that have no seam for faults.
+
+    With it, ``Disks`` and ``Power`` are there for any process that keeps its files in ``data``.
+    """
+
+    @staticmethod
+    def cannot_mount() -> str | None:
+        """Why this host cannot; None when it can."""
+        ...
+
+    def mount_disks(self) -> None:
+        """Start nodes on it from now on, if the run's faults ask for disks and the host can."""
+        ...
+
+
+@runtime_checkable
 class Movable(Protocol):
     """An environment whose nodes can go to another port, as of their next start."""
 

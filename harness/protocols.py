@@ -263,8 +263,8 @@ class Members(Protocol):
 
 
 @runtime_checkable
-class Simulated(Protocol):
-    """A system whose nodes can also live on simulated hosts."""
+class StoresLogs(Protocol):
+    """A system whose nodes keep a replicated log in ``data`` in their folders, as Kafka does."""
 
     def stored_log(self, node: str) -> Sequence[LogBatch]:
         """The node's replicated log as it lies on its disk."""
@@ -273,6 +273,11 @@ class Simulated(Protocol):
     def stored_snapshots(self, node: str) -> Sequence[LogSnapshot]:
         """The node's snapshots as they lie on its disk."""
         ...
+
+
+@runtime_checkable
+class Simulated(StoresLogs, Protocol):
+    """A system whose nodes can also live on simulated hosts."""
 
     def read_log(self, node: str, begin: int, below: int) -> Sequence[LogBatch]:
         """The batches from an offset on that end below another one, as far as they are there.

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.hosts import Disks, Mirrors
-from harness.protocols import Cluster, Fault, Injection, Kill, LogBatch, Simulated
+from harness.protocols import Cluster, Fault, Injection, Kill, LogBatch, StoresLogs
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
@@ -60,7 +60,7 @@ class DiskDamage:
 
     def available(self, cluster: Cluster) -> str | None:
         """The environment must have such disks; the system must show logs and start nodes."""
-        if not isinstance(cluster.system, Simulated):
+        if not isinstance(cluster.system, StoresLogs):
             return f"system {cluster.system.name!r} does not show the logs of its nodes"
         return needs_disks(cluster)
 
@@ -200,7 +200,7 @@ async def stored_logs(nodes: Sequence[str], cluster: Cluster) -> list[Sequence[L
     system = cluster.system
     if isinstance(cluster.environment, Mirrors):
         await asyncio.gather(*map(cluster.environment.refresh, nodes))
-    return [system.stored_log(n) if isinstance(system, Simulated) else () for n in nodes]
+    return [system.stored_log(n) if isinstance(system, StoresLogs) else () for n in nodes]
 
 
 async def stored_log(node: str, cluster: Cluster) -> Sequence[LogBatch]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.hosts import Clocks, Disks, Movable, Power
-from harness.protocols import Cluster, Kill, Simulated
+from harness.hosts import Clocks, Disks, MountsDisks, Movable, Power
+from harness.protocols import Cluster, Kill, Simulated, StoresLogs
 from harness.registry import environments, systems
 from harness.spec import SIM, RunSpec
 
@@ -30,7 +30,8 @@ def needs_sim(spec: RunSpec) -> str | None:
 def needs(ability: type, spec: RunSpec) -> str | None:
     """Why a run with such options has not an ability of ``harness.hosts``; None when it has.
 
-    It takes an environment whose class has it, and says it can, and nodes with the seams for it.
+    It takes an environment whose class has it, and says it can, and nodes with the seams for it;
+    or, for disks, any nodes that a file system of ours can be put under.
     """
     if spec.env == SIM:
         return None
@@ -38,9 +39,24 @@ def needs(ability: type, spec: RunSpec) -> str | None:
     if not isinstance(environment, type) or not issubclass(environment, ability):
         return f"environment {spec.env!r} cannot {_WHAT[ability]}"
     system = systems.get(spec.system)
-    if not isinstance(system, type) or not issubclass(system, Simulated):
-        return f"nodes of system {spec.system!r} have no seam to {_WHAT[ability]} at"
-    return refusal(ability, environment)
+    return needs_seam(ability, spec.system, system, environment) or refusal(ability, environment)
+
+
+def needs_seam(ability: type, name: str, system: object, environment: object) -> str | None:
+    """Why nodes of a system, called ``name``, cannot be had at there; None when they can.
+
+    Both are classes, or made of them.
+    """
+    if _has(Simulated, system):
+        return None
+    if ability in (Disks, Power) and _has(StoresLogs, system) and _has(MountsDisks, environment):
+        ask: Callable[[], str | None] = getattr(environment, "cannot_mount")  # noqa: B009 - a class
+        return ask()
+    return f"nodes of system {name!r} have no seam to {_WHAT[ability]} at"
+
+
+def _has(protocol: type, what: object) -> bool:
+    return issubclass(what, protocol) if isinstance(what, type) else isinstance(what, protocol)
 
 
 def refusal(ability: type, environment: object) -> str | None:
@@ -65,6 +81,6 @@ def needs_disks(cluster: Cluster) -> str | None:
     """Why the disks of nodes cannot be broken here; None when they can."""
     if not isinstance(cluster.environment, Disks):
         return f"environment {cluster.environment.name!r} cannot {_WHAT[Disks]}"
-    if not isinstance(cluster.system, Simulated):
-        return f"nodes of system {cluster.system.name!r} have no seam to {_WHAT[Disks]} at"
-    return needs_kill(cluster)
+    return needs_seam(
+        Disks, cluster.system.name, cluster.system, cluster.environment
+    ) or needs_kill(cluster)

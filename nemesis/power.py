@@ -14,7 +14,7 @@ from harness.protocols import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
-from nemesis.hosts import PROCESS, needs, needs_kill
+from nemesis.hosts import PROCESS, needs, needs_kill, needs_seam
 from nemesis.restarts import restart
 from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn
@@ -48,7 +48,8 @@ class LosePower:
         """The environment must be able to take the power away, the system to start again."""
         if not isinstance(cluster.environment, Power):
             return f"environment {cluster.environment.name!r} cannot cut the power of its nodes"
-        return needs_kill(cluster)
+        system = cluster.system
+        return needs_seam(Power, system.name, system, cluster.environment) or needs_kill(cluster)
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw a target and whether a write is under way."""

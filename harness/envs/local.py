@@ -7,13 +7,15 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import ClassVar
 
 from harness.envs.child import Child
+from harness.envs.fuse_disk import FuseDisk
+from harness.envs.fuse_mount import cannot_mount
 from harness.envs.loopback import NODES_MAX, Block
 from harness.envs.node_clocks import NodeClocks, find_faketime, no_fake_clocks
 from harness.envs.node_disks import NodeDisks
@@ -37,6 +39,7 @@ class _Running:
 
     child: Child
     entry: int
+    disk: FuseDisk | None = None
     watcher: asyncio.Task[None] | None = None
     pause_entry: int | None = None
 
@@ -68,6 +71,8 @@ class Local(NodeDisks, NodeClocks):
         self._ends: dict[str, Endpoint] = {}
         self._running: dict[str, _Running] = {}
         self._last_end: dict[str, str] = {}
+        self._mounts = False
+        self._broken_disks: list[str] = []
         self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
         self.net: Net = self._relay
 
@@ -82,6 +87,15 @@ class Local(NodeDisks, NodeClocks):
     def cannot(ability: type) -> str | None:
         """Why this host has not an ability that the environment could have; None when it has."""
         return no_fake_clocks() if ability is Clocks else None
+
+    @staticmethod
+    def cannot_mount() -> str | None:
+        """See ``MountsDisks``."""
+        return cannot_mount()
+
+    def mount_disks(self) -> None:
+        """See ``MountsDisks``."""
+        self._mounts = self._disk_rng is not None and self.cannot_mount() is None
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Heal what dead runs left, reserve addresses, start the relay.
@@ -142,17 +156,28 @@ class Local(NodeDisks, NodeClocks):
         Returns at once: whether the node serves is the system's to find out.
 
         Raises:
-            EnvError: The node runs already.
+            EnvError: The node runs already, or no file system can be put under it.
             NodeStartError: The program cannot be executed.
         """
         self._end(node)
         if node in self._running:
             raise EnvError(f"{node} runs already: {self._running[node].child.id}")
+        disk = await self._mount(node) if self._mounts else None
+        try:
+            await self._start(node, argv, env, disk)
+        except BaseException:
+            if disk is not None:
+                await disk.end()
+            raise
+
+    async def _start(
+        self, node: str, argv: Sequence[str], env: Mapping[str, str], disk: FuseDisk | None
+    ) -> None:
         entry = await self._journal.announce("process", node=node, argv=[*argv])
         faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
         try:
             child = Child(
-                argv,
+                argv if disk is None else disk.entering(argv),
                 cwd=self.node_dir(node),
                 log=self.log_file(node),
                 environ=self._environ({**env, **faults, NODE_VARIABLE: node}),
@@ -160,7 +185,7 @@ class Local(NodeDisks, NodeClocks):
         except OSError as error:
             await asyncio.to_thread(self._journal.undone, entry)
             raise NodeStartError(f"cannot start {node}: {' '.join(argv)}: {error}") from error
-        running = self._running[node] = _Running(child, entry)
+        running = self._running[node] = _Running(child, entry, disk)
         running.watcher = asyncio.create_task(self._watch(node, running))
         await asyncio.to_thread(self._journal.update, entry, pid=child.id.pid, start=child.id.start)
 
@@ -213,7 +238,8 @@ class Local(NodeDisks, NodeClocks):
         running.child.signal(signal.SIGSTOP)
         try:
             await self._await_state(node, running, stopped=True)
-            yield
+            async with nullcontext() if running.disk is None else running.disk.still():
+                yield
         finally:
             running.child.signal(signal.SIGCONT)
 
@@ -222,7 +248,11 @@ class Local(NodeDisks, NodeClocks):
         return find_faketime()
 
     async def teardown(self) -> None:
-        """Kill what still runs, stop the relay, give the addresses back. Idempotent."""
+        """Kill what still runs, stop the relay, give the addresses back. Idempotent.
+
+        Raises:
+            EnvError: A file system of ours broke under a node: what that did was not the node's.
+        """
         for node, running in list(self._running.items()):
             running.child.signal(signal.SIGKILL)
             await self._await_end(node, running)
@@ -230,6 +260,9 @@ class Local(NodeDisks, NodeClocks):
         if self._block is not None:
             self._block.release()
             self._block = None
+        broken, self._broken_disks = self._broken_disks, []
+        if broken:
+            raise EnvError("; ".join(broken))
 
     # ---- processes
 
@@ -238,11 +271,26 @@ class Local(NodeDisks, NodeClocks):
 
     async def _watch(self, node: str, running: _Running) -> None:
         """Whenever the process ends, remember how and close its journal entries."""
+        if running.disk is not None:
+            await self._part(running, running.disk)
         await running.child.ended
         self._last_end[node] = running.child.describe_end()
         await self._close_pause(running)
         await asyncio.to_thread(self._journal.undone, running.entry)
         del self._running[node]
+
+    async def _mount(self, node: str) -> FuseDisk:
+        return await FuseDisk.start(node, self.node_dir(node), self._journal, self._environ({}))
+
+    async def _part(self, running: _Running, disk: FuseDisk) -> None:
+        """When one of process and disk ends, end the other: none is to be without."""
+        ends = {running.child.ended, disk.child.ended}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if (broken := disk.broke()) is not None:
+            self._broken_disks.append(broken)
+        running.child.signal(signal.SIGKILL)
+        await running.child.ended  # what it wrote through memory is written when it is gone
+        await disk.end()
 
     async def _close_pause(self, running: _Running) -> None:
         entry, running.pause_entry = running.pause_entry, None

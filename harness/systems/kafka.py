@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from harness.errors import EnvError, UsageError
+from harness.hosts import MountsDisks
 from harness.protocols import Environment
 from harness.registry import systems
 from harness.spec import RunSpec
@@ -108,6 +109,8 @@ class Kafka(KraftNodes):
             self._dist = await asyncio.to_thread(kafka_dist.fetch)
         except kafka_dist.KafkaMissingError as error:
             raise EnvError(f"{error}; then `make kafka`") from error
+        if isinstance(self._env, MountsDisks):
+            self._env.mount_disks()  # it knows nothing of our faults
         await super().setup()
 
     def _own(self, name: str, index: int) -> dict[str, str]:
