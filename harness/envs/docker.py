@@ -361,6 +361,7 @@ class Docker(SpoiledHosts):
             running.pause_entry = await self._journal.announce(
                 "freeze", name=container, engine=engine.host, node=node
             )
+        if not running.process.told_frozen:  # an earlier try may have come to nothing
             await in_thread(engine.pause, container)
             running.process.told_frozen = True
         await self._await_state(node, running, frozen=True)
