@@ -154,8 +154,11 @@ class MountsDisks(Protocol):
         """Why this host cannot; None when it can."""
         ...
 
-    def mount_disks(self) -> None:
-        """Start nodes on it from now on, if the run's faults ask for disks and the host can."""
+    def mount_disks(self, *, syncs: bool) -> None:
+        """Start nodes on it from now on, if the run's faults ask for disks and the host can.
+
+        Without ``syncs`` an fsync is answered, and makes nothing durable: disks that lie.
+        """
         ...
 
 

@@ -38,13 +38,17 @@ class _Open:
 class Files:
     """The files below ``root``; troubles and journal are in ``folder``, on the same file system.
 
-    ``lose_power`` is called in the change that the power is to fail in, and never returns. All
-    methods raise OSError as the system call would.
+    ``lose_power`` is called in the change that the power is to fail in, and never returns. Without
+    ``syncs`` the disk lies: it says that all is durable, and nothing ever is. All methods raise
+    OSError as the system call would.
     """
 
-    def __init__(self, root: Path, folder: Path, lose_power: Callable[[], NoReturn]) -> None:
+    def __init__(
+        self, root: Path, folder: Path, lose_power: Callable[[], NoReturn], *, syncs: bool = True
+    ) -> None:
         self.troubles = Troubles(folder)
         self.journal = DiskJournal(folder)
+        self.syncs = syncs
         self._root = root
         self._lose_power = lose_power
         self._paths: dict[int, Path] = {ROOT: root}
@@ -200,7 +204,8 @@ class Files:
             if delay_s:
                 threading.Event().wait(delay_s)
             os.fsync(file.fd)
-            self.journal.synced(file.fd, mark)
+            if self.syncs:
+                self.journal.synced(file.fd, mark)
 
         return finish
 
@@ -236,7 +241,8 @@ class Files:
             os.fsync(fd)
         finally:
             os.close(fd)
-        self.journal.dir_synced(path)
+        if self.syncs:
+            self.journal.dir_synced(path)
 
     # ------------------------------------------------------------------ inside
 

@@ -71,7 +71,7 @@ class Local(NodeDisks, NodeClocks):
         self._ends: dict[str, Endpoint] = {}
         self._running: dict[str, _Running] = {}
         self._last_end: dict[str, str] = {}
-        self._mounts = False
+        self._mounts, self._disks_sync = False, True
         self._broken_disks: list[str] = []
         self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
         self.net: Net = self._relay
@@ -93,8 +93,9 @@ class Local(NodeDisks, NodeClocks):
         """See ``MountsDisks``."""
         return cannot_mount()
 
-    def mount_disks(self) -> None:
+    def mount_disks(self, *, syncs: bool) -> None:
         """See ``MountsDisks``."""
+        self._disks_sync = syncs
         self._mounts = self._disk_rng is not None and self.cannot_mount() is None
 
     async def setup(self, nodes: Sequence[str]) -> None:
@@ -280,7 +281,8 @@ class Local(NodeDisks, NodeClocks):
         del self._running[node]
 
     async def _mount(self, node: str) -> FuseDisk:
-        return await FuseDisk.start(node, self.node_dir(node), self._journal, self._environ({}))
+        folder, environ = self.node_dir(node), self._environ({})
+        return await FuseDisk.start(node, folder, self._journal, environ, syncs=self._disks_sync)
 
     async def _part(self, running: _Running, disk: FuseDisk) -> None:
         """When one of process and disk ends, end the other: none is to be without."""

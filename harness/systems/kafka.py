@@ -26,10 +26,11 @@ from harness.systems.kafka_dist import (
     SERVER,
     KafkaDist,
 )
-from harness.systems.kraft_nodes import KraftNodes, check_quorum
+from harness.systems.kraft_nodes import QUORUM_SETTING, KraftNodes, check_quorum
 from node.config import NodeConfig
 
 OURS: Final = "krucible."  # what settings of our own node begin with
+FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie, and lose what it had fsynced
 OWN_SETTINGS: Final = frozenset(
     {
         "node.id",
@@ -74,7 +75,8 @@ _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
 class Kafka(KraftNodes):
     """Apache Kafka's controllers and brokers; `make kafka` fetches them. Needs Java 17.
 
-    Settings are Kafka's; ``krucible.quorum=dynamic`` puts the voters into the log (KIP-853).
+    Settings are Kafka's; ``krucible.quorum=dynamic`` puts the voters into the log (KIP-853), with
+    ``krucible.fsync=false`` disks say that all is fsynced, and lose it with the power.
     """
 
     name = "kafka"
@@ -98,7 +100,9 @@ class Kafka(KraftNodes):
         for key in settings:
             if key in OWN_SETTINGS:
                 raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
-            if key.startswith(OURS) and key != "krucible.quorum":
+            if key == FSYNC_SETTING and settings[key] not in ("true", "false"):
+                raise UsageError(f"--set {key}={settings[key]}: want true or false")
+            if key.startswith(OURS) and key not in (QUORUM_SETTING, FSYNC_SETTING):
                 raise UsageError(f"--set {key}: Apache Kafka has no such setting")
             if not _NAME.fullmatch(key):
                 raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
@@ -110,7 +114,8 @@ class Kafka(KraftNodes):
         except kafka_dist.KafkaMissingError as error:
             raise EnvError(f"{error}; then `make kafka`") from error
         if isinstance(self._env, MountsDisks):
-            self._env.mount_disks()  # it knows nothing of our faults
+            lies = self._spec.settings.get(FSYNC_SETTING) == "false"
+            self._env.mount_disks(syncs=not lies)
         await super().setup()
 
     def _own(self, name: str, index: int) -> dict[str, str]:
@@ -126,7 +131,8 @@ class Kafka(KraftNodes):
     async def _launch(self, name: str) -> None:
         assert self._dist is not None, "set up before started"  # noqa: S101
         node, config = self._node[name], self._env.node_dir(name) / _CONFIG
-        config.write_text("".join(f"{k}={v}\n" for k, v in node.settings.items()), encoding="utf-8")
+        known = {k: v for k, v in node.settings.items() if not k.startswith(OURS)}
+        config.write_text("".join(f"{k}={v}\n" for k, v in known.items()), encoding="utf-8")
         heap_mb = CONTROLLER_HEAP_MB if node.voter else BROKER_HEAP_MB
         argv = self._dist.argv(SERVER, config, log=_OUTPUT, heap_mb=heap_mb)
         await self._env.start(name, argv, env={})
