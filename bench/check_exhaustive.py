@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 from lin_exhaustive import by_every_order, histories
 
 from checkers import linearizable_registers, linearizable_small
-from checkers.linearizable_budget import Budget
+from checkers.budget import Budget
 from checkers.linearizable_methods import judge_register
 from checkers.linearizable_registers import search_register
 from checkers.linearizable_small import search_small

@@ -21,11 +21,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from checkers.budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budget, BudgetError
 from checkers.cycles_explain import Explainer
-from checkers.cycles_graph import PROCESS, REALTIME, Graph, graph_of
+from checkers.cycles_graph import PROCESS, REALTIME, Edges, Graph, graph_of
 from checkers.cycles_models import STRICT, forbidden, needs_process, needs_realtime, violated
 from checkers.cycles_orders import Found, Orders, orders_of
-from checkers.cycles_search import TIERS, find_cycles
+from checkers.cycles_search import TIERS, Cycle, find_cycles
 from checkers.cycles_txns import FS, NEVER, Transactions, transactions_of
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats import Conventions, read_history
@@ -37,7 +38,7 @@ NAME: Final = "list-append"
 SHOWN_MAX = 20  # anomalies of one name; further ones are only counted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Judged:
     """What was found in a history, before anybody asks whether it is forbidden."""
 
@@ -45,6 +46,7 @@ class Judged:
     orders: Orders
     graph: Graph
     found: list[Found]
+    gave_up: str | None = None  # which limit was reached; what was found until then stands
 
 
 @models.register(NAME)
@@ -62,13 +64,16 @@ class ListAppend:
         history: History,
         *,
         conventions: Conventions,
-        time_limit_s: float,  # noqa: ARG002 - linear: nothing to give up
+        time_limit_s: float = TIME_LIMIT_S,
+        memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
     ) -> CheckResult:
         """Judge the client ops of a history."""
         return check_transactions(
             history,
             consistency_model=self._consistency_model,
             ordered=conventions.equal_times == "ordered",
+            time_limit_s=time_limit_s,
+            memory_limit_bytes=memory_limit_bytes,
         )
 
 
@@ -77,6 +82,8 @@ def check_file(
     *,
     consistency_model: str = STRICT,
     format: str = "auto",  # noqa: A002 - the option's name
+    time_limit_s: float = TIME_LIMIT_S,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
     """Judge a history file of list-append ops or transactions.
 
@@ -88,7 +95,10 @@ def check_file(
     loaded = read_history(path, format)
     try:
         result = ListAppend(consistency_model).check(
-            loaded.history.clients(), conventions=loaded.conventions, time_limit_s=0
+            loaded.history.clients(),
+            conventions=loaded.conventions,
+            time_limit_s=time_limit_s,
+            memory_limit_bytes=memory_limit_bytes,
         )
     except HistoryFormatError as error:
         raise HistoryFormatError(f"{path}: {error}") from error
@@ -98,13 +108,21 @@ def check_file(
 
 
 def check_transactions(
-    history: History, *, consistency_model: str = STRICT, ordered: bool = True
+    history: History,
+    *,
+    consistency_model: str = STRICT,
+    ordered: bool = True,
+    time_limit_s: float = TIME_LIMIT_S,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
     """Whether a history of list-append ops keeps what a consistency model promises. O(n log n).
 
     ``ordered`` False: neighbouring events with one time stamp are concurrent.
     ``stats`` names every kind of anomaly with its count, also those that the model allows, and
     the consistency models that do not hold.
+
+    Where a limit is reached (memory is that of the whole process), what was found until then
+    stands, and without any the verdict is UNKNOWN.
 
     Raises:
         UsageError: An unknown consistency model, or an op that is none of ours.
@@ -116,6 +134,7 @@ def check_transactions(
         process=needs_process(consistency_model),
         realtime=needs_realtime(consistency_model),
         ordered=ordered,
+        budget=Budget.of(time_limit_s, memory_limit_bytes),
     )
     counts = Counter(found.name for found in judged.found)
     bad = [found for found in judged.found if found.name in names]
@@ -139,33 +158,49 @@ def check_transactions(
 
 
 def judge(
-    history: History, *, process: bool = True, realtime: bool = True, ordered: bool = True
+    history: History,
+    *,
+    process: bool = True,
+    realtime: bool = True,
+    ordered: bool = True,
+    budget: Budget | None = None,
 ) -> Judged:
     """All anomalies of a history, whatever forbids them. Raises as ``check_transactions``."""
-    with _no_collection():
-        return _judge(history, process=process, realtime=realtime, ordered=ordered)
-
-
-def _judge(history: History, *, process: bool, realtime: bool, ordered: bool) -> Judged:
-    txns = transactions_of(history, ordered=ordered)
-    orders = orders_of(txns)
     kinds = (PROCESS if process or realtime else 0) | (REALTIME if realtime else 0)
-    graph = graph_of(txns, orders, kinds)
+    judged = Judged(Transactions(), Orders({}, [], bytearray(), []), Edges(0).graph(), [])
+    with _no_collection():
+        try:
+            _judge(judged, history, kinds, ordered, budget)
+        except BudgetError as error:
+            judged.gave_up = error.reason
+    return judged
+
+
+def _judge(
+    judged: Judged, history: History, kinds: int, ordered: bool, budget: Budget | None
+) -> None:
+    """Fill in, step by step, what is known."""
+    txns = judged.txns = transactions_of(history, ordered=ordered, budget=budget)
+    orders = judged.orders = orders_of(txns, budget, judged.found)
+    graph = judged.graph = graph_of(txns, orders, kinds, budget)
 
     def precedes(one: int, other: int) -> bool:
         return NEVER < txns.ends[one] < txns.begins[other]
 
-    explainer = Explainer(txns, orders)
-    cycles = [
-        Found(
-            cycle.name,
-            explainer.sentence(cycle),
-            tuple(txn for txn, _, _ in cycle.steps),
-            {"cycle": explainer.steps(cycle)},
-        )
-        for cycle in find_cycles(graph, kinds, precedes)
-    ]
-    return Judged(txns, orders, graph, [*orders.found, *cycles])
+    cycles: list[Cycle] = []
+    try:
+        find_cycles(graph, kinds, precedes, budget, cycles)
+    finally:
+        explainer = Explainer(txns, orders)
+        judged.found += [
+            Found(
+                cycle.name,
+                explainer.sentence(cycle),
+                tuple(txn for txn, _, _ in cycle.steps),
+                {"cycle": explainer.steps(cycle)},
+            )
+            for cycle in cycles
+        ]
 
 
 @contextmanager
@@ -216,6 +251,8 @@ def _anomaly(txns: Transactions, found: Found, invariant: str) -> Anomaly:
 
 def _reason(judged: Judged) -> str | None:
     """Why nothing, or not everything, could be decided; what nobody reads is in order as it is."""
+    if judged.gave_up:
+        return f"{judged.gave_up} ran out; all transactions are open"
     open_ = judged.orders.unrecoverable
     if open_:
         others = f", and of {len(open_) - 1} other keys," if len(open_) > 1 else ""

@@ -10,6 +10,9 @@ from checkers.cycles_orders import NOBODY, SHOWN_MAX, KeyHistory, Orders
 from checkers.cycles_search import Cycle
 from checkers.cycles_txns import Transactions
 
+REASONS_MAX = 20  # of a cycle in its sentence
+STEPS_MAX = 1_000  # of a cycle in its details
+
 
 class Explainer:
     """Explains the cycles of one history."""
@@ -18,14 +21,17 @@ class Explainer:
         self._txns = txns
         self._orders = orders
         self._places: dict[Hashable, dict[Hashable, int]] = {}
+        self._lengths: dict[Hashable, dict[int, list[int]]] = {}
 
     def sentence(self, cycle: Cycle) -> str:
-        """All reasons of a cycle in one sentence."""
-        told = "; ".join(f"{self.reason(*step)} ({KINDS[step[1]]})" for step in cycle.steps)
-        return f"no order explains this: {told}"
+        """The reasons of a cycle in one sentence; of a long one the first and how many more."""
+        steps = cycle.steps[:REASONS_MAX]
+        told = "; ".join(f"{self.reason(*step)} ({KINDS[step[1]]})" for step in steps)
+        more = len(cycle.steps) - len(steps)
+        return f"no order explains this: {told}" + (f"; and {more} more steps" if more else "")
 
     def steps(self, cycle: Cycle) -> list[dict[str, Any]]:
-        """The same as JSON: from and to are numbers of ops."""
+        """The same as JSON, up to ``STEPS_MAX``: from and to are numbers of ops."""
         return [
             {
                 "from": self.op(source),
@@ -33,7 +39,7 @@ class Explainer:
                 "to": self.op(target),
                 "why": self.reason(source, kind, target),
             }
-            for source, kind, target in cycle.steps
+            for source, kind, target in cycle.steps[:STEPS_MAX]
         ]
 
     def op(self, txn: int) -> int:
@@ -69,7 +75,7 @@ class Explainer:
                 continue
             behind = _writer_after(of_key, place + 1)
             if behind is None:
-                found = self._behind(of_key, target)
+                found = self._behind(key, of_key, target)
                 if found is not None:
                     return key, element, found
             elif of_key.writers[behind] == target:
@@ -92,8 +98,8 @@ class Explainer:
             behind = _writer_after(of_key, length)
             if behind is not None and of_key.writers[behind] == target:
                 return key, seen, of_key.order[behind]
-            found = self._behind(of_key, target)
-            if behind is None and found is not None:
+            found = self._behind(key, of_key, target) if behind is None else None
+            if found is not None:
                 return key, seen, found
         raise AssertionError(f"no rw edge from {source} to {target}")
 
@@ -107,16 +113,17 @@ class Explainer:
         for key in dict.fromkeys(mop.key for mop in self._txns.mops[txn]):
             of_key = self._orders.keys[key]
             if of_key.sound:
-                for reader, length in of_key.compatible:
-                    if reader == txn:
-                        yield key, of_key, length
+                if key not in self._lengths:
+                    lengths = self._lengths[key] = {}
+                    for reader, length in of_key.compatible:
+                        lengths.setdefault(reader, []).append(length)
+                for length in self._lengths[key].get(txn, ()):
+                    yield key, of_key, length
 
-    def _behind(self, of_key: KeyHistory, txn: int) -> Hashable | None:
+    def _behind(self, key: Hashable, of_key: KeyHistory, txn: int) -> Hashable | None:
         """What a transaction appended that no read shows."""
-        if txn not in of_key.unseen:
-            return None
-        known = set(of_key.order)
-        mine = (element for element, writer in of_key.appends.items() if writer == txn)
+        known = self._place(key, of_key)
+        mine = (each.element for each in self._txns.mops[txn] if each.append and each.key == key)
         return next((element for element in mine if element not in known), None)
 
     def _place(self, key: Hashable, of_key: KeyHistory) -> dict[Hashable, int]:

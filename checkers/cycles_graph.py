@@ -13,12 +13,15 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from checkers.budget import EVERY, Budget, watched
 from checkers.cycles_orders import NOBODY, KeyHistory, Orders
 from checkers.cycles_txns import FAIL, NEVER, OK, Transactions
 
 WW, WR, RW, PROCESS, REALTIME, ON = 1, 2, 4, 8, 16, 32
 DEPENDENCIES = WW | WR | RW
 KINDS = {WW: "ww", WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
+KEYS_EVERY = 64  # keys between two looks at the budget: one may hold very much
+_NODE_BYTES, _EDGE_BYTES = 48, 12  # of memory, while edges are sorted
 
 
 @dataclass(slots=True)
@@ -68,8 +71,10 @@ class Edges:
         self.nodes += 1
         return self.nodes - 1
 
-    def graph(self) -> Graph:
-        """The same edges, sorted by source."""
+    def graph(self, budget: Budget | None = None) -> Graph:
+        """The same edges, sorted by source; raises BudgetError where they would not fit."""
+        if budget is not None:
+            budget.look(0, _NODE_BYTES * self.nodes + _EDGE_BYTES * len(self.sources))
         counts = [0] * (self.nodes + 1)
         for source in self.sources:
             counts[source + 1] += 1
@@ -77,7 +82,8 @@ class Edges:
         starts = array("q", place)
         targets = array("q", bytes(8 * len(self.targets)))
         kinds = bytearray(len(self.kinds))
-        for source, target, kind in zip(self.sources, self.targets, self.kinds, strict=True):
+        edges = zip(self.sources, self.targets, self.kinds, strict=True)
+        for source, target, kind in watched(edges, budget):
             at = place[source]
             place[source] = at + 1
             targets[at] = target
@@ -85,22 +91,32 @@ class Edges:
         return Graph(self.txns, starts, targets, kinds)
 
 
-def graph_of(txns: Transactions, orders: Orders, kinds: int) -> Graph:
-    """All edges of the given kinds between transactions that took effect. O(n)."""
+def graph_of(txns: Transactions, orders: Orders, kinds: int, budget: Budget | None = None) -> Graph:
+    """All edges of the given kinds between transactions that took effect. O(n).
+
+    Raises:
+        BudgetError: The budget has run out.
+    """
     edges = Edges(len(txns))
-    for of_key in orders.keys.values():
+    for of_key in watched(orders.keys.values(), budget, KEYS_EVERY):
         if of_key.sound:
             _add_key(edges, of_key)
-    add_order(edges, txns, orders.committed, kinds)
-    return edges.graph()
+    add_order(edges, txns, orders.committed, kinds, budget)
+    return edges.graph(budget)
 
 
-def add_order(edges: Edges, txns: Transactions, committed: Sequence[int], kinds: int) -> None:
+def add_order(
+    edges: Edges,
+    txns: Transactions,
+    committed: Sequence[int],
+    kinds: int,
+    budget: Budget | None = None,
+) -> None:
     """The edges of processes and of time, as far as ``kinds`` has them, between what happened."""
     if kinds & PROCESS:
         _add_processes(edges, txns)
     if kinds & REALTIME:
-        _add_time(edges, txns, committed)
+        _add_time(edges, txns, committed, budget)
 
 
 def _add_key(edges: Edges, of_key: KeyHistory) -> None:
@@ -176,7 +192,9 @@ def _add_processes(edges: Edges, txns: Transactions) -> None:
             last[process] = txn
 
 
-def _add_time(edges: Edges, txns: Transactions, committed: Sequence[int]) -> None:
+def _add_time(
+    edges: Edges, txns: Transactions, committed: Sequence[int], budget: Budget | None
+) -> None:
     """What ended before something else began came before it, by way of a chain of moments."""
     none = 1 << 62
     events = [none] * (2 * len(txns) + 1)  # by place
@@ -191,7 +209,7 @@ def _add_time(edges: Edges, txns: Transactions, committed: Sequence[int]) -> Non
     begins: list[tuple[int, int]] = []
     moment = NOBODY
     fresh = True  # whether something began since the last moment
-    for txn in events:
+    for txn in watched(events, budget):
         if txn == none:
             continue
         if txn >= 0:
@@ -209,10 +227,13 @@ def _add_time(edges: Edges, txns: Transactions, committed: Sequence[int]) -> Non
     edges.extend(begins, ON)
 
 
-def cyclic(graph: Graph) -> bytearray:
+def cyclic(graph: Graph, budget: Budget | None = None) -> bytearray:
     """Which nodes may lie on a cycle: what is left when all without predecessor are taken away.
 
     Cheaper than components, and for a history without anomaly all that is needed. O(edges).
+
+    Raises:
+        BudgetError: The budget has run out.
     """
     starts, targets = graph.starts, graph.targets
     waiting = [0] * graph.nodes
@@ -220,8 +241,12 @@ def cyclic(graph: Graph) -> bytearray:
         waiting[target] += 1
     free = [node for node, count in enumerate(waiting) if not count]
     left = bytearray(b"\1") * graph.nodes
+    seen = 0
     while free:
         node = free.pop()
+        seen += 1
+        if budget is not None and not seen % EVERY:
+            budget.look(EVERY)
         left[node] = 0
         for target in targets[starts[node] : starts[node + 1]]:
             waiting[target] -= 1
@@ -230,11 +255,16 @@ def cyclic(graph: Graph) -> bytearray:
     return left
 
 
-def components(graph: Graph, mask: int, within: Sequence[int]) -> list[list[int]]:
+def components(
+    graph: Graph, mask: int, within: Sequence[int], budget: Budget | None = None
+) -> list[list[int]]:
     """The strongly connected components of two nodes or more, by edges of the kinds in ``mask``.
 
     ``within[n]`` is true for the nodes to look at. Tarjan's algorithm (SIAM J. Comput. 1, 1972),
     without recursion. O(nodes + edges).
+
+    Raises:
+        BudgetError: The budget has run out.
     """
     starts, targets, kinds = graph.starts, graph.targets, graph.kinds
     mask |= ON
@@ -254,6 +284,8 @@ def components(graph: Graph, mask: int, within: Sequence[int]) -> list[list[int]
             node = path[-1]
             if not number[node]:
                 count += 1
+                if budget is not None and not count % EVERY:
+                    budget.look(EVERY)
                 number[node] = low[node] = count
                 stack.append(node)
                 stacked[node] = 1

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from checkers.budget import Budget, watched
 from checkers.cycles_txns import FAIL, INFO, OK, Mop, Transactions
 
 _NOTHING: list[Hashable] = []
 NOBODY = -1  # the writer of an element that no transaction appended, or only a failed one
+READS_EVERY = 64  # reads between two looks at the budget: each may hold very much
 SHOWN_MAX = 10  # elements of a list in a sentence, and anomalies of one kind for one key
 
 
@@ -62,18 +64,27 @@ class Orders:
     unrecoverable: list[Hashable]
 
 
-def orders_of(txns: Transactions) -> Orders:
-    """Infer the version orders of a history. O(n), n the elements of all reads together."""
-    orders = Orders({}, [], bytearray(outcome == OK for outcome in txns.outcomes), [])
-    for txn, mops in enumerate(txns.mops):
+def orders_of(
+    txns: Transactions, budget: Budget | None = None, found: list[Found] | None = None
+) -> Orders:
+    """Infer the version orders of a history. O(n), n the elements of all reads together.
+
+    Anomalies go to ``found``, too, as they are met: they stand although the budget runs out.
+
+    Raises:
+        BudgetError: The budget has run out.
+    """
+    committed = bytearray(outcome == OK for outcome in txns.outcomes)
+    orders = Orders({}, [] if found is None else found, committed, [])
+    for txn, mops in enumerate(watched(txns.mops, budget)):
         if len(mops) == 1 or len({mop[1] for mop in mops}) == len(mops):  # each of its own key
             _note(orders.keys, txn, mops, txns.outcomes[txn], external=True)
         else:
             orders.found += _inside(orders.keys, txns, txn, mops)
     for key, of_key in orders.keys.items():
-        _order(key, of_key, orders, txns)
+        _order(key, of_key, orders, txns, budget)
     _unseen(orders)
-    for key, of_key in orders.keys.items():
+    for key, of_key in watched(orders.keys.items(), budget):
         if of_key.sound:
             orders.found += _intermediate(key, of_key, txns)
             orders.found += _own_order(key, of_key, orders)
@@ -152,7 +163,9 @@ def _contradiction(txn: int, key: Hashable, want: str, seen: list[Any]) -> Found
     return Found("internal", message, (txn,))
 
 
-def _order(key: Hashable, of_key: KeyHistory, orders: Orders, txns: Transactions) -> None:
+def _order(
+    key: Hashable, of_key: KeyHistory, orders: Orders, txns: Transactions, budget: Budget | None
+) -> None:
     """Take the longest read for the order of a key, and see what does not go with it."""
     if of_key.again:
         orders.unrecoverable.append(key)
@@ -176,7 +189,7 @@ def _order(key: Hashable, of_key: KeyHistory, orders: Orders, txns: Transactions
         ]
     lengths: list[tuple[int, int]] = []
     forks: list[tuple[int, list[Any]]] = []
-    for txn, seen, external in of_key.reads:
+    for txn, seen, external in watched(of_key.reads, budget, READS_EVERY):
         if order[: len(seen)] != seen:
             forks.append((txn, seen))
         elif external:
@@ -267,13 +280,11 @@ def _lost_updates(orders: Orders) -> Iterator[Found]:
     for key, of_key in orders.keys.items():
         if not of_key.sound:
             continue
-        updates: dict[int, list[int]] = {}
+        updates: dict[int, dict[int, None]] = {}
         appenders = set(of_key.appends.values())
         for txn, length in of_key.compatible:
             if txn in appenders:
-                together = updates.setdefault(length, [])
-                if txn not in together:
-                    together.append(txn)
+                updates.setdefault(length, {})[txn] = None
         for length, together in updates.items():
             if len(together) > 1:
                 message = (

@@ -19,6 +19,7 @@ from typing import Any
 
 import networkx as nx
 
+from checkers.budget import EVERY, Budget, watched
 from checkers.cycles_graph import (
     DEPENDENCIES,
     ON,
@@ -67,37 +68,50 @@ class Cycle:
         return base + ("-process" if PROCESS in kinds else "")
 
 
-def find_cycles(graph: Graph, kinds: int, precedes: Precedes) -> list[Cycle]:
+def find_cycles(
+    graph: Graph,
+    kinds: int,
+    precedes: Precedes,
+    budget: Budget | None = None,
+    found: list[Cycle] | None = None,
+) -> list[Cycle]:
     """Cycles of the dependencies and of the other ``kinds``, at most ``SHOWN_MAX`` of a name.
 
     Empty exactly when there is no cycle; and when there is one that a consistency model forbids,
-    there is one among them that it forbids.
+    there is one among them that it forbids. They go to ``found``, too, as they are met: they stand
+    although the budget runs out.
+
+    Raises:
+        BudgetError: The budget has run out.
     """
-    left = cyclic(graph)
-    if not any(left):
-        return []
-    search = _Search(graph, precedes)
-    for extra, _ in TIERS:
-        if extra & ~kinds == 0:
-            search.tier(extra, left)
-    return search.found
+    found = [] if found is None else found
+    left = cyclic(graph, budget)
+    if any(left):
+        search = _Search(graph, precedes, budget, found)
+        for extra, _ in TIERS:
+            if extra & ~kinds == 0:
+                search.tier(extra, left)
+    return found
 
 
 class _Search:
     """One search, of all tiers."""
 
-    def __init__(self, graph: Graph, precedes: Precedes) -> None:
+    def __init__(
+        self, graph: Graph, precedes: Precedes, budget: Budget | None, found: list[Cycle]
+    ) -> None:
         self._graph = graph
         self._precedes = precedes
+        self._budget = budget
         self._steps = STEPS_MAX
         self._seen: set[tuple[str, frozenset[int]]] = set()
         self._counts: dict[str, int] = {}
         self._met: set[int] = set()  # transactions of cycles of fewer than two rw edges
-        self.found: list[Cycle] = []
+        self.found = found
 
     def tier(self, extra: int, left: Sequence[int]) -> None:
         """All kinds of cycles of dependencies and ``extra``; only nodes ``left`` lie on any."""
-        whole = components(self._graph, DEPENDENCIES | extra, left)
+        whole = components(self._graph, DEPENDENCIES | extra, left, self._budget)
         if not whole:
             return
         inside = bytearray(self._graph.nodes)
@@ -105,7 +119,7 @@ class _Search:
             for node in component:
                 inside[node] = 1
         for mask, through in ((WW, WW), (WW | WR, WR)):
-            parts = components(self._graph, mask | extra, inside)
+            parts = components(self._graph, mask | extra, inside, self._budget)
             self._each(parts, through, mask | extra, TRIES_MAX)
         self._each(whole, RW, WW | WR | extra, self._graph.nodes)
         met = self._met
@@ -135,9 +149,9 @@ class _Search:
 
     def _shortest(self, component: list[int], through: int, mask: int, tries: int) -> Cycle | None:
         """The shortest cycle that begins with an edge ``through`` and goes on with ``mask``."""
-        ways = _Ways(self._graph, component, mask)
-        edges = list(self._edges(component, ways.inside, through))
-        for edge in edges if mask & REALTIME else ():
+        ways = _Ways(self._graph, component, mask, self._budget)
+        edges = list(watched(self._edges(component, ways.inside, through), self._budget))
+        for edge in watched(edges if mask & REALTIME else (), self._budget):
             direct = self._direct(*edge)
             if direct is not None:
                 return direct
@@ -177,10 +191,11 @@ class _Search:
     def _nonadjacent(self, whole: list[list[int]], extra: int) -> Iterator[Cycle]:
         """A cycle without two rw edges in a row for each component that has one."""
         for component in whole:
-            doubled = _doubled(self._graph, component, extra)
-            for twice in components(doubled, WW | RW, bytearray(b"\1") * doubled.nodes):
+            doubled = _doubled(self._graph, component, extra, self._budget)
+            every = bytearray(b"\1") * doubled.nodes
+            for twice in components(doubled, WW | RW, every, self._budget):
                 start = min(twice)
-                ways = _Ways(doubled, twice, WW | RW)
+                ways = _Ways(doubled, twice, WW | RW, self._budget)
                 for target, _ in ways.steps(start):
                     way = ways.shortest(target, start, None)
                     if way is not None:
@@ -209,8 +224,11 @@ class _Search:
 class _Ways:
     """Shortest ways within one component, by edges of some kinds; going ``ON`` costs nothing."""
 
-    def __init__(self, graph: Graph, component: list[int], mask: int) -> None:
+    def __init__(
+        self, graph: Graph, component: list[int], mask: int, budget: Budget | None
+    ) -> None:
         self._graph = graph
+        self._budget = budget
         self._mask = mask | ON
         self.inside = set(component)
         self.followed = 0  # edges, by the last search
@@ -229,6 +247,8 @@ class _Ways:
 
         None when there is none that is shorter than ``limit``.
         """
+        if self._budget is not None:
+            self._budget.look()
         if self._is_small:
             return self._by_networkx(source, target, limit)
         return self._by_queue(source, target, limit)
@@ -267,6 +287,8 @@ class _Ways:
             if node in done:
                 continue
             done.add(node)
+            if self._budget is not None and not len(done) % EVERY:
+                self._budget.look(EVERY)
             if node == target:
                 return _way_back(came, source, target)
             if limit is not None and cost[node] >= limit:
@@ -291,14 +313,14 @@ def _way_back(came: dict[int, tuple[int, int]], source: int, target: int) -> lis
     return way[::-1]
 
 
-def _doubled(graph: Graph, component: list[int], extra: int) -> Graph:
+def _doubled(graph: Graph, component: list[int], extra: int, budget: Budget | None = None) -> Graph:
     """The component with each node twice, reached by an rw edge (odd) or not (even).
 
     From an odd one no rw edge goes on, so that a cycle has no two in a row.
     """
     places = {node: place for place, node in enumerate(component)}
     edges = Edges(2 * len(component))
-    for node, place in places.items():
+    for node, place in watched(places.items(), budget):
         for at in range(graph.starts[node], graph.starts[node + 1]):
             other, kind = places.get(graph.targets[at]), graph.kinds[at]
             if other is None:
@@ -311,7 +333,7 @@ def _doubled(graph: Graph, component: list[int], extra: int) -> Graph:
             elif kind & (WW | WR | extra):
                 edges.add(2 * place, 2 * other, WW)
                 edges.add(2 * place + 1, 2 * other, WW)
-    return edges.graph()
+    return edges.graph(budget)
 
 
 def _simple(steps: list[tuple[int, int]]) -> list[tuple[int, int]]:

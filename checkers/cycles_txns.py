@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from checkers.budget import Budget, watched
 from checkers.models import freeze
 from harness.errors import HistoryFormatError, UsageError
 from harness.history import NEMESIS, History, Op
@@ -60,19 +61,22 @@ class Transactions:
         return tuple(dict.fromkeys((begin.index,) if end is None else (begin.index, end.index)))
 
 
-def transactions_of(history: History, *, ordered: bool = True) -> Transactions:
+def transactions_of(
+    history: History, *, ordered: bool = True, budget: Budget | None = None
+) -> Transactions:
     """Pair the client ops of a history and read their micro-ops. O(n).
 
     Raises:
+        BudgetError: The budget has run out.
         UsageError: An op that is neither a transaction nor an append or read.
         HistoryFormatError: Ops that do not pair, or values of another shape.
     """
-    txns = paired(history, ordered=ordered)
-    txns.mops = [_mops(begin, end) for begin, end in txns.ops]
+    txns = paired(history, ordered=ordered, budget=budget)
+    txns.mops = [_mops(begin, end) for begin, end in watched(txns.ops, budget)]
     return txns
 
 
-def paired(history: History, *, ordered: bool = True) -> Transactions:
+def paired(history: History, *, ordered: bool = True, budget: Budget | None = None) -> Transactions:
     """The transactions of a history, without their micro-ops. O(n).
 
     ``ordered`` False: neighbouring events with one time stamp are concurrent.
@@ -80,6 +84,7 @@ def paired(history: History, *, ordered: bool = True) -> Transactions:
     whole transaction, and nobody knows when that began.
 
     Raises:
+        BudgetError: The budget has run out.
         HistoryFormatError: Ops that do not pair.
     """
     clients = [op for op in history if op.process != NEMESIS]
@@ -89,7 +94,7 @@ def paired(history: History, *, ordered: bool = True) -> Transactions:
     most = len(clients)
     ends, outcomes = [NEVER] * most, bytearray((INFO,)) * most
     open_: dict[int | str, int] = {}
-    for place, op in enumerate(clients):
+    for place, op in enumerate(watched(clients, budget)):
         at = place if places is None else places[place]
         if bare or op.type == "invoke":
             if op.process in open_:

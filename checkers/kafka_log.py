@@ -15,12 +15,19 @@ Source: jepsen.tests.kafka.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from checkers.budget import (
+    MEMORY_LIMIT_BYTES,
+    TIME_LIMIT_S,
+    Budget,
+    BudgetError,
+    watched,
+)
 from checkers.cycles_graph import KINDS, PROCESS, REALTIME, WR, Edges, add_order
-from checkers.cycles_search import find_cycles
+from checkers.cycles_search import Cycle, find_cycles
 from checkers.cycles_txns import NEVER, paired
 from checkers.kafka_log_ops import FS, RECORD_FS, LogOp, Record, log_ops
 from checkers.kafka_log_orders import LogOrder, Partitions, partitions_of
@@ -48,38 +55,61 @@ class KafkaLog:
         history: History,
         *,
         conventions: Conventions,
-        time_limit_s: float,  # noqa: ARG002 - linear: nothing to give up
+        time_limit_s: float = TIME_LIMIT_S,
+        memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
     ) -> CheckResult:
         """Judge the client ops of a history."""
-        return check_log(history, ordered=conventions.equal_times == "ordered")
+        return check_log(
+            history,
+            ordered=conventions.equal_times == "ordered",
+            time_limit_s=time_limit_s,
+            memory_limit_bytes=memory_limit_bytes,
+        )
 
 
-def check_log(history: History, *, ordered: bool = True) -> CheckResult:
+def check_log(
+    history: History,
+    *,
+    ordered: bool = True,
+    time_limit_s: float = TIME_LIMIT_S,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+) -> CheckResult:
     """Whether nothing sent is lost, doubled, reordered, or seen when it must not be. O(n log n).
 
-    ``ordered`` False: neighbouring events with one time stamp are concurrent.
+    ``ordered`` False: neighbouring events with one time stamp are concurrent. Where a limit is
+    reached (memory is that of the whole process), what was found until then stands, and without
+    any the verdict is UNKNOWN.
 
     Raises:
         UsageError: An op that is none of the kafka workload's.
         HistoryFormatError: Ops that do not pair, or values of another shape.
     """
-    ops = log_ops(history)
-    partitions = partitions_of(ops)
-    found = [
-        *_offsets(partitions),
-        *_strange(ops, partitions),
-        *_lost(partitions),
-        *_within(ops, partitions),
-        *_by_process(ops, partitions),
-        *_unseen(partitions),
-        *_cycles(history, ops, partitions, ordered=ordered),
-    ]
+    budget = Budget.of(time_limit_s, memory_limit_bytes)
+    ops: list[LogOp] = []
+    partitions = Partitions({}, {}, {})
+    found: list[Anomaly] = []
+    gave_up: str | None = None
+    try:
+        ops.extend(log_ops(history, budget))
+        partitions = partitions_of(ops, budget)
+        for rule in (
+            _offsets(partitions),
+            _strange(watched(ops, budget), partitions),
+            _lost(partitions),
+            _within(ops, partitions, budget),
+            _by_process(watched(ops, budget), partitions),
+            _unseen(partitions),
+            _cycles(history, ops, partitions, budget, ordered=ordered),
+        ):
+            found.extend(watched(rule, budget))
+    except BudgetError as error:
+        gave_up = f"{error.reason} ran out; all {len(history)} events are open"
     subscribed = any(op.interval.invocation.f == "subscribe" for op in ops)
     allowed = ALWAYS_ALLOWED | (ALLOWED_WHEN_SUBSCRIBED if subscribed else frozenset())
     counts = Counter(anomaly.invariant for anomaly in found)
     bad = [anomaly for anomaly in found if anomaly.invariant not in allowed]
     polled = sum(1 for op in ops if op.outcome == "ok" for _ in op.polled())
-    reason = None if polled else "nothing was polled: nothing was judged"
+    reason = gave_up or (None if polled else "nothing was polled: nothing was judged")
     verdict = Valid.UNKNOWN if reason else Valid.VALID
     return CheckResult(
         NAME,
@@ -130,7 +160,7 @@ def _offsets(partitions: Partitions) -> Iterator[Anomaly]:
                 yield _anomaly("duplicate", key, message, *offsets.values())
 
 
-def _strange(ops: list[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
+def _strange(ops: Iterable[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
     """Values that a poll must not return: of aborted sends, of its own, of nobody."""
     for op in ops:
         if op.outcome != "ok":
@@ -201,10 +231,10 @@ def _told(record: Record) -> str:
     return repr(value) if offset is None else f"{value!r} (offset {offset})"
 
 
-def _within(ops: list[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
+def _within(ops: list[LogOp], partitions: Partitions, budget: Budget | None) -> Iterator[Anomaly]:
     """Each op on its own: what it polled and sent of one key must follow each other."""
     subscribed = any(op.interval.invocation.f == "subscribe" for op in ops)
-    for op in ops:
+    for op in watched(ops, budget):
         if not op.sends and not op.polls:
             continue
         # between two polls of one op a partition may have been lost and found again
@@ -225,7 +255,7 @@ def _within(ops: list[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
                 yield from _jumps(partitions.orders[key], key, pairs, names)
 
 
-def _by_process(ops: list[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
+def _by_process(ops: Iterable[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
     """Each process over its ops: where it left off polling a key, and in what order it sent."""
     polled: dict[int | str, dict[str, tuple[Record, LogOp]]] = {}
     sent: dict[int | str, dict[str, tuple[Record, LogOp]]] = {}
@@ -270,39 +300,58 @@ def _joined(op: LogOp) -> dict[str, list[Record]]:
 
 
 def _cycles(
-    history: History, ops: list[LogOp], partitions: Partitions, *, ordered: bool
+    history: History,
+    ops: list[LogOp],
+    partitions: Partitions,
+    budget: Budget | None,
+    *,
+    ordered: bool,
 ) -> Iterator[Anomaly]:
     """Information that flows in a circle: who polled what whom sent, in order of time."""
-    txns = paired(history, ordered=ordered)
+    txns = paired(history, ordered=ordered, budget=budget)
     numbers = {op: number for number, op in enumerate(ops)}
     edges = Edges(len(ops))
-    for op in ops:
+    for op in watched(ops, budget):
         if op.outcome != "ok":
             continue
         for key, (_, value) in op.polled():
             writer = partitions.writers.get((key, value))
             if writer is not None and writer.outcome != "fail":
                 edges.add(numbers[writer], numbers[op], WR)
-    add_order(edges, txns, [partitions.committed(op) for op in ops], PROCESS | REALTIME)
+    committed = [partitions.committed(op) for op in watched(ops, budget)]
+    add_order(edges, txns, committed, PROCESS | REALTIME, budget)
 
     def precedes(one: int, other: int) -> bool:
         return NEVER < txns.ends[one] < txns.begins[other]
 
-    for cycle in find_cycles(edges.graph(), PROCESS | REALTIME, precedes):
-        told = "; ".join(
-            f"op {ops[one].number} {_WORDS[kind]} op {ops[other].number}"
-            for one, kind, other in cycle.steps
-        )
-        met = [ops[one] for one, _, _ in cycle.steps]
-        message = f"{cycle.name}: information went in a circle: {told}"
-        steps = [
-            {"from": ops[one].number, "kind": KINDS[kind], "to": ops[other].number}
-            for one, kind, other in cycle.steps
-        ]
-        base = _anomaly(cycle.name, "", "", *met)
-        yield Anomaly(
-            cycle.name, message, ops=base.ops, details={"cycle": steps}, time_ns=base.time_ns
-        )
+    cycles: list[Cycle] = []
+    stopped: BudgetError | None = None
+    try:
+        find_cycles(edges.graph(budget), PROCESS | REALTIME, precedes, budget, cycles)
+    except BudgetError as error:
+        stopped = error  # and passed on behind what it left
+    yield from (_cycle(ops, cycle) for cycle in cycles)
+    if stopped is not None:
+        raise stopped
+
+
+def _cycle(ops: list[LogOp], cycle: Cycle) -> Anomaly:
+    told = "; ".join(
+        f"op {ops[one].number} {_WORDS[kind]} op {ops[other].number}"
+        for one, kind, other in cycle.steps
+    )
+    steps = [
+        {"from": ops[one].number, "kind": KINDS[kind], "to": ops[other].number}
+        for one, kind, other in cycle.steps
+    ]
+    base = _anomaly(cycle.name, "", "", *(ops[one] for one, _, _ in cycle.steps))
+    return Anomaly(
+        cycle.name,
+        f"{cycle.name}: information went in a circle: {told}",
+        ops=base.ops,
+        details={"cycle": steps},
+        time_ns=base.time_ns,
+    )
 
 
 _WORDS = {

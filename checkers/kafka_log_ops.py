@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkers.budget import Budget, watched
 from checkers.models import freeze
 from harness.errors import HistoryFormatError, UsageError
 from harness.history import History, Interval
@@ -57,14 +58,15 @@ class LogOp:
                     yield key, record
 
 
-def log_ops(history: History) -> list[LogOp]:
+def log_ops(history: History, budget: Budget | None = None) -> list[LogOp]:
     """All client ops, in order of invocation.
 
     Raises:
+        BudgetError: The budget has run out.
         UsageError: An op that the kafka workload does not have.
         HistoryFormatError: Ops that do not pair, or values of another shape.
     """
-    return [_log_op(interval) for interval in history.intervals()]
+    return [_log_op(interval) for interval in watched(history.intervals(), budget)]
 
 
 def _log_op(interval: Interval) -> LogOp:

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from checkers.budget import Budget, watched
 from checkers.kafka_log_ops import LogOp, Record
 
 
@@ -55,14 +56,17 @@ class Partitions:
         )
 
 
-def partitions_of(ops: list[LogOp]) -> Partitions:
+def partitions_of(ops: list[LogOp], budget: Budget | None = None) -> Partitions:
     """Collect what all ops tell. O(records).
 
     A poll tells of what is there however its op ended; a send only when it is known to have
     happened.
+
+    Raises:
+        BudgetError: The budget has run out.
     """
     partitions = Partitions({}, {}, {})
-    for op in ops:
+    for op in watched(ops, budget):
         for key, records in op.sends.items():
             for _, value in records:
                 known = partitions.writers.get((key, value))
@@ -72,7 +76,7 @@ def partitions_of(ops: list[LogOp]) -> Partitions:
             partitions.orders.setdefault(key, LogOrder()).add(record, op)
             if op.outcome == "ok":
                 partitions.readers.setdefault(key, {}).setdefault(record[1], op)
-    for op in ops:
+    for op in watched(ops, budget):
         if partitions.committed(op):
             for key, records in op.sends.items():
                 for record in records:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.linearizable_budget import (
+from checkers.budget import (
     CONFIGURATIONS_MAX,
     MEMORY_LIMIT_BYTES,
     TIME_LIMIT_S,
@@ -77,6 +77,7 @@ def check_file(
     format: str = "auto",  # noqa: A002 - the option's name
     initial: str | None = None,
     time_limit_s: float = TIME_LIMIT_S,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
     """Judge a history file; what ``krucible check`` calls.
 
@@ -99,7 +100,12 @@ def check_file(
         conventions = replace(conventions, initial=getattr(object_, "initial", None))
     check = object_.check if isinstance(object_, Judge) else partial(check_history, model=object_)
     try:
-        result: CheckResult = check(clients, conventions=conventions, time_limit_s=time_limit_s)
+        result: CheckResult = check(
+            clients,
+            conventions=conventions,
+            time_limit_s=time_limit_s,
+            memory_limit_bytes=memory_limit_bytes,
+        )
     except HistoryFormatError as error:
         raise HistoryFormatError(f"{path}: {error}") from error
     except UsageError as error:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.linearizable_budget import Budget
+from checkers.budget import Budget
 from checkers.linearizable_calls import Call
 from checkers.linearizable_search import Outcome, search
 from checkers.models import Illegal, Model, State, show

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from checkers.linearizable_budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budget
+from checkers.budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budget
 from checkers.linearizable_calls import Call
 from checkers.linearizable_columns import Columns
 from checkers.linearizable_forced import by_forced_order

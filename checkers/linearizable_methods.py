@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from checkers.linearizable_budget import Budget
+from checkers.budget import Budget
 from checkers.linearizable_calls import Call, columns_of
 from checkers.linearizable_chains import by_chains
 from checkers.linearizable_columns import Columns

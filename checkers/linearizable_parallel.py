@@ -13,7 +13,7 @@ from functools import partial
 from multiprocessing import current_process
 from typing import TypeVar
 
-from checkers.linearizable_budget import Budget
+from checkers.budget import Budget
 from harness.crew import Job, Said, work_off
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from checkers.linearizable_budget import Budget, BudgetError
+from checkers.budget import Budget, BudgetError
 from checkers.linearizable_columns import Columns
 from checkers.linearizable_layers import Layers
 

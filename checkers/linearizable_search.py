@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from checkers.linearizable_budget import Budget, BudgetError
+from checkers.budget import Budget, BudgetError
 from checkers.linearizable_calls import Call
 from checkers.linearizable_layers import Layers
 from checkers.models import Action, Foresees, Illegal, Model, Outlook, State

@@ -131,9 +131,14 @@ class Judge(Protocol):
     """A model that promises more than linearizability, and so judges a history itself."""
 
     def check(
-        self, history: History, *, conventions: Conventions, time_limit_s: float
+        self,
+        history: History,
+        *,
+        conventions: Conventions,
+        time_limit_s: float,
+        memory_limit_bytes: int | None,
     ) -> CheckResult:
-        """Judge the client ops of a history."""
+        """Judge the client ops of a history; UNKNOWN where a limit is reached before that."""
         ...
 
 

@@ -18,7 +18,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from checkers.linearizable import TIME_LIMIT_S, check_history
+from checkers.budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S
+from checkers.linearizable import check_history
 from checkers.models import ILLEGAL, Action, Illegal, State, freeze, show
 from harness.errors import HistoryFormatError
 from harness.formats.conventions import Conventions
@@ -47,6 +48,7 @@ def check_topics(
     *,
     conventions: Conventions | None = None,
     time_limit_s: float = TIME_LIMIT_S,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
     """Judge a history of creates, deletes and describes. O(n log n) plus the search per name.
 
@@ -57,7 +59,11 @@ def check_topics(
     ids = _Ids(intervals)
     found = [*ids.reused(), *ids.partial()]
     order = check_history(
-        history, Topic(ids.strangers()), conventions=conventions, time_limit_s=time_limit_s
+        history,
+        Topic(ids.strangers()),
+        conventions=conventions,
+        time_limit_s=time_limit_s,
+        memory_limit_bytes=memory_limit_bytes,
     )
     anomalies = sorted([*found, *order.anomalies], key=lambda anomaly: anomaly.time_ns or 0)
     return replace(
@@ -88,10 +94,20 @@ class Topic:
         self._strangers = strangers
 
     def check(
-        self, history: History, *, conventions: Conventions, time_limit_s: float
+        self,
+        history: History,
+        *,
+        conventions: Conventions,
+        time_limit_s: float = TIME_LIMIT_S,
+        memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
     ) -> CheckResult:
         """Judge a whole history of topics, ids and all."""
-        return check_topics(history, conventions=conventions, time_limit_s=time_limit_s)
+        return check_topics(
+            history,
+            conventions=conventions,
+            time_limit_s=time_limit_s,
+            memory_limit_bytes=memory_limit_bytes,
+        )
 
     def start(self, value: Any) -> State:
         """None, or a topic as a describe shows it."""

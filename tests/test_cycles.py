@@ -11,6 +11,7 @@ import pytest
 from list_append_brute import compare, random_history
 
 from checkers import cycles_search
+from checkers.budget import Budget
 from checkers.cycles import check_transactions, judge
 from checkers.cycles_graph import (
     DEPENDENCIES,
@@ -467,3 +468,46 @@ def test_many_anomalies_are_counted_and_some_are_shown() -> None:
     result = check_transactions(history(text))
     assert result.stats["anomalies"]["G1a"] == 10
     assert len(result.anomalies) == 10
+
+
+class Clock:
+    """Each look takes a second."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 1.0
+        return self.now_s
+
+
+@pytest.mark.parametrize("text", ["0 ax1\n1 rx1", "0 ax1 ry\n1 ay1 rx"])
+def test_a_budget_that_runs_out_is_said_wherever_it_does(text: str) -> None:
+    """At the first look, the second, and so on; an anomaly is never lost once it is found."""
+    whole = judge(history(text, together=True))
+    verdicts = []
+    for looks in range(200):
+        budget = Budget(10**9, looks + 0.5, Clock())
+        judged = judge(history(text, together=True), budget=budget)
+        assert {f.name for f in judged.found} <= {f.name for f in whole.found}
+        verdicts.append((judged.gave_up, len(judged.found)))
+        if judged.gave_up is None:
+            break
+    assert verdicts[0] == ("the time limit", 0)
+    assert verdicts[-1] == (None, len(whole.found))
+    assert len(verdicts) > 5
+    assert [found for _, found in verdicts] == sorted(found for _, found in verdicts)
+
+
+def test_where_a_limit_is_reached_the_verdict_is_unknown_unless_something_was_found() -> None:
+    fine, broken = history("0 ax1\n1 rx1"), history("0 ax1\n1 rx1 rx")
+    late = check_transactions(fine, time_limit_s=-1.0)
+    assert late.valid is Valid.UNKNOWN
+    assert late.reason == "the time limit ran out; all transactions are open"
+    assert check_transactions(broken).valid is Valid.INVALID
+    # what is small is done whatever else the process holds
+    assert check_transactions(fine, memory_limit_bytes=1 << 20).valid is Valid.VALID
+    many = history("\n".join(f"{n} ax{n}" for n in range(5_000)) + "\n9999 rx")
+    assert check_transactions(many, memory_limit_bytes=1 << 20).reason == (
+        "the memory limit of 1 MiB ran out; all transactions are open"
+    )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lin_brute import brute_force, history_of, random_history, shapes, textbook
 
 from checkers.linearizable import check_file, check_history, linearizable
-from checkers.linearizable_budget import Budget
+from checkers.budget import Budget
 from checkers.linearizable_calls import calls_of, columns_of, event_places
 from checkers.linearizable_search import search
 from checkers.linearizable_zones import by_zones

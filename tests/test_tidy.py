@@ -41,7 +41,7 @@ CLOCKS = {
     "harness/nightly/work.py": "a night's budget is real time",
     "harness/systems/kafka_dist.py": "waits for a server that warms an archive of classes up",
     "harness/store.py": "names a run by the moment of its start",
-    "checkers/linearizable_budget.py": "gives up at its time limit: UNKNOWN, never another verdict",
+    "checkers/budget.py": "gives up at its time limit: UNKNOWN, never another verdict",
 }
 # Who may make randomness, and why. Everything else is handed a generator that the seed decides.
 DICE = {

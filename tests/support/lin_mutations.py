@@ -232,7 +232,7 @@ MUTATIONS = [
         ('end is not None and end.type != "info"', "end is not None"),
     ),
     *of(
-        "linearizable_budget",
+        "budget",
         (
             "self.memory() + soon_bytes > self.memory_bytes * _SHARE",
             "self.memory() > self.memory_bytes",

@@ -8,17 +8,21 @@ three quarters are used, and what it holds at its peak stays below the limit.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 TIME_LIMIT_S: Final = 60.0
 MEMORY_LIMIT_BYTES: Final = 4 << 30
 CONFIGURATIONS_MAX: Final = 20_000_000
 _SHARE = 0.75  # of the memory limit at which a search stops: tables double when they grow
 _SMALL = 4_096  # configurations that are never worth a look at the memory
+EVERY: Final = 8_192  # items of a loop between two looks at the budget
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -88,3 +92,21 @@ class Budget:
             and self.memory() + soon_bytes > self.memory_bytes * _SHARE
         ):
             raise BudgetError(f"the memory limit of {self.memory_bytes >> 20} MiB")
+
+    def look(self, items: int = 1, soon_bytes: int = 0) -> None:
+        """Count items that were gone through, of work that is no search; raises BudgetError.
+
+        As with ``spend``, what is small is done whatever else the process holds.
+        """
+        self.spend(items, min(self.used + items, self.configurations_max), soon_bytes)
+
+
+def watched(items: Iterable[T], budget: Budget | None, every: int = EVERY) -> Iterator[T]:
+    """The items, with a look at the budget after each so many; raises BudgetError at a limit."""
+    if budget is None:
+        yield from items
+        return
+    source = iter(items)
+    while some := list(islice(source, every)):
+        yield from some
+        budget.look(len(some))

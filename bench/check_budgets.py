@@ -1,0 +1,257 @@
+"""Whether checks keep within their budgets of time and memory, on the worst histories we know.
+
+    python bench/check_budgets.py [--time 3] [--memory 500] [--only NAME] [--seed 1]
+
+Each history is judged twice by a process of its own: once with a time limit (s) and much memory,
+once with a memory limit (MiB) and much time. ``over`` is the time beyond the limit; ``peak`` the
+most that the process held, history and all, and its largest child, by the kernel's count. Exits 1
+where time is over by more than 2 s, or memory by more than 10 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from bench_common import say, table
+
+from checkers.cycles import check_transactions
+from checkers.kafka_log import check_log
+from checkers.linearizable import check_history
+from checkers.topics import check_topics
+from harness.history import History, Op
+from harness.verdict import CheckResult
+
+OVER_TIME_S, OVER_MEMORY = 2.0, 1.1
+MUCH_S, MUCH_MIB = 120.0, 8_192
+Answer = Callable[[Random, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """A history: so many ops, ``in_flight`` at a time, a share of them of unknown outcome."""
+
+    model: str
+    ops: int
+    in_flight: int
+    unknown: float
+    draw: Callable[[Random, int], tuple[str, Any, Any]]  # (f, argument, result)
+
+
+def registers(values: int) -> Callable[[Random, int], tuple[str, Any, Any]]:
+    """Reads of anything, writes, and compare-and-set."""
+
+    def draw(rng: Random, _: int) -> tuple[str, Any, Any]:
+        value = rng.randrange(values)
+        match rng.randrange(3):
+            case 0:
+                return "read", None, value
+            case 1:
+                return "write", value, value
+            case _:
+                pair = [value, rng.randrange(values)]
+                return "cas", pair, pair
+
+    return draw
+
+
+def plain(values: int) -> Callable[[Random, int], tuple[str, Any, Any]]:
+    """Reads of anything, and writes."""
+
+    def draw(rng: Random, _: int) -> tuple[str, Any, Any]:
+        value = rng.randrange(values)
+        return ("read", None, value) if rng.random() < 0.4 else ("write", value, value)
+
+    return draw
+
+
+def texts(rng: Random, at: int) -> tuple[str, Any, Any]:
+    """Appends of letters, gets of what cannot be told early."""
+    letter = rng.choice("ab")
+    if rng.random() < 0.03 and at > 100:
+        return "get", None, "".join(rng.choice("ab") for _ in range(at // 2))
+    return "append", letter, letter
+
+
+def sets(rng: Random, _: int) -> tuple[str, Any, Any]:
+    """Adds and removes of a few elements, reads of some of them."""
+    f = rng.choice(("add", "remove", "read"))
+    seen = [n for n in range(12) if rng.random() < 0.5]
+    return (f, None, seen) if f == "read" else (f, rng.randrange(12), rng.randrange(12))
+
+
+def steps(rng: Random, _: int) -> tuple[str, Any, Any]:
+    """Transactions of a multi-register."""
+    mops = [
+        [rng.choice("rw"), key, rng.randrange(3)] for key in rng.sample("uvwxyz", rng.randint(1, 3))
+    ]
+    return "txn", [[f, k, None if f == "r" else v] for f, k, v in mops], mops
+
+
+def locks(rng: Random, _: int) -> tuple[str, Any, Any]:
+    """Many clients at one mutex."""
+    return rng.choice(("acquire", "release")), None, None
+
+
+def names(rng: Random, at: int) -> tuple[str, Any, Any]:
+    """Creates, deletes and looks at one topic."""
+    match rng.randrange(3):
+        case 0:
+            asked = {"partitions": 1, "configs": {}}
+            return "create", asked, {**asked, "id": f"id{at}"}
+        case 1:
+            return "delete", None, None
+        case _:
+            return "describe", None, {"id": f"id{rng.randrange(at + 1)}", "partitions": 1}
+
+
+def lying_lists(rng: Random, at: int) -> tuple[str, Any, Any]:
+    """Transactions that read lists of long ago: one component of everything."""
+    mops: list[list[Any]] = []
+    for key in rng.sample(range(at // 60, at // 60 + 8), rng.randint(1, 4)):
+        if rng.random() < 0.5:
+            mops.append(["append", key, at])
+        else:
+            mops.append(["r", key, []])
+    return "txn", mops, mops
+
+
+def lost_updates(_: Random, at: int) -> tuple[str, Any, Any]:
+    """Everybody reads the empty list and appends to it."""
+    mops = [["r", "x", []], ["append", "x", at]]
+    return "txn", mops, mops
+
+
+def skipping(rng: Random, at: int) -> tuple[str, Any, Any]:
+    """Sends, and polls that jump about."""
+    if rng.random() < 0.5:
+        return "send", [["send", "x", at]], [["send", "x", [at, at]]]
+    offsets = [rng.randrange(at + 1) for _ in range(3)]
+    return "poll", [["poll"]], [["poll", {"x": [[offset, offset] for offset in offsets]}]]
+
+
+WORST: dict[str, Worst] = {
+    "register, 40 in flight": Worst("register", 20_000, 40, 0.0, plain(5)),
+    "register, all unknown": Worst("register", 20_000, 20, 0.5, plain(3)),
+    "cas, 30 in flight": Worst("cas-register", 20_000, 30, 0.1, registers(4)),
+    "kv-append": Worst("kv-append", 10_000, 30, 0.1, texts),
+    "set": Worst("set", 20_000, 30, 0.1, sets),
+    "multi-register": Worst("multi-register", 20_000, 25, 0.1, steps),
+    "mutex": Worst("mutex", 20_000, 40, 0.3, locks),
+    "topics": Worst("topics", 20_000, 30, 0.2, names),
+    "list-append, lies": Worst("list-append", 400_000, 20, 0.05, lying_lists),
+    "list-append, lost updates": Worst("list-append", 400_000, 20, 0.0, lost_updates),
+    "kafka": Worst("kafka", 300_000, 20, 0.05, skipping),
+}
+
+
+def history(worst: Worst, seed: int) -> History:
+    """Its ops in real time; a process whose outcome is unknown is replaced."""
+    rng = Random(seed)
+    ops: list[Op] = []
+    busy: list[tuple[int, str, Any, Any]] = []
+    begun = 0
+
+    def note(process: int, type_: Any, f: str, value: Any) -> None:
+        ops.append(Op(len(ops), len(ops), process, type_, f, value, key="x"))
+
+    while begun < worst.ops or busy:
+        if begun < worst.ops and len(busy) < worst.in_flight:
+            f, argument, result = worst.draw(rng, begun)
+            note(begun, "invoke", f, argument)
+            busy.append((begun, f, argument, result))
+            begun += 1
+            continue
+        process, f, argument, result = busy.pop(rng.randrange(len(busy)))
+        if rng.random() < worst.unknown:
+            note(process, "info", f, argument)
+        else:
+            note(process, "ok", f, result)
+    return History(ops)
+
+
+def judge(model: str, ops: History, time_s: float, memory_mib: int) -> CheckResult:
+    """As ``krucible check`` would."""
+    limits: dict[str, Any] = {"time_limit_s": time_s, "memory_limit_bytes": memory_mib << 20}
+    match model:
+        case "list-append":
+            return check_transactions(ops, **limits)
+        case "kafka":
+            return check_log(ops, **limits)
+        case "topics":
+            return check_topics(ops, **limits)
+        case _:
+            return check_history(ops, model, **limits)
+
+
+def child(name: str, seed: int, time_s: float, memory_mib: int) -> None:
+    """Judge one history and print what it took."""
+    ops = history(WORST[name], seed)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    begun = time.monotonic()
+    result = judge(WORST[name].model, ops, time_s, memory_mib)
+    took_s = time.monotonic() - begun
+    status = Path("/proc/self/status").read_text().splitlines()
+    own_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    child_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    told = {"took_s": took_s, "peak_mib": max(own_kib, child_kib) / 1024}
+    print(json.dumps({**told, "verdict": str(result.valid), "reason": result.reason}))
+
+
+def run(name: str, seed: int, time_s: float, memory_mib: int) -> dict[str, Any]:
+    """The same in a process of its own."""
+    limits = ("--time", str(time_s), "--memory", str(memory_mib), "--seed", str(seed))
+    command = [sys.executable, __file__, "--child", name, *limits]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name}: {done.returncode}: {done.stderr[-2_000:]}")
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--time", type=float, default=3.0, help="seconds")
+    parser.add_argument("--memory", type=int, default=500, help="MiB")
+    parser.add_argument("--only", default="", help="histories whose name holds this")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--child", choices=sorted(WORST), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child, options.seed, options.time, options.memory)
+        return
+    rows: list[tuple[str, ...]] = []
+    over = False
+    for name in (name for name in WORST if options.only in name):
+        timed = run(name, options.seed, options.time, MUCH_MIB)
+        bound = run(name, options.seed, MUCH_S, options.memory)
+        late_s, share = timed["took_s"] - options.time, bound["peak_mib"] / options.memory
+        over |= late_s > OVER_TIME_S or share > OVER_MEMORY
+        say(f"{name}: {timed['reason']}; {bound['reason']}")
+        rows.append(
+            (
+                name,
+                timed["verdict"],
+                f"{timed['took_s']:.2f}",
+                f"{max(0.0, late_s):.2f}",
+                bound["verdict"],
+                f"{bound['peak_mib']:.0f}",
+                f"{share:.2f}",
+            )
+        )
+    head = ("history", "in time", "s", "over s", "in memory", "peak MiB", "of the limit")
+    say(table(head, rows))
+    sys.exit(over)
+
+
+if __name__ == "__main__":
+    main()
