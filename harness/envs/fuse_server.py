@@ -1,9 +1,9 @@
 """One file system of ours for one node.
 
-``python -m harness.envs.fuse_server ROOT FOLDER SOURCE [lies]`` serves the folder ROOT, mounted over itself in a mount namespace that only the node is to
-enter, with the troubles and the journal in FOLDER (``fuse_files``); one that lies makes nothing
-durable. It ends by SIGKILL, or with ``POWER_LOST`` once the power was to fail; then it has killed
-whoever used it.
+``python -m harness.envs.fuse_server ROOT FOLDER SOURCE [lies]`` serves the folder ROOT, mounted
+over itself in a mount namespace that only the node is to enter, with the troubles and the journal
+in FOLDER (``fuse_files``); one that lies makes nothing durable. It ends by SIGKILL, or with
+``POWER_LOST`` once the power was to fail; then it has killed whoever used it.
 """
 
 from __future__ import annotations
