@@ -166,7 +166,7 @@ class MountsDisks(Protocol):
 class Movable(Protocol):
     """An environment whose nodes can go to another port, as of their next start."""
 
-    def move(self, node: str, port: int) -> None:
+    async def move(self, node: str, port: int) -> None:
         """Let the node, which is down, listen there when it starts again."""
         ...
 

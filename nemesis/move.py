@@ -83,7 +83,7 @@ class MoveVoter:
             return Injection("skipped", reason=f"{node} is down, or another fault has it")
         undo = _Undo(node, pid, cluster.environment.bind_address(node).port)
         await system.kill(node)
-        hosts.move(node, int(fault.params.get("port", PORTS[0])))
+        await hosts.move(node, int(fault.params.get("port", PORTS[0])))
         seen = await restart({node: pid}, cluster)
         claims.release(cluster, fault.id, [(PROCESS, node), (DISK, node)])
         await asyncio.sleep(int(fault.params.get("stay_ms", 0)) / 1e3)
@@ -107,7 +107,7 @@ class MoveVoter:
             raise HarnessError(f"another fault holds {undo.node}")
         if cluster.environment.process(undo.node).pid is not None:
             await system.kill(undo.node)
-        hosts.move(undo.node, undo.port)
+        await hosts.move(undo.node, undo.port)
         seen = await restart({undo.node: undo.pid}, cluster)
         claims.release(cluster, fault.id, [VOTERS, *mine])
         return {**seen, "now_at": str(cluster.environment.bind_address(undo.node))}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from docker_cluster import left_of, need_engine
+from live_moves import move_there_and_back
 from live_scene import SPEC, LiveScene, play
 
 from harness.envs import docker_image
@@ -138,6 +139,11 @@ def _last_of_a_majority(scene: LiveScene) -> int:
 async def _off_ms(scene: LiveScene, node: str) -> float:
     """How far a node's wall clock is from the host's, but for the age of the reading."""
     return float((await scene.env.clock(node))["wall_ms"] - time.time() * 1e3)
+
+
+def test_a_voter_moves_to_another_port_of_its_container_and_back(tmp_path: Path) -> None:
+    play(tmp_path, move_there_and_back, replace(DOCKER, settings=DYNAMIC), frozenset())
+    assert left_of(tmp_path / "state") == []
 
 
 def test_without_fsync_a_power_failure_loses_what_was_acknowledged_and_that_is_caught(

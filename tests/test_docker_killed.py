@@ -56,8 +56,6 @@ def test_a_killed_dockerd_ends_the_run_with_255_and_what_it_left_is_healed_once_
         assert [op for op in read_jsonl(run_dir.history) if op.type == "ok"]
         assert run_dir.report.is_file()
 
-        failed = krucible(tmp_path, "heal")
-        assert (failed.code, "STILL THERE" in failed.out) == (255, True), failed.explain()
         assert journals(tmp_path / "state") != []
         engine.up()
         assert left(engine) != [], "containers outlive their daemon"

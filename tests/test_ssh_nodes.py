@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from live_moves import move_there_and_back
 from live_scene import SPEC, LiveScene, play
 from sshd_hosts import Hosts, sshd_hosts
 
@@ -44,6 +45,14 @@ def test_disks_power_clocks_and_links_of_hosts_fail_and_are_well_after_the_heal(
         await _links(scene)
 
     play(tmp_path, main, SSH, ALL)
+    assert hosts.left(tmp_path) == []
+
+
+def test_a_voter_moves_to_another_port_of_its_host_and_back_and_cuts_follow(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOSTS_VARIABLE, str(hosts.file(tmp_path)))
+    play(tmp_path, move_there_and_back, SSH, frozenset())
     assert hosts.left(tmp_path) == []
 
 

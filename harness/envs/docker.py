@@ -373,6 +373,12 @@ class Docker(SpoiledHosts):
             await self._await_state(node, running, frozen=False)
             await self._close_pause(running)
 
+    async def move(self, node: str, port: int) -> None:
+        """See ``Movable``."""
+        if node in self._running:
+            raise EnvError(f"{node} runs: it can move only while it is down")
+        self._addresses[node] = Address(self.address(node).host, port)  # the net goes by it, too
+
     async def end(self, node: str) -> None:
         """Kill the node's process, if it runs, and wait until it is gone."""
         if node in self._running:

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -221,6 +221,18 @@ class Local(NodeDisks, NodeClocks):
             end = self._last_end.get(node) if running is None else running.child.describe_end()
             return ProcessState(None, GONE, end or "never started")
         return ProcessState(running.child.id.pid, running.child.state, str(running.child.id))
+
+    async def move(self, node: str, port: int) -> None:
+        """See ``Movable``; the relay goes along."""
+        if node in self._running:
+            raise EnvError(f"{node} runs: it can move only while it is down")
+        here = self._end(node)
+        bind, advertised = self.bind_address(node), self.address(node)
+        moved = replace(
+            here, bind=Address(bind.host, port), advertised=Address(advertised.host, port)
+        )
+        await self._relay.move(moved)
+        self._ends[node] = moved
 
     async def end(self, node: str) -> None:
         """Kill the node's process, if it runs, and wait until it is gone."""

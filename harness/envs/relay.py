@@ -301,7 +301,7 @@ class Relay:
         self._targets: dict[str, tuple[str, int]] = {}
         self._names: dict[str, str] = {}  # source address -> who it is
         self._outgoing: dict[str, str] = {}  # who -> the address the relay connects from for it
-        self._listeners: list[socket.socket] = []
+        self._listeners: dict[str, socket.socket] = {}  # by node
         self._sweeping = False
         self._owners = Owners(os.environ.get(RUN_VARIABLE, ""))
 
@@ -313,7 +313,10 @@ class Relay:
         self._outgoing = outgoing
 
     def listen(self, node: str, listen: list[Any], target: list[Any]) -> None:
-        """Open a node's advertised address and carry what arrives there to the node."""
+        """Open a node's advertised address and carry what arrives there to the node.
+
+        The one that it had before, if any, is closed.
+        """
         self._targets[node] = (target[0], target[1])
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -323,7 +326,11 @@ class Relay:
         except OSError:
             listener.close()
             raise
-        self._listeners.append(listener)
+        before = self._listeners.pop(node, None)
+        if before is not None:
+            self.loop.remove_reader(before)
+            before.close()
+        self._listeners[node] = listener
         self.loop.add_reader(listener, self._accept, listener, node)
 
     def cut(self, links: list[list[str]]) -> None:
@@ -388,12 +395,16 @@ class Relay:
             # Out of descriptors: stop accepting for a moment instead of spinning.
             print(f"relay: cannot accept for {node}: {error}", file=sys.stderr, flush=True)  # noqa: T201
             self.loop.remove_reader(listener)
-            self.loop.call_later(0.1, self.loop.add_reader, listener, self._accept, listener, node)
+            self.loop.call_later(0.1, self._accept_again, listener, node)
             return
         near.setblocking(False)
         _tune(near)
         source = self._names.get(peer[0]) or self._owners.node_at(*peer) or OTHER
         Connection(self, near, source, node).open()
+
+    def _accept_again(self, listener: socket.socket, node: str) -> None:
+        if listener is self._listeners.get(node):  # it has not moved meanwhile
+            self.loop.add_reader(listener, self._accept, listener, node)
 
 
 def unread_bytes(sock: socket.socket) -> int:

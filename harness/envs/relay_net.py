@@ -62,13 +62,21 @@ class RelayNet:
             outgoing={end.name: end.outgoing for end in self._ends.values()},
         )
         for end in self._ends.values():
-            if end.bind is not None and end.advertised is not None:
-                await self._command(
-                    "listen",
-                    node=end.name,
-                    listen=[end.advertised.host, end.advertised.port],
-                    target=[end.bind.host, end.bind.port],
-                )
+            await self._listen(end)
+
+    async def move(self, end: Endpoint) -> None:
+        """Let a node listen, and be reached, elsewhere; nobody is where it was."""
+        self._ends[end.name] = end
+        await self._listen(end)
+
+    async def _listen(self, end: Endpoint) -> None:
+        if end.bind is not None and end.advertised is not None:
+            await self._command(
+                "listen",
+                node=end.name,
+                listen=[end.advertised.host, end.advertised.port],
+                target=[end.bind.host, end.bind.port],
+            )
 
     async def stop(self) -> None:
         """Stop the relay; every connection through it is closed. Idempotent."""

@@ -376,7 +376,7 @@ class Sim:
             raise EnvError(f"{node} runs: its disk can be damaged only while it is down")
         return host
 
-    def move(self, node: str, port: int) -> None:
+    async def move(self, node: str, port: int) -> None:
         """See ``Movable``."""
         self._down(node)
         self._ports[node] = port

@@ -352,6 +352,14 @@ class Ssh(SpoiledHosts):
         place = self._place(node)
         _take_state(place, await place.remote.call("signal", number=int(signal_number)))
 
+    async def move(self, node: str, port: int) -> None:
+        """See ``Movable``; rules name ports, and follow."""
+        place = self._place(node)
+        if place.state.pid is not None:
+            raise EnvError(f"{node} runs: it can move only while it is down")
+        place.address = Address(place.address.host, port)
+        await self._net.move(node, place.address)
+
     async def end(self, node: str) -> None:
         """Kill the node's process, if it runs, and wait until it is gone."""
         place = self._place(node)

@@ -41,7 +41,7 @@ class SshNet(ShapedCuts):
     def __init__(self, journal: Journal) -> None:
         super().__init__(journal)
         self._remotes: Mapping[str, Remote] = {}
-        self._addresses: Mapping[str, Address] = {}
+        self._addresses: dict[str, Address] = {}
         self._names: dict[str, str] = {}
         self.why_not_shape: str | None = None
         self._why_not: str | None = "the ssh environment is not set up"
@@ -55,7 +55,7 @@ class SshNet(ShapedCuts):
         why_not_shape: str | None,
     ) -> None:
         """Begin; the last two say why links cannot be cut or shaped, None when they can."""
-        self._remotes, self._addresses, self._why_not = remotes, addresses, why_not
+        self._remotes, self._addresses, self._why_not = remotes, dict(addresses), why_not
         self.why_not_shape = why_not_shape
         self._shapers = SshShapers(remotes)
         self._names = {address.host: node for node, address in addresses.items()}
@@ -63,6 +63,13 @@ class SshNet(ShapedCuts):
     async def stop(self) -> None:
         """The hosts are cleaned, and the rules are gone."""
         await self._forget()
+
+    async def move(self, node: str, address: Address) -> None:
+        """A node that is down will listen there; what is cut and shaped stays so."""
+        async with self._changing:
+            self._addresses[node] = address
+            treated = {destination for _, destination in (*self._cuts, *self._shapes)}
+            await self._install(treated)
 
     def cannot_cut(self) -> str | None:
         """Why links cannot be cut here; None when they can."""
