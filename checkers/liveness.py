@@ -31,6 +31,8 @@ NS_PER_S = 1_000_000_000
 # In peace, from a leader's high watermark to its followers': a round trip, not a fetch's timeout,
 # which is half a second (KIP-1166).
 TOLD_WITHIN_NS = 300_000_000
+# From its registration, for which a broker may have had to wait until an old session had run out.
+UNFENCED_WITHIN_NS = 2_000_000_000
 ANSWERED_WITHIN_NS = 2_000_000_000  # an op of a client; some ms are usual
 ELECTION_SETTING = "controller.quorum.election.timeout.ms"
 QUORUM_SETTING = "krucible.quorum"
@@ -50,6 +52,7 @@ class Node:
     digest: str | None = None
     voters_at: int | None = None  # the record of the voter set in force, if it told of one
     fenced: bool | None = None  # of a broker, by the last answered heartbeat
+    registered_ns: int = 0  # likewise: when it was last registered
     stopped: bool = False
     role_changes: list[Event] = field(default_factory=list)  # in the window that is looked at
     events: int = 0  # in that window
@@ -69,6 +72,8 @@ class Node:
                 self.voters_at = event.get("off")
             case "apply":
                 self.applied, self.digest = event["off"], event["st"]
+            case "reg" if event["err"] == 0:
+                self.registered_ns = event["rx_ns"]
             case "hb" if event["err"] == 0:  # null: nobody answered
                 self.fenced = event["fenced"]
             case "stop":
@@ -217,7 +222,8 @@ def _unsettled(nodes: Mapping[str, Node], run: RunData, window: _Window) -> Iter
             yield Anomaly("L7", f"{name} is still prospective after {seconds:g} s of peace")
         if node.events > EVENTS_PER_S_MAX * seconds:
             yield Anomaly("L12", f"{name} told {node.events} events in {seconds:g} s of peace")
-        if name in run.observers and node.fenced:
+        waited_ns = window.end_ns - node.registered_ns
+        if name in run.observers and node.fenced and waited_ns >= UNFENCED_WITHIN_NS:
             yield Anomaly("L10", f"broker {name} is still fenced after {seconds:g} s of peace")
     yield from _stands_still(nodes, run, seconds)
     yield from _diverging(nodes, _names(run), seconds)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import Context
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -230,11 +231,16 @@ def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
         return stage.judged()
 
 
+@cache
+def _freeze_once() -> None:
+    """Before the first run of a process; to ask the collector each time would take 10 ms."""
+    gc.freeze()
+
+
 @contextmanager
 def _few_collections() -> Iterator[None]:
     """Let the garbage collector look seldom, and not at what was there before the first run."""
-    if not gc.get_freeze_count():
-        gc.freeze()
+    _freeze_once()
     thresholds = gc.get_threshold()
     gc.set_threshold(max(OBJECTS_PER_COLLECTION, thresholds[0]), *thresholds[1:])
     try:

@@ -140,6 +140,15 @@ def test_a_broker_that_stays_fenced(run: Run) -> None:
     assert "broker n4 is still fenced" in run.found()["L10"]
 
 
+def test_a_broker_that_had_to_wait_for_its_registration_has_time_to_be_unfenced(run: Run) -> None:
+    """The session of the process before it had not run out yet: it is refused until then."""
+    run.tell("n4", 15.9, "reg", err=0, b_ep=7)
+    run.tell("n4", 15.95, "hb", err=0, fenced=True)
+    assert run.found() == {}
+    run.events["n4"][-2]["rx_ns"] = 14 * S
+    assert "broker n4 is still fenced" in run.found()["L10"]
+
+
 def test_a_node_that_spins(run: Run) -> None:
     run.events["n2"] += [
         {"t": "hb", "node": 2, "inc": 1, "ep": 3, "err": 1, "rx_ns": 13 * S + i}
