@@ -38,9 +38,11 @@ def play(folder: Path, main: Callable[[Local, Journal], Awaitable[None]]) -> Non
         try:
             await main(env, journal)
         finally:
-            await env.teardown()
-            left = journal.open_entries()
-            journal.close()
+            try:
+                await env.teardown()
+            finally:
+                left = journal.open_entries()
+                journal.close()
         assert not left
 
     asyncio.run(run())
