@@ -7,8 +7,9 @@ later one for the larger, is wrong again and again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -33,6 +34,7 @@ class _Strobe:
     base_ms: int  # its wall clock less its steady one, when all was well
     off_ms: int = 0
     jumps: int = 0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
 
@@ -75,25 +77,33 @@ class ClockStrobe(BadClocks):
         for strobe in undo:
             back_ms, strobe.off_ms = -strobe.off_ms, 0
             await clocks_of(hosts).jump_wall(strobe.node, back_ms)
-            seen.append(await _rest(strobe, hosts))
+            read = await _rest(strobe, hosts)
+            strobe.off_ms = 0 if read["right"] else read["off_ms"]  # for another try
+            seen.append(read)
         return seen, [e["node"] for e in seen if e["running"] and not e["right"]]
 
 
 async def _swing(strobe: _Strobe, clocks: Clocks, ms: int, period_s: float) -> None:
-    """Jump ahead, then behind and ahead of the right time in turn, for ever."""
-    while True:
+    """Jump ahead, then behind and ahead of the right time in turn, until it is over.
+
+    No jump is cut short: whether it was made would not be known.
+    """
+    while not strobe.over.is_set():
         to_ms = ms if strobe.off_ms <= 0 else -ms
         await clocks.jump_wall(strobe.node, to_ms - strobe.off_ms)
         strobe.off_ms = to_ms
         strobe.jumps += 1
-        await asyncio.sleep(period_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(period_s):
+                await strobe.over.wait()
 
 
 async def _stop(strobes: Sequence[_Strobe]) -> None:
-    """End the jumps; raises what has ended them before."""
+    """End the jumps; raises what has ended them before, once."""
     tasks = [strobe.task for strobe in strobes if strobe.task is not None]
-    for task in tasks:
-        task.cancel()
+    for strobe in strobes:
+        strobe.over.set()
+        strobe.task = None
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(outcome, Exception):
             raise HarnessError(f"a clock stopped to jump: {outcome}") from outcome
