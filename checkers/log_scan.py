@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,11 +39,12 @@ SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sign of a crash: its kind and line number, from 1."""
+    """One sign of a crash: its kind and line number, from 1; ``why`` is the Java trace below."""
 
     kind: str
     number: int
     line: str
+    why: tuple[str, ...] = ()
 
 
 @checkers.register(NAME, needs=("output",))
@@ -80,7 +82,10 @@ def _refused(run: RunData) -> dict[str, list[int]]:
 
 
 def _is_of(finding: Finding, errors: Sequence[int]) -> bool:
-    return any(f"[Errno {number}]" in finding.line for number in errors)
+    """Whether it names one of these errors, as Python says it or, of its cause, as Java does."""
+    return any(f"[Errno {number}]" in finding.line for number in errors) or any(
+        line.endswith(f": {os.strerror(number)}") for number in errors for line in finding.why
+    )
 
 
 def scan(lines: Sequence[str]) -> Iterator[Finding]:
@@ -96,8 +101,18 @@ def scan(lines: Sequence[str]) -> Iterator[Finding]:
             continue
         kind = next((kind for kind, sign in SIGNS if sign.search(line)), None)
         if kind is not None:
-            yield Finding(kind, number + 1, line)
+            yield Finding(kind, number + 1, line, tuple(_java_trace(lines, number + 1)))
         number += 1
+
+
+def _java_trace(lines: Sequence[str], start: int) -> Iterator[str]:
+    """What a JVM prints below a line that it logs: an exception, from where, caused by what."""
+    for number in range(start, len(lines)):
+        line = lines[number]
+        raised = number == start and _RAISED.match(line) is not None
+        if not raised and not line.startswith(("\tat ", "\t... ", "Caused by: ")):
+            return
+        yield line
 
 
 def _traceback(lines: Sequence[str], start: int) -> tuple[str, int]:

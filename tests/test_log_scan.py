@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from checkers.log_scan import log_scan, scan
-from harness.history import History
+from harness.history import History, Op
 from harness.protocols import RunData
 from harness.spec import RunSpec
 from harness.verdict import Anomaly, CheckResult, Valid
@@ -115,3 +117,26 @@ def test_quiet_nodes_are_valid_and_lines_are_counted() -> None:
 def test_no_output_is_unknown() -> None:
     result = log_scan(RunData(RunSpec(seed=1), History([])))
     assert (result.valid, result.reason) == (Valid.UNKNOWN, "no node's output was kept")
+
+
+JAVA = """\
+05:53:24.736 ERROR ProcessTerminatingFaultHandler: Encountered fatal fault: in raft IO thread
+org.apache.kafka.common.errors.KafkaStorageException: Error while appending in dir /run/n2/data
+Caused by: java.io.IOException: No space left on device
+\tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method) ~[?:?]
+\t... 14 more
+05:53:24.740 INFO AppInfoParser: unregistered
+"""
+
+
+@pytest.mark.parametrize(("number", "valid"), [(errno.ENOSPC, Valid.VALID), (errno.EIO, None)])
+def test_a_node_may_die_of_the_disk_error_that_a_fault_gave_it(
+    number: int, valid: Valid | None
+) -> None:
+    """As its line says in Python, or the cause below it in Java; of another error it may not."""
+    seen = {"saw": "disk", "node": "n2", "errno": number}
+    op = Op(0, 0, "nemesis", "info", "inject", {"evidence": [seen]})
+    for text in (JAVA, "fatal: [Errno 28] No space left on device: 'log'\n"):
+        output = {"n2": tuple(text.splitlines())}
+        result = log_scan(RunData(RunSpec(seed=1), History([op]), output=output))
+        assert result.valid is (valid or Valid.INVALID)
