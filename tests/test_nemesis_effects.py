@@ -132,3 +132,17 @@ def test_a_stopped_quorum_commits_nothing_and_goes_on_after_the_heal() -> None:
             await healed(scene, fault)
 
         play(main, SPEC)
+
+
+def test_a_broker_that_begins_without_a_quorum_is_patient_for_as_long_as_faults_may_last() -> None:
+    async def main(scene: Scene) -> None:
+        (broker,) = scene.system.observers
+        quorum = await scene.inject("pause", target="majority")
+        storm = await scene.inject("kill", target="observer")
+        await storm.heal_alone()
+        began = scene.env.process(broker).pid
+        await asyncio.sleep(70.0)
+        assert scene.env.process(broker).pid == began, scene.printed(broker)
+        await quorum.heal()
+
+    play(main)

@@ -51,6 +51,8 @@ TIMERS: Mapping[str, str] = {
     "controller.quorum.election.backoff.max.ms": "500",
     "controller.quorum.append.linger.ms": "0",
     "metadata.max.idle.interval.ms": "500",
+    # a broker that began in vain for so long ends itself, and faults may well last for a minute
+    "initial.broker.registration.timeout.ms": "3600000",
 }
 
 
