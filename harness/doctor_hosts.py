@@ -13,16 +13,14 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from pathlib import Path
 
 from harness.doctor_finding import Finding
-from harness.envs import docker_image, docker_subnet
+from harness.envs import docker_image, docker_subnet, fuse_mount
 from harness.envs.docker_engine import Engine, EngineError, engine_host
 from harness.errors import EnvError
 
 KIO_MIN = (0, 6, 5)
 PANDAS_BELOW = 3
-FUSE = Path("/dev/fuse")
 _TIMEOUT_S = 10
 _OWN_NETWORK = ("unshare", "--user", "--map-root-user", "--net")
 _INSTALL_ENGINE = (
@@ -145,16 +143,16 @@ def check_netem() -> Finding:
 
 def check_fuse() -> Finding:
     """A file system of our own can be put under a process's data, for faults of its disk."""
-    helper = shutil.which("fusermount3")
-    if FUSE.exists() and helper:
-        return Finding("fuse", "ok", f"{FUSE} and {helper}")
-    detail = f"{FUSE} is missing" if not FUSE.exists() else "no fusermount3 on PATH"
+    reason = fuse_mount.cannot_mount()
+    if reason is None:
+        detail = f"{fuse_mount.DEVICE}: one was mounted, where nobody else could see it"
+        return Finding("fuse", "ok", detail)
     return Finding(
         "fuse",
         "warn",
-        detail,
-        "for disk faults of processes that are not our node: apt-get install fuse3, and a kernel "
-        "or container with /dev/fuse",
+        reason,
+        f"for disk and power faults of Apache Kafka: be root (CAP_SYS_ADMIN), with "
+        f"{fuse_mount.DEVICE}; a container needs --device {fuse_mount.DEVICE} --cap-add SYS_ADMIN",
     )
 
 

@@ -19,7 +19,7 @@ import pytest
 from harness import doctor, doctor_hosts
 from harness.doctor import examine
 from harness.doctor_finding import Finding
-from harness.envs import docker_subnet
+from harness.envs import docker_subnet, fuse_mount
 from harness.envs.loopback import Block
 from harness.errors import EnvError
 from harness.journal import Leftover
@@ -150,6 +150,16 @@ def test_a_program_that_hangs_or_is_none_is_a_warning(
     assert "no answer within" in doctor.check_chromium().detail
     monkeypatch.setenv("CHROMIUM", str(tmp_path / "none"))
     assert "No such file" in doctor.check_chromium().detail
+
+
+def test_a_host_without_fuse_is_told_what_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuse_mount, "DEVICE", tmp_path / "fuse")
+    found = doctor_hosts.check_fuse()
+    assert found.status == "warn"
+    assert "[Errno 2]" in found.detail
+    assert "--cap-add SYS_ADMIN" in str(found.remedy)
 
 
 def test_leftovers_name_their_run_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -446,4 +446,4 @@ def test_where_nothing_can_be_mounted_the_reason_is_said(
     said = fuse_mount.cannot_mount()
     assert said is not None
     assert f"[Errno {errno.ENOENT}]" in said
-    assert "run as root (CAP_SYS_ADMIN)" in said
+    assert "see krucible doctor" in said

@@ -55,10 +55,7 @@ def cannot_mount() -> str | None:
     try:
         _in_thread(attempt, stays=False)
     except OSError as error:
-        return (
-            f"no file system of ours can be mounted ({error}): run as root (CAP_SYS_ADMIN), with "
-            f"{DEVICE} and a kernel that has FUSE"
-        )
+        return f"no file system of ours can be mounted: {error} (see krucible doctor)"
     return None
 
 
