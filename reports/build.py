@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.spec import RunSpec
@@ -25,13 +26,13 @@ from reports.cluster import NodeTrack
 from reports.drawing.blocks import Picture
 from reports.drawing.scene import Scene
 from reports.model import AnomalyView, Fact, FaultView, NodeView, OpStats, ReportModel
+from reports.node_log import LINE_CHARS_MAX, NodeLog
 from reports.op_table import OpTable
 from reports.source import Run
 from reports.text import UNKNOWN, clean, compact, count, duration, integer, seconds
 
 TAIL_LINES = 40
 ALARMS_MAX = 40
-LINE_CHARS_MAX = 500
 NOTES_MAX = 20
 _ALARM = re.compile(r"\b(ERROR|FATAL|CRITICAL|WARN|WARNING|Traceback|Exception|panic|Killed)\b")
 
@@ -54,7 +55,17 @@ def build_model(run: Run, result: Mapping[str, Any]) -> ReportModel:
     windows = [
         (a.start_ns, a.end_ns) for a in anomalies if a.start_ns is not None and a.end_ns is not None
     ]
-    scene = Scene(source.around(run, windows), table.wanted, tracks, fault_views, end_ns)
+    logs = {
+        track.name: NodeLog(
+            f"node-{number}",
+            run.output.get(track.name, ()),
+            [mark.time_ns for mark in track.marks if mark.type == "start"],
+        )
+        for number, track in enumerate(tracks, start=1)
+    }
+    scene = Scene(source.around(run, windows), table.wanted, tracks, fault_views, end_ns, logs)
+    drawn = _pictures(result, anomalies, scene)
+    anomalies = tuple(_linked(anomaly, scene) for anomaly in anomalies)
     op_stats = op_table.stats(table)
     lanes = op_table.lanes(table, end_ns, width=run.spec.concurrency)
     blocks = columns.blocks(table)
@@ -75,10 +86,10 @@ def build_model(run: Run, result: Mapping[str, Any]) -> ReportModel:
         checkers=findings.checkers(result),
         op_stats=op_stats,
         errors=op_table.errors(table),
-        nodes=_nodes(run, tracks, anomalies),
+        nodes=_nodes(run, tracks, anomalies, logs),
         notes=_first(notes, NOTES_MAX),
         timeline=_timeline(run, ops_head, tracks, fault_views, anomalies, end_ns),
-        pictures=_pictures(result, anomalies, scene),
+        pictures=drawn,
         blocks=tuple(blocks),
         nemeses=nemesis_table.rows(fault_views),
     )
@@ -100,6 +111,17 @@ def _pictures(
         )
         for view in shown[: pictures.DRAWN_MAX]
     }
+
+
+def _linked(anomaly: AnomalyView, scene: Scene) -> AnomalyView:
+    """With the lines that nodes wrote last when they told of its events."""
+    events = tuple(
+        event
+        if event.time_ns is None
+        else replace(event, href=scene.link(event.node, event.time_ns))
+        for event in anomaly.events
+    )
+    return replace(anomaly, events=events)
 
 
 def node_names(run: Run) -> list[str]:
@@ -189,12 +211,15 @@ def _setting(value: Any) -> str:
 
 
 def _nodes(
-    run: Run, tracks: Sequence[NodeTrack], anomalies: Sequence[AnomalyView]
+    run: Run,
+    tracks: Sequence[NodeTrack],
+    anomalies: Sequence[AnomalyView],
+    logs: Mapping[str, NodeLog],
 ) -> tuple[NodeView, ...]:
     named = {name for anomaly in anomalies for name in anomaly.nodes}
     out = []
     for number, track in enumerate(tracks, start=1):
-        lines = run.output.get(track.name, ())
+        lines, log = run.output.get(track.name, ()), logs[track.name]
         head = lines[: max(0, len(lines) - TAIL_LINES)]
         alarms = [(n, line) for n, line in enumerate(head, start=1) if _ALARM.search(str(line))]
         kind = "voter" if track.name in run.voters else "node"
@@ -211,7 +236,8 @@ def _nodes(
                     f"{n}: {clean(line, limit=LINE_CHARS_MAX)}" for n, line in alarms[-ALARMS_MAX:]
                 ),
                 alarms_left_out=max(0, len(alarms) - ALARMS_MAX),
-                tail=tuple(clean(line, limit=LINE_CHARS_MAX) for line in lines[-TAIL_LINES:]),
+                around=log.around(len(head) + 1),
+                tail=log.rows(len(head) + 1, len(lines)),
                 lines=len(lines),
                 involved=clean(track.name, limit=60) in named,
             )

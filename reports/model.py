@@ -68,6 +68,7 @@ class EventRow:
     epoch: str
     type: str
     rest: str
+    href: str = ""  # to the line that the node's log ended with at that time
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,15 @@ class ErrorCount:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of a node's log; without a number it stands for lines that are left out."""
+
+    number: int | None
+    text: str
+    anchor: str  # id of its place on the page, when something leads there
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """One node: what it was, and the end of what it said."""
 
@@ -193,7 +203,8 @@ class NodeView:
     log_end: int | None
     alarms: tuple[str, ...]  # warnings and errors before the tail, "line: text"
     alarms_left_out: int
-    tail: tuple[str, ...]
+    around: tuple[LogLine, ...]  # before the tail: lines that pictures and events lead to
+    tail: tuple[LogLine, ...]
     lines: int
     involved: bool  # named by an anomaly
 

@@ -18,7 +18,7 @@ from report_runs import HOSTILE, MS, result
 from harness.history import History, Op
 from harness.protocols import Fault, LogBatch, RunData
 from harness.spec import RunSpec
-from reports import pictures
+from reports import node_log, pictures
 from reports.build import build_model
 from reports.drawing.axis import GAP, LEFT, RIGHT, Axis
 from reports.drawing.blocks import Columns, Lanes, Notes, Picture, Ring, Story
@@ -75,7 +75,7 @@ def test_painters_are_found_by_themselves() -> None:
     names = [each.name for each in painters()]
     assert set(names) == {
         *("two_leaders", "no_order", "cycle", "diverging_logs", "diverging_states"),
-        *("life_story", "moments"),
+        *("life_story", "snapshot_cover", "moments"),
     }
     assert names[-1] == "moments"
 
@@ -282,6 +282,72 @@ def test_ops_without_an_order_as_bars_with_the_longest_order() -> None:
     assert "3  op 4: read -> 1 cannot follow: it needs 1, the value is 2" in texts(picture)
 
 
+def snapshot(told: _Trace, node: str, ms: int, id_: list[int], **more: Any) -> Event:
+    fields = {"op": "freeze", "size": 300, "sha": "aa" * 32, "voters": None, "kv": 1, **more}
+    return told(node, ms, "snap", id=id_, **fields)
+
+
+def short_of_a_snapshot() -> _Trace:
+    """A log of offsets 0, 1-3 and 4 in epoch 1, of which all below 4 is committed."""
+    told = _Trace()
+    told("n1", 1, "start", leo=0, voters=[1, 2])
+    for ms, (base, last) in enumerate(((0, 0), (1, 3), (4, 4)), start=10):
+        told("n1", ms, "append", base=base, last=last, bep=1, h=base, src="leader")
+    told("n1", 20, "hwm", 1, v=4, **{"as": "leader"})
+    return told
+
+
+@pytest.mark.parametrize(
+    ("id_", "more", "wrong"),
+    [
+        ([3, 1], {}, ("1-3", "ends inside, at 3", "offsets 1-3 of epoch 1 (crc 00000001)")),
+        ([5, 1], {}, ("4", "ends here, in epoch 1", "not committed")),
+        ([4, 2], {}, ("1-3", "ends here, in epoch 2", "offsets 1-3 of epoch 1")),
+        ([4, 1], {"voters": [[1, None]]}, ("voters", "names [n1]", "[n1, n2], from the start on")),
+    ],
+    ids=["inside-of-a-batch", "not-committed", "wrong-epoch", "other-voters"],
+)
+def test_what_a_snapshot_covers_beside_the_log(
+    id_: list[int], more: dict[str, Any], wrong: tuple[str, str, str]
+) -> None:
+    told = short_of_a_snapshot()
+    event = snapshot(told, "n1", 30, id_, **more)
+    snapshot(told, "n2", 40, id_, op="install")
+    (picture,) = drawn(told.run(), anomaly("S22", event, details={"id": id_}))
+    assert picture.kind == "snapshot-cover"
+    (row,) = [row for row in block(picture, Columns).rows if row.relation == "first"]
+    place, left, right = wrong
+    assert (row.place, row.left.title) == (place, left)
+    assert right in row.right.title
+    assert "n1 makes snapshot" in texts(picture)
+    assert "n2 takes from the leader snapshot" in texts(picture), "it has gone round"
+
+
+def two_snapshots() -> tuple[RunData, dict[str, Any]]:
+    told = short_of_a_snapshot()
+    one = snapshot(told, "n1", 30, [4, 1])
+    other = snapshot(told, "n2", 40, [4, 1], sha="bb" * 32)
+    return told.run(), anomaly("S22", one, other, details={"id": [4, 1]})
+
+
+def test_two_snapshots_of_one_id_side_by_side() -> None:
+    (picture,) = drawn(*two_snapshots())
+    assert picture.caption == "Snapshot 4 of epoch 1 on n1 and on n2: not the same"
+    relations = {row.place: row.relation for row in block(picture, Columns).rows}
+    assert relations == {
+        "bytes": "same",
+        "SHA-256": "first",
+        "kraft.version": "same",
+        "who": "lone",
+    }
+
+
+def test_a_snapshot_that_the_log_agrees_with_is_left_to_the_moments() -> None:
+    told = short_of_a_snapshot()
+    event = snapshot(told, "n1", 30, [4, 1])
+    assert [each.kind for each in drawn(told.run(), anomaly("S22", event))] == ["moments"]
+
+
 def test_anything_else_shows_the_moments_it_names() -> None:
     told = _Trace()
     told("n1", 1, "role", 3, to="leader", leader=1)
@@ -303,6 +369,82 @@ def test_nothing_known_draws_nothing() -> None:
     assert drawn(_Trace().run(), anomaly("S99")) == ()
 
 
+# --------------------------------------------------------------------------- into the logs
+
+
+def noted(picture: Picture) -> list[str]:
+    notes = [n for b in picture.blocks if isinstance(b, Notes) for n in b.notes]
+    return [note.href for note in notes]
+
+
+def written(n: int, form: str) -> tuple[str, ...]:
+    return tuple(form.format(n=at, s=at % 60, m=at // 60) for at in range(n))
+
+
+def test_a_moment_leads_to_the_line_that_the_node_wrote_last() -> None:
+    """Of the simulator by its own times; that line and some around it are on the page."""
+    told = _Trace()
+    event = told("n1", 7_500, "flush", upto=4)
+    run = told.run(output={"n1": written(100, "{n}.000000 INFO line {n}")})
+    found = result(system="invalid", anomalies=[anomaly("S99", event)], results=[])
+    model = build_model(run, found)
+    assert noted(model.pictures[1][0]) == ["#node-1-l8"]
+    assert model.anomalies[0].events[0].href == "#node-1-l8"
+    around = model.nodes[0].around
+    assert [line.number for line in around] == list(range(5, 12))
+    assert [line.text for line in around if line.anchor] == ["7.000000 INFO line 7"]
+    html = render_run(run, found)
+    assert html.count('id="node-1-l8"') == 1
+
+
+def test_lines_between_are_left_out_and_the_tail_has_its_own() -> None:
+    told = _Trace()
+    events = [told("n1", s * 1000, "flush", upto=4) for s in (2, 30, 99)]
+    run = told.run(output={"n1": written(100, "{n}.000000 INFO line {n}")})
+    found = anomaly("S99", *events)
+    (node,) = build_model(run, result(system="invalid", anomalies=[found], results=[])).nodes
+    numbers = [line.number for line in node.around]
+    assert numbers == [*range(1, 7), None, *range(28, 35)]
+    assert [line.number for line in node.tail if line.anchor] == [100]
+
+
+def test_a_wall_clock_is_tied_to_the_run_by_the_starts_of_the_node() -> None:
+    """A host's time says nothing of the run's: a start is in the log and in the events."""
+    told = _Trace()
+    told("n1", 2_000, "start", leo=0)
+    event = told("n1", 9_400, "flush", upto=4)
+    lines = list(written(30, "2026-01-02 03:00:{s:02},000 INFO krucible.node line {n}"))
+    lines[5] = "2026-01-02 03:00:05,000 INFO krucible.node node 1 serves on CONTROLLER://h:1"
+    (picture,) = drawn(told.run(output={"n1": tuple(lines)}), anomaly("S99", event))
+    assert noted(picture) == ["#node-1-l13"], "12 s by the wall are 9 s of the run"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),
+        ("no time at all", HOSTILE),
+        ("2026-01-02 03:00:00,000 INFO nobody says when this was",),
+        ("2026-13-42 99:99:99,000 INFO node 1 serves on CONTROLLER://h:1",),
+    ],
+)
+def test_a_log_without_known_times_is_linked_as_a_whole(lines: tuple[str, ...]) -> None:
+    told = _Trace()
+    told("n1", 2_000, "start", leo=0)
+    event = told("n1", 7_500, "flush", upto=4)
+    (picture,) = drawn(told.run(output={"n1": lines}), anomaly("S99", event))
+    assert noted(picture) == ["#node-1"]
+
+
+def test_lines_that_links_lead_to_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_log, "ASKED_MAX", 2)
+    told = _Trace()
+    events = [told("n1", s * 1000, "flush", upto=4) for s in (2, 30, 99)]
+    run = told.run(output={"n1": written(100, "{n}.000000 INFO line {n}")})
+    (picture,) = drawn(run, anomaly("S99", *events))
+    assert noted(picture) == ["#node-1-l3", "#node-1-l31", "#node-1"]
+
+
 # --------------------------------------------------------------------------- where and how
 
 
@@ -319,6 +461,7 @@ def test_an_axis_keeps_order_and_distance(times: list[int]) -> None:
 CASES: dict[str, Callable[[], tuple[RunData, dict[str, Any]]]] = {
     "two-leaders": two_leaders,
     "life-story": lost_record,
+    "snapshot-cover": two_snapshots,
     "no-order": lambda: (_Trace().run(), anomaly("linearizability", details=no_order())),
 }
 
@@ -365,11 +508,12 @@ KINDS = [
     "apply",
     "snap",
     "disk",
+    "voters",
 ]
 FIELDS = [
     *("node", "ep", "inc", "seq", "rx_ns", "to", "leader", "cand", "ok", "pre", "grants", "es"),
     *("base", "last", "bep", "h", "v", "as", "acks", "off", "hwm", "st", "id", "op", "what", "leo"),
-    *("qs", "upto", "src", "why", "api"),
+    *("qs", "upto", "src", "why", "api", "set", "voters", "sha", "size", "kv"),
 ]
 hostile_events = st.builds(
     lambda kind, fields: {"rx_ns": 5, "node": 1, "t": kind, **fields},
@@ -388,7 +532,7 @@ hostile_details = st.dictionaries(
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.sampled_from(["S1", "S7", "S9", "S17", "C8", "L8", "linearizability", HOSTILE]),
+    st.sampled_from(["S1", "S7", "S9", "S22", "S17", "C8", "L8", "linearizability", HOSTILE]),
     st.lists(hostile_events, max_size=8),
     hostile_details,
 )
@@ -421,13 +565,18 @@ window.violations = [];
 document.addEventListener("securitypolicyviolation", e => violations.push(e.violatedDirective));
 """
 
+VISIBLE = """() => {
+  const at = document.getElementById("node-2-l2").getBoundingClientRect();
+  return at.height > 0 && at.top >= 0 && at.bottom <= innerHeight;
+}"""
+
 
 @pytest.mark.browser
 @pytest.mark.skipif(shutil.which(CHROMIUM) is None, reason=f"no Chromium at {CHROMIUM}")
 def test_pictures_are_painted_fit_a_phone_and_their_links_lead(tmp_path: Path) -> None:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     run, found = two_leaders()
-    logs = {"n2": ("1.000 INFO elected",)}
+    logs = {"n2": ("0.001000 INFO starts", "0.020000 INFO elected", *["0.9 filled"] * 60)}
     run = replace(run, output=logs)
     anomalies = [found, anomaly("linearizability", details=no_order())]
     path = tmp_path / "report.html"
@@ -454,6 +603,11 @@ def test_pictures_are_painted_fit_a_phone_and_their_links_lead(tmp_path: Path) -
             page.locator("#node-2").evaluate("e => { e.open = false; }")
             figure.locator("svg.lanes a[href='#node-2']").click()
             assert page.locator("#node-2").get_attribute("open") is not None
+            page.locator("#node-2").evaluate("e => { e.open = false; }")
+            figure.locator("a.to-log[href='#node-2-l2']").first.click()
+            line = page.locator("#node-2-l2")
+            assert line.inner_text() == "20.020000 INFO elected"  # its number, and what it says
+            page.wait_for_function(VISIBLE)
             assert page.evaluate("window.violations") == []
             assert complaints == []
             page.close()

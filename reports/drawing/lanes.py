@@ -112,7 +112,16 @@ def node_lanes(scene: Scene, view: View) -> tuple[Lanes, Notes]:
         if m.to in places and m.node in places and m.to != m.node
     ]
     told = [
-        Note(str(n), m.tone, m.text, m.time_ns, m.node, None, scene.link(m.node), anchor(f"n{n}"))
+        Note(
+            str(n),
+            m.tone,
+            m.text,
+            m.time_ns,
+            m.node,
+            None,
+            scene.link(m.node, m.time_ns),
+            anchor(f"n{n}"),
+        )
         for n, m in enumerate(moments, start=1)
     ]
     return Lanes(tuple(lanes), axis.ticks(), view.alt, tuple(arrows)), Notes(tuple(told))

@@ -11,6 +11,7 @@ from reports import cluster
 from reports.cluster import Event, NodeTrack
 from reports.drawing.replay import word
 from reports.model import FaultView
+from reports.node_log import NodeLog
 from reports.ops import Span
 from reports.text import clean, compact, integer
 
@@ -18,7 +19,7 @@ TEXT_MAX = 160
 LIST_MAX = 8
 DRAWN = frozenset(  # types of events; of a long run all others would not fit into the memory
     {"start", "stop", "disk", "role", "qs", "vote", "elected", "append", "flush", "trunc", "hwm"}
-    | {"snap", "ack", "apply", "image"}
+    | {"snap", "ack", "apply", "image", "voters"}
 )
 
 
@@ -44,6 +45,7 @@ class Scene:
         tracks: Sequence[NodeTrack],
         faults: Sequence[FaultView],
         end_ns: int,
+        node_logs: Mapping[str, NodeLog],
     ) -> None:
         self.run = run
         self.spans = spans
@@ -51,14 +53,16 @@ class Scene:
         self.end_ns = end_ns
         self.tracks = {clean(track.name, limit=60): track for track in tracks}
         self.nodes = list(self.tracks)
+        self._node_logs = {clean(name, limit=60): log for name, log in node_logs.items()}
         self._raw = {clean(track.name, limit=60): track.name for track in tracks}
         self._events: dict[str, list[Event]] = {}
         self._places: dict[str, dict[int, int]] = {}
         self._stored: dict[str, dict[tuple[int, int, int], LogBatch]] = {}
 
-    def link(self, node: str) -> str:
-        """Where the page has the log of a node; empty when it has none."""
-        return f"#node-{self.nodes.index(node) + 1}" if node in self.tracks else ""
+    def link(self, node: str, time_ns: int | None = None) -> str:
+        """Where the page has the log of a node, at a time; empty when it has none."""
+        log = self._node_logs.get(node)
+        return "" if log is None else log.link(time_ns)
 
     def events(self, node: str) -> list[Event]:
         """The events of a node that pictures may show, in order of arrival."""

@@ -161,7 +161,8 @@ class _Tale:
     ) -> None:
         """A turn that an event tells of; ``words``: sign, tone and text of its note."""
         sign, tone, text = words
-        at, link = event["rx_ns"], self.scene.link(node)
+        at = event["rx_ns"]
+        link = self.scene.link(node, at)
         note = Note(sign, tone, text, at, node, op, link)
         place = self.scene.place(node, event)
         self.builder.turns.append(Turn(at, node, place, note, becomes, strong))

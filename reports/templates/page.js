@@ -70,7 +70,7 @@ function toPaper(on) {
 
 function openTarget(hash) {
   const target = hash.length > 1 ? $(decodeURIComponent(hash.slice(1))) : null;
-  if (target && target.tagName === "DETAILS") target.open = true;
+  for (let e = target && target.closest("details"); e; e = e.parentElement.closest("details")) e.open = true;
 }
 
 function toggle(group, name, colour, pressed, change) {
