@@ -24,12 +24,14 @@ from checkers import linearizable_registers, linearizable_small
 from checkers.linearizable import check_history
 from checkers.models import CasRegister, KvAppend, ListAppend, Log, Model, Mutex, Register, Set
 from checkers.models_more import Isr, MultiRegister, ProducerIds
+from checkers.topics import Topic
 from harness.formats import Conventions
 
 VALUES = (None, 1, 2)
 LOST = ("ok", "info")
 TEXTS = ("", "a", "b", "ab", "ba", "aa", "aba")
 LISTS: tuple[list[int], ...] = ([], [1], [2], [1, 2], [2, 1], [1, 2, 3])
+TOPICS = (("a", 1), ("b", 2))
 ISRS: tuple[tuple[int, list[int]], ...] = ((0, []), (1, [1]), (1, [2]), (2, [1]), (2, [1, 2]))
 READS: list[Spec] = [("read", None, v, "ok") for v in VALUES]
 WRITES: list[Spec] = [("write", v, None, o) for v in VALUES for o in LOST]
@@ -94,6 +96,17 @@ ALPHABETS: dict[str, tuple[Model, list[Spec]]] = {
         ProducerIds(),
         [("allocate", None, [first, n], o) for first in range(4) for n in (1, 2) for o in LOST],
     ),
+    "topics": (
+        Topic(frozenset(("c", "d"))),
+        [
+            *(("create", {"partitions": n}, {"partitions": n, "id": i}, "ok") for i, n in TOPICS),
+            *(("create", {"partitions": n}, None, "info") for n in (1, 2)),
+            *(("delete", None, None, o) for o in LOST),
+            *(("describe", None, {"partitions": n, "id": i}, "ok") for i, n in TOPICS),
+            *(("describe", None, {"partitions": n, "id": "c"}, "ok") for n in (1, 2)),
+            ("describe", None, None, "ok"),
+        ],
+    ),
     "isr": (
         Isr(),
         [
@@ -107,7 +120,7 @@ ALPHABETS: dict[str, tuple[Model, list[Spec]]] = {
         ],
     ),
 }
-ANSWERED = frozenset(("read", "get", "txn", "allocate", "alter", "cas"))
+ANSWERED = frozenset(("read", "get", "txn", "allocate", "alter", "cas", "create", "describe"))
 PLACED = ANSWERED | {"append"}  # the appends of a log tell their positions
 
 

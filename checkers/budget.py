@@ -7,8 +7,10 @@ three quarters are used, and what it holds at its peak stays below the limit.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -110,3 +112,15 @@ def watched(items: Iterable[T], budget: Budget | None, every: int = EVERY) -> It
     while some := list(islice(source, every)):
         yield from some
         budget.look(len(some))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Millions of small objects, none of them in a circle: to search them for circles is vain."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -13,15 +13,13 @@ Source: Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies" (VLDB 2020).
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budget, BudgetError
+from checkers.budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Budget, BudgetError, uncollected
 from checkers.cycles_explain import Explainer
 from checkers.cycles_graph import PROCESS, REALTIME, Edges, Graph, graph_of
 from checkers.cycles_models import STRICT, forbidden, needs_process, needs_realtime, violated
@@ -168,7 +166,7 @@ def judge(
     """All anomalies of a history, whatever forbids them. Raises as ``check_transactions``."""
     kinds = (PROCESS if process or realtime else 0) | (REALTIME if realtime else 0)
     judged = Judged(Transactions(), Orders({}, [], bytearray(), []), Edges(0).graph(), [])
-    with _no_collection():
+    with uncollected():
         try:
             _judge(judged, history, kinds, ordered, budget)
         except BudgetError as error:
@@ -201,18 +199,6 @@ def _judge(
             )
             for cycle in cycles
         ]
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Millions of small objects, none of them in a circle: to search them for circles is vain."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def anomalies(

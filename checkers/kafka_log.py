@@ -24,6 +24,7 @@ from checkers.budget import (
     TIME_LIMIT_S,
     Budget,
     BudgetError,
+    uncollected,
     watched,
 )
 from checkers.cycles_graph import KINDS, PROCESS, REALTIME, WR, Edges, add_order
@@ -90,18 +91,19 @@ def check_log(
     found: list[Anomaly] = []
     gave_up: str | None = None
     try:
-        ops.extend(log_ops(history, budget))
-        partitions = partitions_of(ops, budget)
-        for rule in (
-            _offsets(partitions),
-            _strange(watched(ops, budget), partitions),
-            _lost(partitions),
-            _within(ops, partitions, budget),
-            _by_process(watched(ops, budget), partitions),
-            _unseen(partitions),
-            _cycles(history, ops, partitions, budget, ordered=ordered),
-        ):
-            found.extend(watched(rule, budget))
+        with uncollected():
+            ops = log_ops(history, budget)
+            partitions = partitions_of(ops, budget)
+            for rule in (
+                _offsets(partitions),
+                _strange(watched(ops, budget), partitions),
+                _lost(partitions),
+                _within(ops, partitions, budget),
+                _by_process(watched(ops, budget), partitions),
+                _unseen(partitions),
+                _cycles(history, ops, partitions, budget, ordered=ordered),
+            ):
+                found.extend(watched(rule, budget))
     except BudgetError as error:
         gave_up = f"{error.reason} ran out; all {len(history)} events are open"
     subscribed = any(op.interval.invocation.f == "subscribe" for op in ops)

@@ -66,7 +66,8 @@ def log_ops(history: History, budget: Budget | None = None) -> list[LogOp]:
         UsageError: An op that the kafka workload does not have.
         HistoryFormatError: Ops that do not pair, or values of another shape.
     """
-    return [_log_op(interval) for interval in watched(history.intervals(), budget)]
+    intervals = history.intervals(lambda ops: watched(ops, budget))
+    return [_log_op(interval) for interval in watched(intervals, budget)]
 
 
 def _log_op(interval: Interval) -> LogOp:

@@ -22,6 +22,8 @@ from checkers.budget import (
     MEMORY_LIMIT_BYTES,
     TIME_LIMIT_S,
     Budget,
+    BudgetError,
+    uncollected,
 )
 from checkers.linearizable_calls import Call, Calls, calls_of, event_places
 from checkers.linearizable_columns import Columns
@@ -135,15 +137,26 @@ def check_history(
     object_: Model = models.get(model)() if isinstance(model, str) else model
     rules = conventions or Conventions(initial=object_.initial)
     budget = Budget.of(time_limit_s, memory_limit_bytes, configurations_max)
-    places, blurred = event_places(history, rules)
     check = _Check(object_, rules, budget, invariant)
-    result = check.run(calls_of(history, object_, rules, places=places))
+    with uncollected():
+        try:
+            return _check_history(history, object_, rules, check, budget)
+        except BudgetError as error:  # before there was anything to search
+            reason = f"{error.reason} ran out; all {len(history)} events are open"
+            return CheckResult(NAME, Valid.UNKNOWN, checked={invariant: 0}, reason=reason)
+
+
+def _check_history(
+    history: History, model: Model, rules: Conventions, check: _Check, budget: Budget
+) -> CheckResult:
+    places, blurred = event_places(history, rules, budget)
+    result = check.run(calls_of(history, model, rules, places=places, budget=budget))
     if not blurred or result.valid is not Valid.VALID:
         return result
     # Valid with overlapping ops of one process allowed; is it without?
     ordered = replace(rules, equal_times="ordered")
-    places, _ = event_places(history, ordered)
-    strict = check.run(calls_of(history, object_, ordered, places=places))
+    places, _ = event_places(history, ordered, budget)
+    strict = check.run(calls_of(history, model, ordered, places=places, budget=budget))
     if strict.valid is Valid.VALID:
         return result
     return replace(

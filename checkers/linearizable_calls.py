@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
 
+from checkers.budget import Budget, watched
 from checkers.linearizable_columns import Columns
 from checkers.models import Action, Model, Partitions
 from harness.errors import HistoryFormatError, UsageError
@@ -48,18 +49,25 @@ class Calls:
 
 
 def calls_of(
-    history: History, model: Model, conventions: Conventions, *, places: Mapping[int, int]
+    history: History,
+    model: Model,
+    conventions: Conventions,
+    *,
+    places: Mapping[int, int],
+    budget: Budget | None = None,
 ) -> Calls:
     """Pair, judge and split the client ops of a history. O(n).
 
     Raises:
+        BudgetError: The budget has run out.
         UsageError: An op that the model does not know.
         HistoryFormatError: A completion without an invocation, or an impossible value.
     """
     by_key: dict[Hashable, list[Call]] = {}
     counts: Counter[str] = Counter()
     key_of = model.partition if isinstance(model, Partitions) else None
-    for interval in history.intervals():
+    intervals = history.intervals(lambda ops: watched(ops, budget))
+    for interval in watched(intervals, budget):
         op = interval.invocation
         if op.f not in model.fs:
             raise UsageError(
@@ -112,21 +120,26 @@ def _useful(calls: list[Call], model: Model, counts: Counter[str]) -> list[Call]
     return kept
 
 
-def event_places(history: History, conventions: Conventions) -> tuple[dict[int, int], bool]:
+def event_places(
+    history: History, conventions: Conventions, budget: Budget | None = None
+) -> tuple[dict[int, int], bool]:
     """The place of each op (by index) in the order of events, and whether equal times blurred it.
 
     Intervals are closed: of neighbouring events with one time stamp the invocations come first,
     so that their ops are concurrent. That forgets the order of two ops of *one* process that
     end and begin at one time; the second value says whether it happened. A history in which all
     times are equal has no times.
+
+    Raises:
+        BudgetError: The budget has run out.
     """
     ops = list(history)
-    places = {op.index: place for place, op in enumerate(ops)}
+    places = {op.index: place for place, op in enumerate(watched(ops, budget))}
     if conventions.equal_times == "ordered" or not ops or ops[0].time_ns == ops[-1].time_ns:
         return places, False
     blurred = False
     start = 0
-    for _, group in groupby(ops, key=lambda op: op.time_ns):
+    for _, group in groupby(watched(ops, budget), key=lambda op: op.time_ns):
         same = list(group)
         if len(same) > 1:
             for place, op in enumerate(sorted(same, key=_completes), start=start):

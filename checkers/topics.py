@@ -18,7 +18,14 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from checkers.budget import MEMORY_LIMIT_BYTES, TIME_LIMIT_S
+from checkers.budget import (
+    MEMORY_LIMIT_BYTES,
+    TIME_LIMIT_S,
+    Budget,
+    BudgetError,
+    uncollected,
+    watched,
+)
 from checkers.linearizable import check_history
 from checkers.models import ILLEGAL, Action, Illegal, State, freeze, show
 from harness.errors import HistoryFormatError
@@ -55,14 +62,22 @@ def check_topics(
     Raises:
         HistoryFormatError: Ops that do not pair, or values that topics cannot have.
     """
-    intervals = history.intervals()
-    ids = _Ids(intervals)
-    found = [*ids.reused(), *ids.partial()]
+    budget = Budget.of(time_limit_s, memory_limit_bytes)
+    found: list[Anomaly] = []
+    try:
+        with uncollected():
+            ids = _Ids(history.intervals(lambda ops: watched(ops, budget)), budget)
+            found += ids.reused()
+            found += ids.partial()
+    except BudgetError as error:
+        reason = f"{error.reason} ran out; all {len(history)} events are open"
+        verdict = Valid.INVALID if found else Valid.UNKNOWN
+        return CheckResult(NAME, verdict, tuple(found), checked={IDS: 0}, reason=reason)
     order = check_history(
         history,
         Topic(ids.strangers()),
         conventions=conventions,
-        time_limit_s=time_limit_s,
+        time_limit_s=budget.left_s(),
         memory_limit_bytes=memory_limit_bytes,
     )
     anomalies = sorted([*found, *order.anomalies], key=lambda anomaly: anomaly.time_ns or 0)
@@ -222,11 +237,12 @@ class _Ids:
     """Who made and who saw which id."""
 
     intervals: Sequence[Interval]
+    budget: Budget | None = None
     creates: list[_Sight] = field(default_factory=list)  # ok, so their ids are known
     looks: list[_Sight] = field(default_factory=list)  # describes that showed a topic
 
     def __post_init__(self) -> None:
-        for interval in self.intervals:
+        for interval in watched(self.intervals, self.budget):
             op, end = interval.invocation, interval.completion
             if interval.outcome != "ok" or end is None or op.f == "delete":
                 continue
@@ -283,7 +299,7 @@ class _Ids:
         """Looks that show an id with other partitions or configs than its create asked for."""
         made = {sight.id: sight for sight in self.creates}
         asked: dict[str | None, set[Hashable]] = defaultdict(set)
-        for interval in self.intervals:
+        for interval in watched(self.intervals, self.budget):
             op = interval.invocation
             if op.f == "create" and (interval.outcome == "info" or not _has_id(interval)):
                 asked[op.key].add(_asked(op.value))

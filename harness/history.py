@@ -12,7 +12,7 @@ On disk a history is JSON lines, one op each, in the order of ``index``:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -127,8 +127,10 @@ class History(Sequence[Op]):
             return None
         return last.value if isinstance(last.value, Mapping) else None
 
-    def intervals(self) -> list[Interval]:
+    def intervals(self, through: Callable[[Iterable[Op]], Iterable[Op]] = iter) -> list[Interval]:
         """Client ops paired with their completions, in order of invocation. O(n).
+
+        ``through`` sees the ops go by, and may raise to stop.
 
         Raises:
             HistoryFormatError: A completion without an invocation, or a process that invokes
@@ -136,7 +138,7 @@ class History(Sequence[Op]):
         """
         open_: dict[int | str, int] = {}
         pairs: list[tuple[Op, Op | None]] = []
-        for op in self._ops:
+        for op in through(self._ops):
             if op.process == NEMESIS:
                 continue
             if op.type == "invoke":
