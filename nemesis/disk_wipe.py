@@ -17,8 +17,7 @@ from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.disk_damage import VOTERS_MIN, DiskDamage
-from nemesis.membership import TURN_S, VOTERS, members_available, needs_members, replace
-from nemesis.turns import in_turn
+from nemesis.membership import VOTERS, claim_voters, members_available, needs_members, replace
 
 
 @nemeses.register("disk-wipe")
@@ -44,10 +43,9 @@ class DiskWipe(DiskDamage):
         wiped = await disks.wipe(node)
         return {**wiped, "directory": system.reformat(node)}
 
-    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """As all damage; no other fault changes the voters meanwhile."""
-        if not await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=TURN_S):
+        if not await claim_voters(fault, cluster):
             return Injection("skipped", reason="another fault changes the voters")
         injection = await super().inject(fault, cluster)
         if injection.outcome == "skipped":

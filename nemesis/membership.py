@@ -20,11 +20,12 @@ from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.turns import in_turn, turn_s
 
 VOTERS = "voters"  # what is claimed: one fault at a time changes them
 REMOVE_TIMEOUT_S = 8.0
 TURN_S = 6.0  # for other faults to be done with the voters, or with a disk
+_LIVE_TURN_S = 20.0  # with the voters of real hosts, where several may wait
 ADD_TIMEOUT_S = 20.0
 _LED_S = 6.0
 _OTHERS_S = 20.0  # for another fault to be done with the node
@@ -56,6 +57,12 @@ def members_available(cluster: Cluster) -> str | None:
     return needs_disks(cluster)
 
 
+async def claim_voters(fault: Fault, cluster: Cluster) -> bool:
+    """Be the only fault that changes the voters, once it is this one's turn; False: it never is."""
+    timeout_s = turn_s(cluster, TURN_S, _LIVE_TURN_S)
+    return await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=timeout_s)
+
+
 @nemeses.register("membership")
 class RemoveVoter:
     """Remove a voter, also the leader; heal reformats it without voters and adds it again.
@@ -84,7 +91,7 @@ class RemoveVoter:
         system = cluster.system
         if not isinstance(system, Members) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
-        if not await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=TURN_S):
+        if not await claim_voters(fault, cluster):
             return Injection("skipped", reason="another fault changes the voters")
         before = await _voters(system)  # and so there is a leader that can be aimed at
         target = str(fault.params.get("target", "one"))

@@ -15,7 +15,7 @@ from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs
-from nemesis.membership import TURN_S, VOTERS, members_available, needs_members
+from nemesis.membership import TURN_S, VOTERS, claim_voters, members_available, needs_members
 from nemesis.restarts import restart
 from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn
@@ -70,7 +70,7 @@ class MoveVoter:
             return Injection("skipped", reason=self.available(cluster))
         if (reason := self.available(cluster)) is not None:
             return Injection("skipped", reason=reason)
-        if not await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=TURN_S):
+        if not await claim_voters(fault, cluster):
             return Injection("skipped", reason="another fault changes the voters")
         target = str(fault.params.get("target", "one"))
         fits = alive_and_free(fault, cluster, PROCESS, DISK)

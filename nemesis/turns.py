@@ -21,13 +21,18 @@ N = TypeVar("N", bound=Any)
 Inject = Callable[[N, Fault, Cluster], Coroutine[Any, Any, Injection]]
 
 
+def turn_s(cluster: Cluster, simulated_s: float, live_s: float) -> float:
+    """How long to wait for a turn: simulated time costs nothing, but is short."""
+    return simulated_s if cluster.environment.name == SIM else live_s
+
+
 def in_turn(inject: Inject[N]) -> Callable[..., Coroutine[Any, Any, Injection]]:
     """Decorate ``inject``: what it skips though it is available is tried again for a while."""
 
     @wraps(inject)
     async def patient(self: N, fault: Fault, cluster: Cluster) -> Injection:
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + (0.0 if cluster.environment.name == SIM else TURN_S)
+        deadline_s = loop.time() + turn_s(cluster, 0.0, TURN_S)
         while True:
             injection = await inject(self, fault, cluster)
             if injection.outcome != "skipped" or self.available(cluster) is not None:
