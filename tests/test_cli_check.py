@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -291,3 +292,28 @@ def test_sent_and_polled_records_are_judged_as_a_log(tmp_path: Path) -> None:
     ended = krucible("check", path, "--json")
     assert ended.code == 1
     assert set(ended.json[0]["stats"]["anomalies"]) == {"lost-write", "unseen"}
+
+
+def test_side_by_side_and_alone_say_the_same(files: dict[str, Path], tmp_path: Path) -> None:
+    many = [*files.values(), tmp_path / "none.jsonl", *reversed(files.values())] * 5
+    alone = krucible("check", *many, "--jobs", 1, "--json")
+    together = krucible("check", *many, "--jobs", 3, "--json")
+    assert (alone.code, alone.err) == (together.code, together.err)
+    assert [row["path"] for row in together.json] == [str(path) for path in many]
+    assert without_times(alone.json) == without_times(together.json)
+
+
+def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key != "stats"} for row in rows]
+
+
+def test_a_memory_limit_that_is_reached_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "many.jsonl"
+    op = '{"process":0,"type":"%s","f":"txn","value":[["append","x",%d]]}\n'
+    path.write_text("".join(op % (type_, n) for n in range(6_000) for type_ in ("invoke", "ok")))
+    assert krucible("check", path, "--model", "list-append").code == 0
+    ended = krucible("check", path, "--model", "list-append", "--memory-limit", 64, "--json")
+    assert ended.code == 2
+    assert ended.json[0]["found"] == (
+        "the memory limit of 64 MiB ran out; all transactions are open"
+    )

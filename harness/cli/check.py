@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ from rich.text import Text
 from harness import session
 from harness.cli.check_paths import found
 from harness.cli.console import STYLE, Json, complain, err, print_json, print_table
+from harness.crew import Job, Said, work_off
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.junit import Case, Suite, to_xml
@@ -36,6 +39,8 @@ LIST_APPEND = "list-append"
 PRECEDENCE = (EXIT_INVALID, EXIT_HARNESS, EXIT_USAGE, EXIT_UNKNOWN, EXIT_VALID)
 _EXIT = {Valid.VALID: EXIT_VALID, Valid.INVALID: EXIT_INVALID, Valid.UNKNOWN: EXIT_UNKNOWN}
 _ONLY_FILES = "--model, --consistency-model, --format and --initial go with history files"
+Judged = tuple[dict[str, Any], str | None]  # a row, and the complaint about what cannot be judged
+SHARES_PER_JOB = 8  # so that one with much to judge does not end long after the others
 ANOMALIES_TOLD_MAX = 10  # in a report for machines that people read, too
 
 
@@ -70,6 +75,15 @@ def check(  # noqa: PLR0913 - they are the command's
         str | None, typer.Option(help="Initial value of each key: JSON, nil, or text.")
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for each history.")] = 60.0,
+    memory_limit: Annotated[
+        int, typer.Option(min=64, help="MiB that a process may hold while it judges a history.")
+    ] = 4096,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, help="Processes side by side; one for each CPU when not given."
+        ),
+    ] = None,
     junit: Annotated[
         Path | None, typer.Option(help="Write JUnit XML here, a test case for each history.")
     ] = None,
@@ -83,11 +97,17 @@ def check(  # noqa: PLR0913 - they are the command's
     if consistency_model is not None:
         _check_consistency_model(consistency_model, model)
     files_only = (model, consistency_model, format_, initial) != (None, None, "auto", None)
-    options = {"model": model, "format": format_, "initial": initial, "time_limit_s": time_limit}
-    if consistency_model is not None:
-        options = {"consistency_model": consistency_model, "format": format_}
+    options = {
+        "format": format_,
+        "time_limit_s": time_limit,
+        "memory_limit_bytes": memory_limit << 20,
+    }
+    if consistency_model is None:
+        options |= {"model": model, "initial": initial}
+    else:
+        options["consistency_model"] = consistency_model
     rows = []
-    for row, error in _rows(paths, files_only, options):
+    for row, error in _rows(paths, files_only, options, jobs or os.cpu_count() or 1):
         rows.append(row)
         if error is not None:
             complain(error)
@@ -110,30 +130,47 @@ def _check_consistency_model(name: str, model: str | None) -> None:
     importlib.import_module("checkers.cycles_models").forbidden(name)
 
 
-def _rows(
-    paths: list[Path], files_only: bool, options: dict[str, Any]
-) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """Judge one after the other; people at a terminal see how far it is."""
+def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: int) -> list[Judged]:
+    """Judge all, in the order they were asked for; people at a terminal see how far it is."""
     wanted = [each for path in paths for each in found(path)]
     console = err()
+    rows: dict[int, Judged] = {}
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         console=console,
         transient=True,
+        auto_refresh=False,  # without a thread, which a fork would lose
         disable=not console.is_terminal or len(wanted) == 1,
     ) as progress:
         task = progress.add_task("", total=len(wanted))
-        for path in wanted:
-            progress.update(task, description=path.name)
-            yield _row(path, files_only, options)
-            progress.advance(task)
+        for at, row in _judged(wanted, partial(_row, files_only=files_only, options=options), jobs):
+            rows[at] = row
+            progress.update(task, advance=1, description=wanted[at].name, refresh=True)
+    return [row for _, row in sorted(rows.items())]
 
 
-def _row(
-    path: Path, files_only: bool, options: dict[str, Any]
-) -> tuple[dict[str, Any], str | None]:
+def _judged(
+    wanted: list[Path], judge: Callable[[Path], Judged], jobs: int
+) -> Iterator[tuple[int, Judged]]:
+    """Each path's number and row, as they are ready; what breaks a process is judged here."""
+    left = dict(enumerate(wanted))
+    if jobs > 1 and len(wanted) > 1:
+        shares = min(len(wanted), jobs * SHARES_PER_JOB)
+
+        def work(share: int) -> Iterator[tuple[int, Judged]]:
+            yield from ((at, judge(wanted[at])) for at in range(share, len(wanted), shares))
+
+        each = [Job(f"share {share}", partial(work, share)) for share in range(shares)]
+        for said in work_off(each, jobs):
+            if isinstance(said, Said):
+                del left[said.value[0]]
+                yield said.value
+    yield from ((at, judge(path)) for at, path in left.items())
+
+
+def _row(path: Path, files_only: bool, options: dict[str, Any]) -> Judged:
     """What was found, and the complaint when it cannot be judged."""
     try:
         row = _run(path, files_only) if path.is_dir() else _file(path, options)
