@@ -154,10 +154,10 @@ class MountsDisks(Protocol):
         """Why this host cannot; None when it can."""
         ...
 
-    def mount_disks(self, *, syncs: bool) -> None:
+    def mount_disks(self, *, lies_about: str | None = None) -> None:
         """Start nodes on it from now on, if the run's faults ask for disks and the host can.
 
-        Without ``syncs`` an fsync is answered, and makes nothing durable: disks that lie.
+        Files whose names end with ``lies_about`` are never durable, though an fsync says so.
         """
         ...
 

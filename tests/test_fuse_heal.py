@@ -33,7 +33,7 @@ def play(folder: Path, main: Callable[[Local, Journal], Awaitable[None]]) -> Non
         journal = Journal.open("fuse-heal", folder=folder / "state")
         env = Local(folder / "run", journal)
         env.expect({Disks, Power}, Random(1))
-        env.mount_disks(syncs=True)
+        env.mount_disks()
         await env.setup(["n1"])
         try:
             await main(env, journal)

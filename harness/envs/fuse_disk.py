@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.envs.child import Child
 from harness.envs.fuse_mount import entering, holder
-from harness.envs.fuse_server import LIES, POWER_LOST
+from harness.envs.fuse_server import POWER_LOST
 from harness.errors import EnvError
 from harness.journal import Journal
 from node.hands import DATA, FAULTS
@@ -41,9 +41,15 @@ class FuseDisk:
 
     @classmethod
     async def start(
-        cls, node: str, folder: Path, journal: Journal, environ: Mapping[str, str], *, syncs: bool
+        cls,
+        node: str,
+        folder: Path,
+        journal: Journal,
+        environ: Mapping[str, str],
+        *,
+        lies_about: str | None = None,
     ) -> FuseDisk:
-        """Mount it; ``environ`` carries the journal's markers, without ``syncs`` it lies.
+        """Mount it; ``environ`` carries the journal's markers, ``lies_about`` see ``Files``.
 
         Raises:
             EnvError: It does not come up; says what its server says.
@@ -57,7 +63,7 @@ class FuseDisk:
         try:
             entries.append(await journal.announce("process", node=f"{node}'s disk"))
             argv = [sys.executable, "-m", "harness.envs.fuse_server"]
-            argv += [str(data), str(faults), source, *([] if syncs else [LIES])]
+            argv += [str(data), str(faults), source, *([] if lies_about is None else [lies_about])]
             child = Child(argv, cwd=folder, log=faults / _LOG, environ=environ)
             disk = cls(journal, child, entries, faults / _LOG)
             who = child.id

@@ -38,17 +38,22 @@ class _Open:
 class Files:
     """The files below ``root``; troubles and journal are in ``folder``, on the same file system.
 
-    ``lose_power`` is called in the change that the power is to fail in, and never returns. Without
-    ``syncs`` the disk lies: it says that all is durable, and nothing ever is. All methods raise
-    OSError as the system call would.
+    ``lose_power`` is called in the change that the power is to fail in, and never returns. Files
+    whose names end with ``lies_about`` are never durable, though an fsync says so. All methods
+    raise OSError as the system call would.
     """
 
     def __init__(
-        self, root: Path, folder: Path, lose_power: Callable[[], NoReturn], *, syncs: bool = True
+        self,
+        root: Path,
+        folder: Path,
+        lose_power: Callable[[], NoReturn],
+        *,
+        lies_about: str | None = None,
     ) -> None:
         self.troubles = Troubles(folder)
         self.journal = DiskJournal(folder)
-        self.syncs = syncs
+        self._lies_about = lies_about
         self._root = root
         self._lose_power = lose_power
         self._paths: dict[int, Path] = {ROOT: root}
@@ -197,14 +202,16 @@ class Files:
     def fsync(self, handle: int) -> Callable[[], None]:
         """Begin to make a file durable; the rest, which takes its time, is for another thread."""
         file = self._open[handle]
-        self._before("fsync", self._named(file.node))
+        path = self._named(file.node)
+        self._before("fsync", path)
+        lies = self._lies_about is not None and path.name.endswith(self._lies_about)
         mark, delay_s = self.journal.mark(file.fd), self.troubles.delay_s()
 
         def finish() -> None:
             if delay_s:
                 threading.Event().wait(delay_s)
             os.fsync(file.fd)
-            if self.syncs:
+            if not lies:
                 self.journal.synced(file.fd, mark)
 
         return finish
@@ -241,8 +248,7 @@ class Files:
             os.fsync(fd)
         finally:
             os.close(fd)
-        if self.syncs:
-            self.journal.dir_synced(path)
+        self.journal.dir_synced(path)
 
     # ------------------------------------------------------------------ inside
 

@@ -1,9 +1,9 @@
 """One file system of ours for one node.
 
-``python -m harness.envs.fuse_server ROOT FOLDER SOURCE [lies]`` serves the folder ROOT, mounted
-over itself in a mount namespace that only the node is to enter, with the troubles and the journal
-in FOLDER (``fuse_files``); one that lies makes nothing durable. It ends by SIGKILL, or with
-``POWER_LOST`` once the power was to fail; then it has killed whoever used it.
+``python -m harness.envs.fuse_server ROOT FOLDER SOURCE [LIES_ABOUT]`` serves the folder ROOT,
+mounted over itself in a mount namespace that only the node is to enter, with the troubles and the
+journal in FOLDER (``fuse_files``). It ends by SIGKILL, or with ``POWER_LOST`` once the power was
+to fail; then it has killed whoever used it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ from harness.envs.fuse_mount import mount_apart, open_device
 from harness.envs.fuse_proto import Op, Request
 
 POWER_LOST: Final = 75
-LIES: Final = "lies"
 _SYNCS_MAX: Final = 8  # fsyncs at a time
 
 
 class Server:
     """Answers what the kernel asks of the files below a folder."""
 
-    def __init__(self, device: int, root: Path, folder: Path, *, syncs: bool) -> None:
+    def __init__(self, device: int, root: Path, folder: Path, lies_about: str | None) -> None:
         self._device = device
-        self._files = Files(root, folder, self._lose_power, syncs=syncs)
+        self._files = Files(root, folder, self._lose_power, lies_about=lies_about)
         self._syncs = ThreadPoolExecutor(_SYNCS_MAX)
         self._user = 0  # who has asked last: a thread of the node
         self._reads_fail = threading.Event()
@@ -224,7 +223,7 @@ def main() -> int:
     """Mount, and serve."""
     root, folder, source = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     device = open_device()
-    server = Server(device, root, folder, syncs=LIES not in sys.argv[4:])
+    server = Server(device, root, folder, sys.argv[4] if sys.argv[4:] else None)
     mount_apart(device, root, source)
     server.serve()
     return 0

@@ -71,7 +71,8 @@ class Local(NodeDisks, NodeClocks):
         self._ends: dict[str, Endpoint] = {}
         self._running: dict[str, _Running] = {}
         self._last_end: dict[str, str] = {}
-        self._mounts, self._disks_sync = False, True
+        self._mounts = False
+        self._lies_about: str | None = None
         self._broken_disks: list[str] = []
         self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
         self.net: Net = self._relay
@@ -93,9 +94,9 @@ class Local(NodeDisks, NodeClocks):
         """See ``MountsDisks``."""
         return cannot_mount()
 
-    def mount_disks(self, *, syncs: bool) -> None:
+    def mount_disks(self, *, lies_about: str | None = None) -> None:
         """See ``MountsDisks``."""
-        self._disks_sync = syncs
+        self._lies_about = lies_about
         self._mounts = self._disk_rng is not None and self.cannot_mount() is None
 
     async def setup(self, nodes: Sequence[str]) -> None:
@@ -294,7 +295,9 @@ class Local(NodeDisks, NodeClocks):
 
     async def _mount(self, node: str) -> FuseDisk:
         folder, environ = self.node_dir(node), self._environ({})
-        return await FuseDisk.start(node, folder, self._journal, environ, syncs=self._disks_sync)
+        return await FuseDisk.start(
+            node, folder, self._journal, environ, lies_about=self._lies_about
+        )
 
     async def _part(self, running: _Running, disk: FuseDisk) -> None:
         """When one of process and disk ends, end the other: none is to be without."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from node.hands import Hands, HandsError
 class NodeHands:
     """What the mix-ins for disks and clocks share; the files are on this host unless told so."""
 
-    _hands: dict[str, Hands]
+    _hands: dict[str, tuple[Hands, asyncio.Lock]]
 
     # ---- what the environment gives
 
@@ -32,11 +33,17 @@ class NodeHands:
         return str(self.node_dir(node))
 
     async def reach(self, node: str, do: str, **arguments: Any) -> Any:
-        """Have the ``Hands`` of a node do something; raises EnvError."""
+        """Have the ``Hands`` of a node do something, one thing at a time; raises EnvError.
+
+        In a thread: files may be large, and clients have their timeouts meanwhile.
+        """
         if not hasattr(self, "_hands"):
             self._hands = {}
-        hands = self._hands.setdefault(node, Hands(self.node_dir(node)))
+        if node not in self._hands:
+            self._hands[node] = Hands(self.node_dir(node)), asyncio.Lock()
+        hands, one = self._hands[node]
         try:
-            return getattr(hands, do)(**arguments)
+            async with one:
+                return await asyncio.to_thread(getattr(hands, do), **arguments)
         except HandsError as error:
             raise EnvError(f"{node}: {error}") from error

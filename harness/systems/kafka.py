@@ -30,7 +30,8 @@ from harness.systems.kraft_nodes import QUORUM_SETTING, KraftNodes, check_quorum
 from node.config import NodeConfig
 
 OURS: Final = "krucible."  # what settings of our own node begin with
-FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie, and lose what it had fsynced
+FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
+LOGS: Final = ".log"  # what names of their files end with
 OWN_SETTINGS: Final = frozenset(
     {
         "node.id",
@@ -76,7 +77,7 @@ class Kafka(KraftNodes):
     """Apache Kafka's controllers and brokers; `make kafka` fetches them. Needs Java 17.
 
     Settings are Kafka's; ``krucible.quorum=dynamic`` puts the voters into the log (KIP-853), with
-    ``krucible.fsync=false`` disks say that all is fsynced, and lose it with the power.
+    ``krucible.fsync=false`` disks say that its logs are fsynced, and lose them with the power.
     """
 
     name = "kafka"
@@ -115,7 +116,7 @@ class Kafka(KraftNodes):
             raise EnvError(f"{error}; then `make kafka`") from error
         if isinstance(self._env, MountsDisks):
             lies = self._spec.settings.get(FSYNC_SETTING) == "false"
-            self._env.mount_disks(syncs=not lies)
+            self._env.mount_disks(lies_about=LOGS if lies else None)
         await super().setup()
 
     def _own(self, name: str, index: int) -> dict[str, str]:

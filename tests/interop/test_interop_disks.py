@@ -74,4 +74,6 @@ def test_on_disks_that_lie_about_fsync_it_loses_what_it_acknowledged_and_that_is
     assert session.judgement is not None
     assert installed[0]["evidence"][-1]["lost_bytes"] > 0
     assert session.judgement.system is Valid.INVALID
+    broken = {a.invariant for each in session.judgement.results for a in each.anomalies}
+    assert "C11" in broken, "a producer id is given twice"
     assert session.exit_code == 1
