@@ -511,3 +511,18 @@ def test_where_a_limit_is_reached_the_verdict_is_unknown_unless_something_was_fo
     assert check_transactions(many, memory_limit_bytes=1 << 20).reason == (
         "the memory limit of 1 MiB ran out; all transactions are open"
     )
+
+
+def test_of_a_long_cycle_the_first_steps_are_told() -> None:
+    """Each transaction misses what the next one appends: a ring, and no way across it."""
+    n = 30
+    ops: list[Op] = []
+    for type_, seen in (("invoke", None), ("ok", [])):
+        for txn in range(n):
+            mops = [["r", f"k{txn}", seen], ["append", f"k{(txn + 1) % n}", txn]]
+            ops.append(Op(len(ops), len(ops), txn, type_, "txn", mops))  # type: ignore[arg-type]
+    found = judge(History(ops)).found
+    ring = next(each for each in found if each.name == "G2-item")
+    assert ring.message.endswith("; and 10 more steps")
+    assert ring.message.count("(rw)") == 20
+    assert len(ring.details["cycle"]) == n

@@ -232,3 +232,11 @@ def test_any_history_of_a_real_log_is_valid_and_a_lost_record_is_found(seed: int
     sends = [op for op in ops if op[0][3][0][0] == "send"]
     kept = [r for r in enumerate(logs[key]) if r[0] != lost]
     assert "lost-write" in found(*sends, done(9, poll(**{key: kept})))
+
+
+def test_a_limit_that_is_reached_is_said() -> None:
+    fine = [(0, "invoke", "txn", [send("x", "a")]), (0, "ok", "txn", [send("x", "a")])]
+    ops = History(Op(n, n, *step) for n, step in enumerate(fine))  # type: ignore[arg-type]
+    late = check_log(ops, time_limit_s=-1.0)
+    assert late.valid is Valid.UNKNOWN
+    assert late.reason == "the time limit ran out; all 2 events are open"

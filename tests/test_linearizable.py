@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lin_brute import brute_force, history_of, random_history, shapes, textbook
 
-from checkers.linearizable import check_file, check_history, linearizable
 from checkers.budget import Budget
+from checkers.linearizable import check_file, check_history, linearizable
 from checkers.linearizable_calls import calls_of, columns_of, event_places
 from checkers.linearizable_search import search
 from checkers.linearizable_zones import by_zones
@@ -709,3 +709,10 @@ def test_check_file_judges_topics_with_their_ids(tmp_path: Path) -> None:
 def test_models_are_listed_with_a_description() -> None:
     for name in ("register", "cas-register", "kv-append", "set", "mutex", "topics"):
         assert models.describe(name).endswith((".", "one.", "nil.", "empty."))
+
+
+def test_a_limit_that_is_reached_while_a_history_is_read_is_said() -> None:
+    ops = [Op(0, 0, 0, "invoke", "write", 1), Op(1, 1, 0, "ok", "write", 1)]
+    late = check_history(History(ops), "register", time_limit_s=-1.0)
+    assert late.valid is Valid.UNKNOWN
+    assert late.reason == "the time limit ran out; all 2 events are open"

@@ -245,3 +245,14 @@ def test_the_run_checker_is_registered_and_skips_other_ops() -> None:
     assert result.checker == "topics"
     assert result.valid is Valid.VALID
     assert "topics" in models.names()
+
+
+def test_a_limit_that_is_reached_is_said() -> None:
+    ops = [
+        Op(0, 0, 0, "invoke", "create", {"partitions": 1}, key="t"),
+        Op(1, 1, 0, "ok", "create", {"partitions": 1, "id": "a"}, key="t"),
+    ]
+    late = check_topics(History(ops), time_limit_s=-1.0)
+    assert late.valid is Valid.UNKNOWN
+    assert late.reason == "the time limit ran out; all 2 events are open"
+    assert check_topics(History(ops)).valid is Valid.VALID

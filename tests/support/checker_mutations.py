@@ -43,7 +43,31 @@ def _of(file: str, test_file: str, *rows: tuple[str, str, str]) -> tuple[Mutatio
 NAMED = "test_each_anomaly_is_called_by_its_name"
 BRUTE = "test_every_order_tried_says_the_same"
 ALL_CYCLES = "test_models_are_judged_as_by_all_cycles"
+BUDGET = "test_a_budget_that_runs_out_is_said_wherever_it_does"
+LIMIT = "test_where_a_limit_is_reached_the_verdict_is_unknown_unless_something_was_found"
 MUTATIONS = (
+    *_of(
+        "budget.py",
+        "test_cycles.py",
+        ("        budget.look(len(some))\n", "        pass\n", BUDGET),
+        ("min(self.used + items, self.configurations_max)", "0", LIMIT),
+    ),
+    *_of(
+        "cycles.py",
+        "test_cycles.py",
+        ("judged.gave_up = error.reason", "pass", BUDGET),
+        ("graph, kinds, precedes, budget, cycles)", "graph, kinds, precedes, budget)", NAMED),
+    ),
+    *_of(
+        "cycles_explain.py",
+        "test_cycles.py",
+        ("if more else", "if False else", "test_of_a_long_cycle_the_first_steps_are_told"),
+    ),
+    *_of(
+        "kafka_log.py",
+        "test_kafka_log.py",
+        ("reason = gave_up or (", "reason = (", "test_a_limit_that_is_reached_is_said"),
+    ),
     *_of(
         "cycles_txns.py",
         "test_cycles.py",
