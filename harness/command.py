@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import sys
@@ -17,6 +18,13 @@ from harness.verdict import EXIT_HARNESS
 
 GRACE_S: Final = 60.0  # from being asked to end until being killed
 TOLD_MAX: Final = 400  # characters of what a command has complained of
+_PR_SET_PDEATHSIG: Final = 1  # Linux, linux/prctl.h
+_MAIN: Final = """
+from harness.command import end_with
+end_with({})
+from harness.cli import main
+main()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ async def ask(arguments: Sequence[str], limit_s: float | None = None) -> Answer:
 
     Its whole process group goes with it. Whoever stops waiting ends it in good order first.
     """
-    command = [sys.executable, "-c", "from harness.cli import main; main()", *arguments, "--json"]
+    command = [sys.executable, "-c", _MAIN.format(os.getpid()), *arguments, "--json"]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
     )
@@ -54,6 +62,17 @@ async def ask(arguments: Sequence[str], limit_s: float | None = None) -> Answer:
         raise
     assert process.returncode is not None  # noqa: S101 - its output has ended, and it was awaited
     return _answer(arguments[0], process.returncode, out, err)
+
+
+def end_with(parent: int) -> None:
+    """Have this process asked to end as soon as that parent is gone, however it went.
+
+    Else what a killed night has begun would go on, and again beside it when the night is resumed.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+    if os.getppid() != parent:
+        sys.exit(EXIT_HARNESS)
 
 
 def _answer(verb: str, code: int, out: bytes, err: bytes) -> Answer:

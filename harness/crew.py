@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
@@ -64,7 +64,7 @@ def work_off(jobs: Sequence[Job], at_a_time: int) -> Generator[Said | Ended]:
     try:
         while waiting or running:
             while waiting and len(running) < at_a_time:
-                worker = _Worker(waiting.pop())
+                worker = _Worker(waiting.pop(), running)
                 running[worker.answers] = worker
             due_s = min((w.deadline_s for w in running.values() if w.deadline_s), default=None)
             wait_s = None if due_s is None else max(0.0, due_s - time.monotonic())
@@ -86,11 +86,14 @@ def work_off(jobs: Sequence[Job], at_a_time: int) -> Generator[Said | Ended]:
 class _Worker:
     """A job at work."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, others: Iterable[Connection]) -> None:
         self.job = job
         self.deadline_s = None if job.limit_s is None else time.monotonic() + job.limit_s
         self.answers, theirs = _CONTEXT.Pipe(duplex=False)
-        self._process: ForkProcess = _CONTEXT.Process(target=_do, args=(job, theirs), daemon=True)
+        ours = (self.answers, *others)  # the child has copies of them
+        self._process: ForkProcess = _CONTEXT.Process(
+            target=_do, args=(job, theirs, ours), daemon=True
+        )
         self._process.start()
         theirs.close()
 
@@ -115,8 +118,13 @@ class _Worker:
         self.answers.close()
 
 
-def _do(job: Job, answers: Connection) -> None:
-    """In the child: work, and say what comes of it."""
+def _do(job: Job, answers: Connection, ours: Iterable[Connection]) -> None:
+    """In the child: work, and say what comes of it, as long as somebody listens.
+
+    The ends that the parent listens at are closed here: else a killed parent's pipes stayed open.
+    """
+    for each in ours:
+        each.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from harness.crew import Job, Said, work_off
@@ -89,3 +93,64 @@ def exists(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+ENDLESS = """
+import itertools, os, time
+from harness.crew import Job, work_off
+
+def work():
+    for n in itertools.count():
+        yield os.getpid()
+        time.sleep(0.001)
+
+for said in work_off([Job("a", work), Job("b", work)], 2):
+    print(said.value, flush=True)
+"""
+
+
+def test_jobs_end_when_their_parent_was_killed() -> None:
+    """Also when two of them are there, each of which has copies of all that was open."""
+    assert_die_with_their_parent(ENDLESS, 2)
+
+
+COMMAND = """
+import subprocess, sys
+child = "from harness.command import end_with; end_with({}); import os, time; " + (
+    "print(os.getpid(), flush=True); time.sleep(600)"
+)
+subprocess.run([sys.executable, "-c", child.format(__import__("os").getpid())])
+"""
+
+
+def test_a_command_ends_when_its_parent_was_killed() -> None:
+    """What a killed night has begun does not go on beside the night that is resumed."""
+    assert_die_with_their_parent(COMMAND, 1)
+
+
+def assert_die_with_their_parent(script: str, of_them: int) -> None:
+    """Start a parent whose children print their ids, kill it, and wait until they are gone."""
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    children = set[int]()
+    for line in parent.stdout:
+        children.add(int(line))
+        if len(children) == of_them:
+            break
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline_s = time.monotonic() + 30
+    while children:
+        assert time.monotonic() < deadline_s, f"still there: {children}"
+        children = {pid for pid in children if alive(pid)}
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process works; one that waits for init to collect it does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
