@@ -21,12 +21,13 @@ from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.turns import in_turn, is_live
 
 _CAUGHT_UP_S = 10.0
 _COPIED_S = 4.0
 _POLL_S = 0.05
 VOTERS_MIN = 3
+_NO_COPIES = "no majority of others has all that {} has"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +85,25 @@ class DiskDamage:
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"{node} is down, or its disk broken already")
         await self.prepare(fault, node, cluster)
+        others = (
+            [(PROCESS, v) for v in cluster.system.voters if v != node] if is_live(cluster) else []
+        )
 
         async def is_spare() -> bool:
+            claims.claim_free(cluster, fault.id, others)  # none is to go while we wait for them
             return await self.is_spare(node, cluster)
 
-        if not await until(is_spare, _COPIED_S):
-            claims.release(cluster, fault.id, mine)
-            return Injection("skipped", reason=f"no majority of others has all that {node} has")
-        await system.kill(node)
-        undo = Undo(node, before.pid, await log_end(node, cluster))
-        if not await until(is_spare, _COPIED_S):
-            await self.start_again(fault, undo, cluster)  # it took more before it was gone
-            return Injection("skipped", reason=f"no majority of others has all that {node} has")
+        try:
+            if not await until(is_spare, _COPIED_S):
+                claims.release(cluster, fault.id, mine)
+                return Injection("skipped", reason=_NO_COPIES.format(node))
+            await system.kill(node)
+            undo = Undo(node, before.pid, await log_end(node, cluster))
+            if not await until(is_spare, _COPIED_S):
+                await self.start_again(fault, undo, cluster)  # it took more before it was gone
+                return Injection("skipped", reason=_NO_COPIES.format(node))
+        finally:
+            claims.release(cluster, fault.id, others)
         done = await self.damage(cluster, node, rng)
         if done is None:
             await self.start_again(fault, undo, cluster)

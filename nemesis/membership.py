@@ -20,7 +20,7 @@ from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn, turn_s
+from nemesis.turns import in_turn, is_live
 
 VOTERS = "voters"  # what is claimed: one fault at a time changes them
 REMOVE_TIMEOUT_S = 8.0
@@ -59,7 +59,7 @@ def members_available(cluster: Cluster) -> str | None:
 
 async def claim_voters(fault: Fault, cluster: Cluster) -> bool:
     """Be the only fault that changes the voters, once it is this one's turn; False: it never is."""
-    timeout_s = turn_s(cluster, TURN_S, _LIVE_TURN_S)
+    timeout_s = _LIVE_TURN_S if is_live(cluster) else TURN_S
     return await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=timeout_s)
 
 

@@ -21,9 +21,9 @@ N = TypeVar("N", bound=Any)
 Inject = Callable[[N, Fault, Cluster], Coroutine[Any, Any, Injection]]
 
 
-def turn_s(cluster: Cluster, simulated_s: float, live_s: float) -> float:
-    """How long to wait for a turn: simulated time costs nothing, but is short."""
-    return simulated_s if cluster.environment.name == SIM else live_s
+def is_live(cluster: Cluster) -> bool:
+    """Whether time is real, and a fault that was skipped does not come again by itself."""
+    return cluster.environment.name != SIM
 
 
 def in_turn(inject: Inject[N]) -> Callable[..., Coroutine[Any, Any, Injection]]:
@@ -32,7 +32,7 @@ def in_turn(inject: Inject[N]) -> Callable[..., Coroutine[Any, Any, Injection]]:
     @wraps(inject)
     async def patient(self: N, fault: Fault, cluster: Cluster) -> Injection:
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + turn_s(cluster, 0.0, TURN_S)
+        deadline_s = loop.time() + (TURN_S if is_live(cluster) else 0.0)
         while True:
             injection = await inject(self, fault, cluster)
             if injection.outcome != "skipped" or self.available(cluster) is not None:

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.protocols import Cluster, Fault, ProcessState, Role
-from nemesis import claims
+from harness.spec import SIM
+from nemesis import claims, disk_damage, turns
+from nemesis.disk_damage import DiskDamage
 from nemesis.hosts import DISK, PROCESS
 from nemesis.targets import WEIGHTS, Choice, alive_and_free, choose, choose_or_one
 
@@ -88,11 +90,62 @@ def test_without_observers_the_voter_that_stands_in_is_one_that_can_be_hit() -> 
         assert choice.nodes == ("n4",)
 
 
+class Patient(DiskDamage):
+    """Damage that never finds enough copies of what it would damage."""
+
+    def available(self, cluster: Cluster) -> None:
+        del cluster
+
+    async def is_spare(self, node: str, cluster: Cluster) -> bool:
+        del node, cluster
+        return False
+
+
+@pytest.mark.parametrize(("environment", "taken"), [("local", VOTERS), (SIM, ("n1",))])
+def test_while_damage_waits_for_copies_no_other_fault_takes_them_away(
+    environment: str, taken: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where time is real: in the simulator the next seed makes up for it."""
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(disk_damage, "_COPIED_S", 0.2)
+
+    async def main() -> None:
+        cluster = cast("Cluster", SimpleNamespace(system=Killable("n1"), environment=Hosts()))
+        claims.claim(cluster, 7, [(PROCESS, "n2")])  # another one's, which stays its own
+        fault = Fault(1, "disk-lost-tail", 0, 1, {"target": "leader"})
+        waiting = asyncio.create_task(Patient().inject(fault, cluster))
+        await asyncio.sleep(0.05)
+        held = [v for v in VOTERS if not claims.is_free(cluster, 2, (PROCESS, v))]
+        assert held == sorted({*taken, "n2"})
+        assert not claims.is_free(cluster, 1, (PROCESS, "n2"))
+        injection = await waiting
+        assert injection.reason == "no majority of others has all that n1 has"
+        free = [v for v in VOTERS if claims.is_free(cluster, 2, (PROCESS, v))]
+        assert free == ["n1", "n3", "n4", "n5"]
+
+    monkeypatch.setattr(Hosts, "STATES", {})
+    monkeypatch.setattr(Hosts, "name", environment)
+    asyncio.run(main())
+
+
+class Killable(Led):
+    """Which is never killed here."""
+
+    async def kill(self, node: str) -> None:
+        raise AssertionError(node)
+
+    async def start(self, node: str) -> None:
+        raise AssertionError(node)
+
+
 class Hosts:
     """Processes of which some are gone or frozen."""
 
+    name = "hosts"
+    STATES: ClassVar[dict[str, str]] = {"n1": "gone", "n2": "T", "n3": "Z"}
+
     def process(self, node: str) -> ProcessState:
-        return ProcessState(1, {"n1": "gone", "n2": "T", "n3": "Z"}.get(node, "S"))
+        return ProcessState(1, self.STATES.get(node, "S"))
 
 
 def test_who_is_down_frozen_or_another_fault_s_cannot_be_hit() -> None:
