@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ TRACEBACK = re.compile(r"^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recen
 # An exception's own line, at the left edge: "ValueError: text", "node.errors.NodeFatalError".
 _RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?::|$)")
 ORDERLY = frozenset({"KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError"})
+# What a JVM says when a page that is mapped into its memory cannot be read (SIGBUS).
+_MAPPED = "unsafe memory access operation"
 _CHAINED = ("The above exception was", "During handling of the above")
 SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("fatal error", re.compile(r"(?<!non-)(?<!not )\bfatal\b(?![=:]?\s*(?:false|none|0)\b)", re.I)),
@@ -83,9 +86,11 @@ def _refused(run: RunData) -> dict[str, list[int]]:
 
 def _is_of(finding: Finding, errors: Sequence[int]) -> bool:
     """Whether it names one of these errors, as Python says it or, of its cause, as Java does."""
-    return any(f"[Errno {number}]" in finding.line for number in errors) or any(
-        line.endswith(f": {os.strerror(number)}") for number in errors for line in finding.why
-    )
+    if any(f"[Errno {number}]" in finding.line for number in errors):
+        return True
+    said = [f": {os.strerror(number)}" for number in errors]
+    mapped = errno.EIO in errors
+    return any(line.endswith(tuple(said)) or (mapped and _MAPPED in line) for line in finding.why)
 
 
 def scan(lines: Sequence[str]) -> Iterator[Finding]:

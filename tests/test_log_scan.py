@@ -140,3 +140,16 @@ def test_a_node_may_die_of_the_disk_error_that_a_fault_gave_it(
         output = {"n2": tuple(text.splitlines())}
         result = log_scan(RunData(RunSpec(seed=1), History([op]), output=output))
         assert result.valid is (valid or Valid.INVALID)
+
+
+def test_a_mapped_page_that_cannot_be_read_is_an_eio_to_a_jvm() -> None:
+    lines = (
+        "06:10:48.258 ERROR ProcessTerminatingFaultHandler: Encountered fatal fault: in raft IO",
+        "java.lang.InternalError: a fault occurred in a recent unsafe memory access operation in",
+        "\tat org.apache.kafka.common.record.FileRecords.batchesFrom(FileRecords.java:426)",
+    )
+    for number, valid in ((errno.EIO, Valid.VALID), (errno.ENOSPC, Valid.INVALID)):
+        seen = {"saw": "disk", "node": "n2", "errno": number}
+        op = Op(0, 0, "nemesis", "info", "inject", {"evidence": [seen]})
+        run = RunData(RunSpec(seed=1), History([op]), output={"n2": lines})
+        assert log_scan(run).valid is valid
