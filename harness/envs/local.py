@@ -54,6 +54,8 @@ class Local(NodeDisks, NodeClocks):
         "kill": "SIGKILL",
         "pause": "SIGSTOP",
         "partition": "a relay holds what is sent",
+        "power": "what was not fsynced is forgotten, by the node's disk seam or a FUSE under it",
+        "disk": "the node's disk seam or a FUSE under it, and damage to its files",
     }
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:

@@ -17,11 +17,13 @@ from harness.protocols import Address, Cluster
 from harness.registry import environments, nemeses
 from harness.spec import SIM, RunSpec
 from harness.store import RunDir
+from harness.systems.kafka import Kafka
 from harness.systems.kraft import Kraft
 from harness.systems.kraft_nodes import DYNAMIC, QUORUM_SETTING
 
 SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots"
 ANYWHERE = Address("10.0.0.1", 9093)
+SYSTEMS = {"kraft": Kraft, "kafka": Kafka}
 
 
 def nemeses_page() -> str:
@@ -32,29 +34,32 @@ def nemeses_page() -> str:
 def _lines() -> Iterator[str]:
     names = [SIM, *(name for name in environments.names() if name != SIM)]
     cells = {name: _in_simulation() if name == SIM else _in_environment(name) for name in names}
+    cells |= {f"{name}, Kafka": _in_environment(name, "kafka") for name in sorted(Kafka.envs)}
     yield from ("# Which fault can be had where", "", REMARK, "")
     yield "Our nodes, three voters and two observers of a dynamic quorum, with snapshots. A cell"
     yield "says what the fault's own `available` and the environment say. `--nemesis all` and"
     yield "families leave out what cannot be had; one that is named all the same is skipped, and"
-    yield "the report says so."
+    yield "the report says so. The last columns are of the same cluster of Apache Kafka's nodes."
     yield "Hosts are taken to have the tools that `krucible doctor` asks for."
     yield ""
-    yield row(("nemesis", "family", *names))
-    yield "|---" * (len(names) + 2) + "|"
+    yield row(("nemesis", "family", *cells))
+    yield "|---" * (len(cells) + 2) + "|"
     for name, factory in nemeses:
-        yield row((f"`{name}`", factory().family, *(cells[where][name] for where in names)))
+        yield row((f"`{name}`", factory().family, *(cells[where][name] for where in cells)))
 
 
-def _spec(environment: str) -> RunSpec:
+def _spec(environment: str, system: str = "kraft") -> RunSpec:
     settings = {QUORUM_SETTING: DYNAMIC, SNAPSHOTS: "100000"}
-    return RunSpec(seed=1, env=environment, voters=3, observers=2, settings=settings)
+    return RunSpec(seed=1, env=environment, system=system, voters=3, observers=2, settings=settings)
 
 
-def _in_environment(name: str) -> dict[str, str]:
+def _in_environment(name: str, system: str = "kraft") -> dict[str, str]:
     """The cells of an environment; it is made, and never set up."""
-    spec, made = _spec(name), environments.get(name)
+    spec, made = _spec(name, system), environments.get(name)
     # As if it were set up, on a host that lacks nothing: the page is the same everywhere.
     ready = {"address": lambda *_: ANYWHERE, "cannot": staticmethod(lambda _: None)}
+    if hasattr(made, "cannot_mount"):
+        ready["cannot_mount"] = staticmethod(lambda: None)
     here = type(made.__name__, (made,), ready)
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal.open("page", folder=Path(folder) / "state")
@@ -78,7 +83,7 @@ def _in_simulation() -> dict[str, str]:
 
 
 def _cells(spec: RunSpec, environment: Any, folder: Path) -> dict[str, str]:
-    cluster = Cluster(Kraft(spec, environment, RunDir(folder)), environment)
+    cluster = Cluster(SYSTEMS[spec.system](spec, environment, RunDir(folder)), environment)
     how = getattr(environment, "how", {})
     found = {}
     for name, factory in nemeses:
