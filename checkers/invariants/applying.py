@@ -31,20 +31,26 @@ class AtomicBatches(Invariant):
         "apply": ("off", "stopped applying at"),
     }
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Look whether a batch ends there."""
-        replica = world.replica(event)
+        replica = world.here
+        if not replica.known:
+            return ()
         field, did = self._ENDS[event["t"]]
-        batch = replica.log.at(event[field] - 1) if replica.known else None
+        last = event[field] - 1
+        batch = replica.log.at(last)
         if batch is None:
-            return
+            return ()
         self.checked += 1
-        if batch.last != event[field] - 1:
-            yield self._anomaly(
+        if batch.last == last:
+            return ()
+        return [
+            self._anomaly(
                 f"{replica.id} {did} {event[field]}, inside of {batch} ({label(event)})",
                 event,
                 offset=event[field],
             )
+        ]
 
 
 class ApplyOrder(Invariant):
@@ -62,17 +68,21 @@ class ApplyOrder(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Collect snapshots, and look where applied records begin and end."""
-        replica = world.replica(event)
+        replica = world.here
+        if event["t"] == "apply":
+            if not replica.known:
+                return ()
+            self.checked += 1
+            end, hwm = event["off"], replica.hwm
+            follows = end - event["n"] == replica.applied
+            return () if follows and hwm is not None and end <= hwm else self._apply(event, replica)
         if event["t"] == "start":
             self._snapshots[replica.id] = set(snapshots_of(event))
         elif event["t"] == "snap" and event["op"] in ("freeze", "install"):
             self._snapshots[replica.id].add(event["id"][0])
-        elif event["t"] == "apply" and replica.known:
-            return self._apply(event, replica)
         return ()
 
     def _apply(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
-        self.checked += 1
         end, before = event["off"], replica.applied
         begin = end - event["n"]
         if replica.hwm is None or end > replica.hwm:
@@ -122,12 +132,21 @@ class Fencing(Invariant):
             return self._accepted(event, "Vote") if event.get("err") == 0 else ()
         return self._accepted(event, event["api"])
 
-    def _refused(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+    def _refused(self, event: Event, replica: Replica) -> Iterable[Anomaly]:
         asked, own = event.get("req_ep"), event["ep"]
         rule = self._SIGNS.get(event["code"])
         if rule is None or not isinstance(asked, int):
-            return
+            return ()
         self.checked += 1
+        is_sign = (asked > own) - (asked < own) == rule[0]
+        if is_sign and replica.leads is None:
+            return ()
+        return self._wrongly_refused(event, replica, asked, rule)
+
+    def _wrongly_refused(
+        self, event: Event, replica: Replica, asked: int, rule: tuple[int, str]
+    ) -> Iterator[Anomaly]:
+        own = event["ep"]
         if event["code"] == NOT_LEADER and replica.known and replica.leads == own:
             yield self._anomaly(
                 f"n{event['node']}, the leader of epoch {own}, refused a {event['api']} with"

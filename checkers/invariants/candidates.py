@@ -87,28 +87,30 @@ class NoResumedReign(Invariant):
         super().__init__()
         self._over: dict[tuple[ReplicaId, int], Event] = {}
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Remember reigns that a restart ended, and look who goes on with one."""
-        del world
-        replica = replica_of(event)
+        replica = world.here.id
         if event["t"] == "start":
             state = event["qs"]
             if state.get("leader") == event["node"] and isinstance(state.get("ep"), int):
                 self._over.setdefault((replica, state["ep"]), event)
-            return
+            return ()
         if event["t"] == "append" and event["src"] != "leader":
-            return
+            return ()
         self.checked += 1
         reign = replica, event["ep"] if event["t"] == "elected" else event["bep"]
-        over = self._over.get(reign)
-        if over is not None and self._once(reign):
-            yield self._anomaly(
+        over = self._over.get(reign) if self._over else None
+        if over is None or not self._once(reign):
+            return ()
+        return [
+            self._anomaly(
                 f"{replica} leads epoch {reign[1]} again ({label(event)}) after it was restarted"
                 f" as its leader ({label(over)})",
                 over,
                 event,
                 epoch=reign[1],
             )
+        ]
 
 
 class PreVoteHarmless(Invariant):
@@ -130,13 +132,13 @@ class PreVoteHarmless(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Follow a replica's epoch and what it writes."""
-        replica = world.replica(event)
-        if event["t"] == "vote":
-            return self._vote(event, replica)
-        if event["t"] in ("append", "hwm"):
+        replica, kind = world.here, event["t"]
+        if kind in ("append", "hwm"):
             if replica.id in self._fed:
                 self._fed[replica.id] = event
             return ()
+        if kind == "vote":
+            return self._vote(event, replica)
         if event["t"] in ("start", "role"):
             self._fed.pop(replica.id, None)
             if event.get("to") == "follower":

@@ -7,12 +7,13 @@ ConsistentCommittedData of Kafka's own simulation tests.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from checkers.invariants.base import FinalLogs, Invariant
 from checkers.invariants.membership import voters_of
 from checkers.invariants.trace import Event, label
+from checkers.invariants.voter_sets import VoterKey
 from checkers.invariants.world import Batch, Replica, World, stored
 from harness.verdict import Anomaly
 
@@ -25,15 +26,19 @@ class CommitStability(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare what the replica now takes for committed with what was committed before."""
-        replica = world.replica(event)
+        replica = world.here
         below = event["v"] if event["t"] == "hwm" else event["off"]
         if not replica.known or replica.agreed >= below:
             return ()
-        return self._newly(event, replica, below, world)
+        new = replica.log.between(replica.agreed, below)
+        self.checked += len(new)
+        odd = [batch for batch in new if world.commits.contradicts(batch)]
+        return self._newly(odd, event, replica, world) if odd else ()
 
-    def _newly(self, event: Event, replica: Replica, below: int, world: World) -> Iterator[Anomaly]:
-        for batch in replica.log.between(replica.agreed, below):
-            self.checked += 1
+    def _newly(
+        self, odd: Iterable[Batch], event: Event, replica: Replica, world: World
+    ) -> Iterator[Anomaly]:
+        for batch in odd:
             yield from self._compare(batch, event, f"{replica.id} ({label(event)}) has", world)
 
     def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
@@ -77,35 +82,41 @@ class QuorumBacked(Invariant):
         super().__init__()
         self.undecided = 0
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Count the voters that hold the newly committed records on disk."""
-        leader = world.replica(event)
+        if event["as"] != "leader":
+            return ()
+        leader = world.here
         voters = voters_of(event, leader)
-        if event["as"] != "leader" or voters is None:
-            return
+        if voters is None:
+            return ()
         value: int = event["v"]
-        new = list(leader.log.between(leader.agreed, value)) if leader.known else []
-        found = {key: world.voter(key) for key in sorted(set(voters), key=str)}
-        holds = {key: _holds(replica, value, new) for key, replica in found.items()}
-        sure = sum(holding is True for holding in holds.values())
-        unseen = sum(holding is None for holding in holds.values())
-        majority = len(holds) // 2 + 1
-        if sure < majority <= sure + unseen:
+        new = leader.log.between(leader.agreed, value) if leader.known else ()
+        holds = {key: _holds(world.voter(key), value, new) for key in voters}
+        told = [*holds.values()]
+        sure, majority = told.count(True), len(told) // 2 + 1
+        if sure < majority <= sure + told.count(None):
             self.undecided += 1
-            return
+            return ()
         self.checked += 1
-        if sure < majority:
-            flushed = {str(key): _flushed(replica) for key, replica in found.items()}
-            told = ", ".join(f"{node} {upto}" for node, upto in flushed.items())
-            yield self._anomaly(
-                f"{leader.id} raised the high watermark of epoch {event['ep']} to {value}"
-                f" ({label(event)}) with {sure} of {len(holds)} voters holding those records on"
-                f" disk, and {majority} needed; flushed: {told}",
-                event,
-                hwm=value,
-                flushed=flushed,
-                holds={str(key): holding for key, holding in holds.items()},
-            )
+        return () if sure >= majority else [self._too_few(event, leader, holds, world)]
+
+    def _too_few(
+        self, event: Event, leader: Replica, holds: Mapping[VoterKey, bool | None], world: World
+    ) -> Anomaly:
+        keys = sorted(holds, key=str)
+        flushed = {str(key): _flushed(world.voter(key)) for key in keys}
+        told = ", ".join(f"{node} {upto}" for node, upto in flushed.items())
+        sure = sum(holding is True for holding in holds.values())
+        return self._anomaly(
+            f"{leader.id} raised the high watermark of epoch {event['ep']} to {event['v']}"
+            f" ({label(event)}) with {sure} of {len(holds)} voters holding those records on"
+            f" disk, and {len(holds) // 2 + 1} needed; flushed: {told}",
+            event,
+            hwm=event["v"],
+            flushed=flushed,
+            holds={str(key): holds[key] for key in keys},
+        )
 
 
 def _holds(voter: Replica | None, below: int, batches: Iterable[Batch]) -> bool | None:
@@ -142,14 +153,19 @@ class CurrentEpochCommit(Invariant):
     name: ClassVar[str] = "S14"
     listens: ClassVar[tuple[str, ...]] = ("hwm",)
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare a leader's high watermark with the start of its epoch."""
         if event["as"] != "leader":
-            return
-        replica, epoch = world.replica(event), event["ep"]
+            return ()
+        replica, epoch = world.here, event["ep"]
         epoch_start = replica.epoch_starts.get(epoch)
         if epoch_start is None or not self._once((replica.id, epoch)):
-            return
+            return ()
+        return self._first(event, replica, epoch, epoch_start)
+
+    def _first(
+        self, event: Event, replica: Replica, epoch: int, epoch_start: int
+    ) -> Iterator[Anomaly]:
         self.checked += 1
         last = replica.log.at(event["v"] - 1) if replica.known else None
         if event["v"] <= epoch_start or (last is not None and last.epoch != epoch):
@@ -177,10 +193,21 @@ class MonotonicHighWatermark(Invariant):
         self._epochs: list[int] = []
         self._ranges: dict[int, tuple[Event, Event]] = {}  # lowest and highest of each epoch
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare with the replica's own, its log end, and the leaders'."""
         self.checked += 1
-        replica, value = world.replica(event), event["v"]
+        replica, value, highest = world.here, event["v"], world.leader_hwm_max
+        if event["as"] == "leader":
+            return [*self._own(event, replica), *self._leaders(event)]
+        end = replica.log.end
+        fell = replica.hwm is not None and value < replica.hwm
+        above = replica.known and end is not None and value > end
+        if fell or above or (highest is not None and value > highest):
+            return [*self._own(event, replica), *self._follower(event, replica, world)]
+        return ()
+
+    def _own(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
+        value = event["v"]
         if replica.hwm is not None and value < replica.hwm:
             yield self._anomaly(
                 f"the high watermark of {replica.id} fell from {replica.hwm} to {value}"
@@ -189,10 +216,6 @@ class MonotonicHighWatermark(Invariant):
                 hwm=value,
                 before=replica.hwm,
             )
-        if event["as"] == "leader":
-            yield from self._leaders(event)
-        else:
-            yield from self._follower(event, replica, world)
 
     def _follower(self, event: Event, replica: Replica, world: World) -> Iterator[Anomaly]:
         value, end, highest = event["v"], replica.log.end, world.leader_hwm_max
@@ -252,7 +275,7 @@ class DurableBeforeFetch(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the fetch offset with what was flushed."""
-        replica = world.replica(event)
+        replica = world.here
         if not replica.known or event["node"] not in replica.sets.nodes:
             return ()
         self.checked += 1

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from checkers.invariants.base import FinalLogs, Invariant
 from checkers.invariants.trace import VOTE_LOST, Event, ReplicaId, label, replica_of
-from checkers.invariants.world import Persisted, World, appended, persisted, same_directory
+from checkers.invariants.world import Batch, Persisted, Replica, World, persisted, same_directory
 from harness.verdict import Anomaly
 
 
@@ -26,21 +26,22 @@ class ElectionSafety(Invariant):
         self._leads: dict[int, tuple[ReplicaId, Event]] = {}
         self._named: dict[int, tuple[int, Event]] = {}
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Collect who leads and who is said to lead."""
-        del world
         kind = event["t"]
         if kind == "append":
-            if event["src"] == "leader":
-                yield from self._leading(event["bep"], event)
-            return
+            if event["src"] != "leader":
+                return ()
+            first = self._leads.get(event["bep"])
+            is_known = first is not None and first[0] == world.here.id
+            return () if is_known else self._leading(event["bep"], event)
         if kind == "elected" or (kind == "role" and event["to"] == "leader"):
-            yield from self._leading(event["ep"], event)
-            return
+            return self._leading(event["ep"], event)
         fields = event["qs"] if kind == "start" else event
         leader, epoch = fields.get("leader"), fields.get("ep")
         if isinstance(leader, int) and isinstance(epoch, int):
-            yield from self._naming(epoch, leader, event)
+            return self._naming(epoch, leader, event)
+        return ()
 
     def _leading(self, epoch: int, event: Event) -> Iterator[Anomaly]:
         replica = replica_of(event)
@@ -234,8 +235,14 @@ class MonotonicEpoch(Invariant):
                 epochs=[highest[0], epoch],
             )
 
-    def _batch(self, event: Event, world: World) -> Iterator[Anomaly]:
-        replica, batch = world.replica(event), appended(event)
+    def _batch(self, event: Event, world: World) -> Iterable[Anomaly]:
+        replica, batch = world.here, world.appended(event)
+        tail = replica.log.tail if replica.known else None
+        if batch.epoch > event["ep"] or (tail is not None and tail.epoch > batch.epoch):
+            return self._misplaced(event, replica, batch)
+        return ()
+
+    def _misplaced(self, event: Event, replica: Replica, batch: Batch) -> Iterator[Anomaly]:
         if batch.epoch > event["ep"]:
             yield self._anomaly(
                 f"{replica.id} is in epoch {event['ep']} and appended {batch} ({label(event)})",

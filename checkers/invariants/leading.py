@@ -57,7 +57,7 @@ class LeaderAppendOnly(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Look at what a leader does to its log."""
-        replica = world.replica(event)
+        replica = world.here
         if not replica.known:
             return ()
         if event["t"] == "append":

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from checkers.invariants.base import FinalLogs, Invariant
 from checkers.invariants.trace import Event, label
-from checkers.invariants.world import Batch, Replica, World, appended, stored
+from checkers.invariants.world import Batch, Replica, World, stored
 from harness.verdict import Anomaly
 
 
@@ -28,8 +28,7 @@ class RecordIdentity(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the batch with all others of its epoch."""
-        del world
-        return self._compare(appended(event), event, "")
+        return self._compare(world.appended(event), event, "")
 
     def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
         """The same for what the disks hold after the run."""
@@ -104,7 +103,7 @@ class LogMatching(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare what lies before the batch with what lies before it elsewhere."""
-        replica, batch = world.replica(event), appended(event)
+        replica, batch = world.here, world.appended(event)
         tail = replica.log.tail if replica.known else None
         if tail is None or tail.last + 1 != batch.base:
             return ()  # nothing known to lie before it

@@ -16,6 +16,7 @@ from checkers.invariants.voter_sets import (
     VoterKeys,
     difference,
     holds,
+    key_of,
     keys_of,
     told,
 )
@@ -25,11 +26,16 @@ from harness.verdict import Anomaly
 
 def voters_of(event: Event, replica: Replica) -> VoterKeys | None:
     """The voters that an event counts, with the directories that the replica's log knows."""
-    said = keys_of(event.get("voters"))
+    told_, in_force, counted = event.get("voters"), replica.sets.in_force, replica.counted
+    if counted is not None and counted[0] == told_ and counted[1] is in_force:
+        return counted[2]  # a leader mostly counts the same ones again
+    said = keys_of(told_)
     if said is None:
         return None
-    known = {key.node: key for key in replica.sets.in_force}
-    return tuple(known.get(k.node, k) if k.directory is None else k for k in said)
+    known = {key.node: key for key in in_force}
+    found = tuple(known.get(k.node, k) if k.directory is None else k for k in said)
+    replica.counted = told_, in_force, found
+    return found
 
 
 class MajorityElection(Invariant):
@@ -131,9 +137,24 @@ class LatestSetInForce(Invariant):
     name: ClassVar[str] = "S28"
     listens: ClassVar[tuple[str, ...]] = ("elected", "hwm", "voters", "start")
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def __init__(self) -> None:
+        super().__init__()
+        self._right: dict[ReplicaId, tuple[object, VoterKeys]] = {}  # the last one that was
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the set that is used with the newest in the log."""
-        replica = world.replica(event)
+        replica = world.here
+        if event["t"] == "hwm" and replica.known:
+            said = event.get("voters")
+            if said is None:
+                return ()  # a follower's
+            used, in_force = self._right.get(replica.id, (None, None))
+            if used == said and in_force is replica.sets.in_force:
+                self.checked += 1
+                return ()
+        return self._compare(event, replica)
+
+    def _compare(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
         used = keys_of(event.get("set" if event["t"] == "voters" else "voters"))
         in_force = replica.sets.in_force
         if event["t"] == "voters" and not event.get("revert"):
@@ -148,6 +169,8 @@ class LatestSetInForce(Invariant):
                 event,
                 offset=replica.sets.offset,
             )
+        else:
+            self._right[replica.id] = event.get("voters"), in_force
 
     def _adopted(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
         """A set is used when it is appended: it cannot have been committed by then."""
@@ -185,10 +208,9 @@ class Identity(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Look who a starting process is, and whose end offsets a leader counts."""
-        replica = world.replica(event)
         if event["t"] == "start":
-            return self._alone(event, replica)
-        return self._counted(event, replica) if event["as"] == "leader" else ()
+            return self._alone(event, world.here)
+        return self._counted(event, world.here) if event["as"] == "leader" else ()
 
     def _alone(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
         self.checked += 1
@@ -207,11 +229,10 @@ class Identity(Invariant):
         if not voters or not isinstance(acks, list | tuple):
             return
         for ack in acks:
-            keys = keys_of([ack])
-            if not keys:
+            key = key_of(ack)
+            if key is None:
                 continue
             self.checked += 1
-            (key,) = keys
             if not holds(voters, key):
                 yield self._anomaly(
                     f"{replica.id} counted {key} (dir {key.directory}) for its high watermark"
@@ -233,26 +254,31 @@ class RemovedLeader(Invariant):
         super().__init__()
         self._removed: dict[tuple[ReplicaId, int], Event] = {}
 
-    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Note when a removal is committed, and what its leader does afterwards."""
-        replica = world.replica(event)
         leads = event["as"] == "leader" if event["t"] == "hwm" else event.get("src") != "follower"
-        if not leads or not replica.known or not replica.sets.in_force:
-            return
+        if not leads:
+            return ()
+        replica = world.here
+        if not replica.known or not replica.sets.in_force:
+            return ()
         self.checked += 1
         reign = replica.id, event["ep"]
-        removal = self._removed.get(reign)
+        removal = self._removed.get(reign) if self._removed else None
         if removal is not None:
-            if self._once(reign):
-                yield self._anomaly(
-                    f"{replica.id} still leads epoch {event['ep']} ({label(event)}) after it had"
-                    f" committed its own removal ({label(removal)})",
-                    removal,
-                    event,
-                    epoch=event["ep"],
-                )
-        elif event["t"] == "hwm" and _is_outside(replica) and event["v"] > replica.sets.offset:
+            return [self._goes_on(event, replica, removal)] if self._once(reign) else ()
+        if event["t"] == "hwm" and _is_outside(replica) and event["v"] > replica.sets.offset:
             self._removed[reign] = event
+        return ()
+
+    def _goes_on(self, event: Event, replica: Replica, removal: Event) -> Anomaly:
+        return self._anomaly(
+            f"{replica.id} still leads epoch {event['ep']} ({label(event)}) after it had"
+            f" committed its own removal ({label(removal)})",
+            removal,
+            event,
+            epoch=event["ep"],
+        )
 
 
 def _is_outside(replica: Replica) -> bool:

@@ -98,7 +98,12 @@ class Monitor:
         """
         self._intake = trace.intake
         self.world.whole = not trace.intake.blind
-        return [anomaly for event in trace.events for anomaly in self._judge(event)]
+        judge, found = self._judge, list[Anomaly]()
+        for event in trace.events:
+            broken = judge(event)
+            if broken:
+                found += broken
+        return found
 
     def _judge(self, event: Event) -> list[Anomaly]:
         self.events += 1

@@ -40,20 +40,20 @@ class CaughtUpNewcomers(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Follow who fetches what, and compare it with whom the leader adds."""
-        replica, kind = world.replica(event), event["t"]
+        replica, kind = world.here, event["t"]
         if kind == "fetch_rx":
-            self._note(event, self._fetched.get(replica.id))
+            fetches = self._fetched.get(replica.id) if event["res"] == "ok" else None
+            if fetches is not None:
+                self._note(event, fetches, fetcher(event, world))
         elif kind == "elected":
             self._fetched[replica.id] = {}
         elif replica.known and replica.leads == event["ep"] and not event.get("revert"):
             return self._added(event, replica.id, world)
         return ()
 
-    def _note(self, event: Event, fetches: dict[VoterKey, Fetched] | None) -> None:
-        key, end, offset = fetcher(event), event.get("end"), event.get("off")
-        if fetches is None or key is None:
-            return
-        if not isinstance(end, int) or not isinstance(offset, int):
+    def _note(self, event: Event, fetches: dict[VoterKey, Fetched], key: VoterKey | None) -> None:
+        end, offset = event.get("end"), event.get("off")
+        if key is None or not isinstance(end, int) or not isinstance(offset, int):
             return
         known = fetches.get(key)
         if known is None:

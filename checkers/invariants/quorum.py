@@ -21,8 +21,16 @@ GRACE_MS = 2000  # between being overdue and doing something about it
 SIGNS_MIN = 5  # that it still leads, so that one slow step is not taken for a reign
 
 
-def fetcher(event: Event) -> VoterKey | None:
+def fetcher(event: Event, world: World) -> VoterKey | None:
     """Whose valid Fetch or FetchSnapshot a leader has accepted, if the event tells of one."""
+    told_of, key = world.fetcher
+    if told_of is not event:
+        key = _fetcher(event)
+        world.fetcher = event, key
+    return key
+
+
+def _fetcher(event: Event) -> VoterKey | None:
     fields: tuple[Any, Any]
     if event["t"] == "fetch_rx":
         valid, fields = event["res"] == "ok", (event.get("from"), event.get("from_dir"))
@@ -48,15 +56,15 @@ class QuorumCredit(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Collect fetches, and compare them with those that a leader counts."""
-        replica = world.replica(event)
-        if event["t"] in ("elected", "start"):
-            self._fetched[replica.id] = {}
-        elif event["t"] == "quorum":
-            return self._quorum(event, replica) if event["ok"] and replica.known else ()
-        else:
-            key = fetcher(event)
+        replica, kind = world.here, event["t"]
+        if kind in ("fetch_rx", "rpc_ok"):
+            key = fetcher(event, world)
             if key is not None:
                 self._fetched.setdefault(replica.id, {})[key] = event["ts"]
+        elif kind == "quorum":
+            return self._quorum(event, replica) if event["ok"] and replica.known else ()
+        else:
+            self._fetched[replica.id] = {}
         return ()
 
     def _quorum(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
@@ -120,7 +128,7 @@ class StepDown(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Follow a reign, and look for signs of it when it should be over."""
-        replica, kind = world.replica(event), event["t"]
+        replica, kind = world.here, event["t"]
         if kind == "elected" and isinstance(event.get("quorum_ms"), int):
             lone, limit_ns = _is_lone(replica.sets.in_force, replica), event["quorum_ms"] * MS
             self._reigns[replica.id] = Reign(limit_ns, event["ts"], is_lone=lone)
@@ -134,7 +142,7 @@ class StepDown(Invariant):
         elif kind == "quorum" and not event["ok"]:
             return self._resigns(event)
         elif kind in ("fetch_rx", "rpc_ok"):
-            self._credit(event, reign, replica)
+            self._credit(event, reign, replica, fetcher(event, world))
         self.checked += 1
         is_due = event["ts"] - reign.since > reign.limit_ns + SLACK_MS * MS
         return self._leads(event, reign, replica) if is_due and not reign.is_lone else ()
@@ -146,8 +154,8 @@ class StepDown(Invariant):
         if was_lone:
             reign.since = event["ts"]
 
-    def _credit(self, event: Event, reign: Reign, replica: Replica) -> None:
-        key, voters = fetcher(event), replica.sets.in_force
+    def _credit(self, event: Event, reign: Reign, replica: Replica, key: VoterKey | None) -> None:
+        voters = replica.sets.in_force
         if key is None or key.node == replica.id.node or not holds(voters, key):
             return
         reign.heard.add(key.node)

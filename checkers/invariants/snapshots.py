@@ -172,9 +172,10 @@ class SnapshotInstall(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare an install with the log before it, and with what the replica says after it."""
-        replica = world.replica(event)
+        replica = world.here
         if event["t"] != "snap":
-            return self._after(event, replica) if replica.id in self._open else ()
+            is_due = self._open and replica.id in self._open
+            return self._after(event, replica) if is_due else ()
         if event["op"] == "install":
             self._open[replica.id] = replica.incarnation, event
             return self._install(event, replica)

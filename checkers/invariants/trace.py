@@ -7,15 +7,16 @@ makes a verdict UNKNOWN, and never raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import product
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain, islice, product
+from operator import itemgetter, le
 from typing import Any, NamedTuple
 
 Event = Mapping[str, Any]
 
 GAPS_KEPT_MAX = 50
 TORN = "torn"
+_PLACE, _TIME = itemgetter("inc", "seq"), itemgetter("ts")
 VOTE_LOST = frozenset({"wipe", "vote"})  # damage to a disk that takes epoch and vote with it
 
 _Kinds = tuple[type, ...]
@@ -24,6 +25,7 @@ _BOOL: _Kinds = (bool,)
 _STR: _Kinds = (str,)
 _LIST: _Kinds = (list, tuple)
 _PAIR: _Kinds = (tuple, list)  # an offset and an epoch: looked into, unlike all others
+# The order matters to ``Intake.admit_all``.
 _COMMON = {"ts": _INT, "seq": _INT, "node": _INT, "dir": _STR, "inc": _INT, "t": _STR}
 _EPOCH = {"ep": _INT}
 _LOGS = {"cl_ep": _INT, "cl_leo": _INT, "my_ep": _INT, "my_leo": _INT}
@@ -96,21 +98,41 @@ def merged(events: Mapping[str, Iterable[dict[str, Any]]]) -> list[dict[str, Any
     Time is ``ts``, one clock for all nodes of a host. Within a node the written order wins even
     where its times do not agree with it: no event is earlier than those that it follows.
     """
-    timed: list[tuple[int, dict[str, Any]]] = []
+    every: list[dict[str, Any]] = []
+    times: list[int] = []
     for _, of_node in sorted(events.items()):
-        time = 0
-        for event in sorted(of_node, key=_within_node):
-            time = max(time, _number(event.get("ts")))
-            timed.append((time, event))
-    timed.sort(key=itemgetter(0))
-    return [event for _, event in timed]
+        ordered = _in_order(of_node)
+        every += ordered
+        times += islice(accumulate(_times(ordered), max, initial=0), 1, None)
+    return [every[place] for place in sorted(range(len(every)), key=times.__getitem__)]
+
+
+def _in_order(of_node: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of a node as it wrote them; mostly they are in that order."""
+    events = list(of_node)
+    try:
+        places = list(map(_PLACE, events))
+    except KeyError:
+        return sorted(events, key=_within_node)
+    whole = set(map(type, chain.from_iterable(places))) <= {int}
+    if whole and all(map(le, places, islice(places, 1, None))):
+        return events
+    return sorted(events, key=_within_node)
 
 
 def _within_node(event: dict[str, Any]) -> tuple[int, int]:
-    incarnation, seq = event.get("inc"), event.get("seq")
-    if type(incarnation) is int and type(seq) is int:
-        return incarnation, seq
-    return _number(incarnation), _number(seq)
+    return _number(event.get("inc")), _number(event.get("seq"))
+
+
+def _times(events: Sequence[Event]) -> list[int]:
+    """When each event happened, as it says; 0 where it does not."""
+    try:
+        times = list(map(_TIME, events))
+    except KeyError:
+        times = []
+    if set(map(type, times)) == {int}:
+        return times
+    return [_number(event.get("ts")) for event in events]
 
 
 def _number(value: object) -> int:
@@ -150,6 +172,28 @@ class Intake:
             self._next_seq[stream] = seq + 1
             return True
         return self._in_sequence(event, stream)
+
+    def admit_all(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those of the events that are let through; one after the other, as ``admit``."""
+        admitted: list[dict[str, Any]] = []
+        shapes, next_seq, newest = _SHAPES, self._next_seq, self._newest_stream
+        for event in events:
+            kind: Any = event.get("t")
+            try:
+                shape = shapes.get(kind, _ANY_SHAPE)
+                found = shape.fields(event)
+            except (KeyError, TypeError):
+                found, shape = (), _ANY_SHAPE  # ``admit`` says what it lacks
+            if tuple(map(type, found)) in shape.kinds and not shape.pairs and kind != TORN:
+                seq, node = found[1], found[2]
+                stream = node, found[4]
+                if seq == next_seq.get(stream) and stream == newest.get(node):
+                    next_seq[stream] = seq + 1
+                    admitted.append(event)
+                    continue
+            if self.admit(event):
+                admitted.append(event)
+        return admitted
 
     def _refuse(self, event: Event) -> bool:
         """Note what an event lacks."""
@@ -195,7 +239,7 @@ class Whole(NamedTuple):
     def of(cls, events: Mapping[str, Iterable[dict[str, Any]]]) -> Whole:
         """Put the events of all nodes in order."""
         intake = Intake()
-        return cls([event for event in merged(events) if intake.admit(event)], intake)
+        return cls(intake.admit_all(merged(events)), intake)
 
 
 def _lacking(event: Event, required: Mapping[str, _Kinds]) -> str | None:

@@ -9,7 +9,7 @@ gives None, and no invariant concludes anything from it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
@@ -39,11 +39,6 @@ def appended(event: Event) -> Batch:
 def stored(batch: LogBatch) -> Batch:
     """The batch of a final log."""
     return Batch(batch.base, batch.last, batch.epoch, batch.crc)
-
-
-def _after(offset: int) -> tuple[int, float]:
-    """Sorts behind every batch that begins at the offset, and before all that begin later."""
-    return offset, inf
 
 
 class ReplicaLog:
@@ -91,18 +86,39 @@ class ReplicaLog:
 
     def at(self, offset: int) -> Batch | None:
         """The batch that holds the offset."""
-        place = bisect_right(self.batches, _after(offset)) - 1
-        if place >= 0 and self.batches[place].last >= offset:
-            return self.batches[place]
+        place = self._place(offset)
+        if place >= 0:
+            batch = self.batches[place]
+            if batch.last >= offset:
+                return batch
         return None
 
-    def between(self, low: int, high: int) -> Iterator[Batch]:
+    def between(self, low: int, high: int) -> Sequence[Batch]:
         """Batches that end in [low, high): wholly below ``high``, not wholly below ``low``."""
-        place = max(0, bisect_right(self.batches, _after(low)) - 1)
-        while place < len(self.batches) and self.batches[place].last < high:
-            if self.batches[place].last >= low:
-                yield self.batches[place]
-            place += 1
+        found: list[Batch] = []
+        if low >= high:
+            return found
+        batches = self.batches
+        for place in range(max(0, self._place(low)), len(batches)):
+            batch = batches[place]
+            if batch.last >= high:
+                break
+            if batch.last >= low:
+                found.append(batch)
+        return found
+
+    def _place(self, offset: int) -> int:
+        """Where the last batch stands that begins at the offset or below; -1: there is none.
+
+        Who asks, asks mostly for one of the last two.
+        """
+        batches = self.batches
+        place = len(batches) - 1
+        if place < 0 or batches[place].base <= offset:
+            return place
+        if place and batches[place - 1].base <= offset:
+            return place - 1
+        return bisect_right(batches, (offset, inf)) - 1
 
     def knows(self, offset: int) -> bool:
         """Whether the trace says what is at the offset, be it that nothing is there."""
@@ -147,12 +163,19 @@ class Commits:
         exact = self._found.get(batch.base)
         if exact is not None:
             return exact
+        if batch.base >= self.end:
+            return None
         place = bisect_right(self._bases, batch.last) - 1
         if place >= 0:
             found = self._found[self._bases[place]]
             if found[0].last >= batch.base:
                 return found
         return None
+
+    def contradicts(self, batch: Batch) -> bool:
+        """Whether another batch is committed on one of its offsets."""
+        found = self.overlapping(batch)
+        return found is not None and found[0] != batch
 
     def contains(self, batch: Batch) -> bool:
         """Whether exactly this batch is committed."""
@@ -211,11 +234,11 @@ class Replica:
     leads: int | None = None  # the epoch that it leads at present
     told: Event | None = None  # its last event so far
     applied: int | None = None  # its state is that of all below; None until it says so
+    key: VoterKey = field(init=False)  # as which a quorum counts it
+    counted: tuple[object, VoterKeys, VoterKeys] | None = None  # see ``membership.voters_of``
 
-    @property
-    def key(self) -> VoterKey:
-        """As which a quorum counts it."""
-        return VoterKey(*self.id)
+    def __post_init__(self) -> None:
+        self.key = VoterKey(*self.id)
 
     @property
     def voters(self) -> frozenset[int]:
@@ -242,8 +265,10 @@ class World:
         self.commits = Commits()
         self.leader_hwm_max: int | None = None
         self.whole = True  # False once any replica's trace is known to have lost something
-        self._now: Event = {}  # the event that is being judged, and whose it is
-        self._here = Replica(ReplicaId(0, ""))
+        self._now: Event = {}  # the event that is being judged; ``here`` is whose it is
+        self.here = Replica(ReplicaId(0, ""))
+        self._batch: tuple[Event, Batch] | None = None
+        self.fetcher: tuple[Event | None, VoterKey | None] = None, None  # see ``quorum.fetcher``
         self._current: dict[int, ReplicaId] = {}
         # How events change a replica, by type; called after they were judged.
         self.changes: Mapping[str, Change] = {
@@ -251,7 +276,7 @@ class World:
             "disk": _disk,
             "qs": _qs,
             "role": _role,
-            "append": _append,
+            "append": self._append,
             "flush": _flush,
             "trunc": _trunc,
             "elected": _elected,
@@ -265,12 +290,18 @@ class World:
     def replica(self, event: Event) -> Replica:
         """The replica that wrote the event."""
         if event is self._now:
-            return self._here
+            return self.here
         found = self.replicas.get((event["node"], event["dir"]))
         if found is None:
             key = replica_of(event)
             found = self.replicas[key] = Replica(key)
         return found
+
+    def appended(self, event: Event) -> Batch:
+        """The batch of an ``append`` event, made once for all who look at it."""
+        if self._batch is None or self._batch[0] is not event:
+            self._batch = event, appended(event)
+        return self._batch[1]
 
     def current(self, node: int) -> Replica | None:
         """The replica that node is at present (its newest directory)."""
@@ -285,7 +316,7 @@ class World:
 
     def arrive(self, event: Event, *, blind: bool) -> Replica:
         """Note whose event comes, before it is judged; ``blind``: its disk is not known."""
-        replica = self._here = self.replica(event)
+        replica = self.here = self.replica(event)
         self._now = event
         if event["inc"] != replica.incarnation:
             self._current[event["node"]] = replica.id
@@ -306,12 +337,21 @@ class World:
 
     def _hwm(self, replica: Replica, event: Event) -> None:
         value: int = event["v"]
-        replica.hwm = value if replica.hwm is None else max(replica.hwm, value)
-        replica.hwm_max = max(replica.hwm_max, value)
+        if replica.hwm is None or value > replica.hwm:
+            replica.hwm = value
+            if value > replica.hwm_max:  # noqa: PLR1730 - a call costs more
+                replica.hwm_max = value
         if event["as"] == "leader":
             known = self.leader_hwm_max
-            self.leader_hwm_max = value if known is None else max(known, value)
+            if known is None or value > known:
+                self.leader_hwm_max = value
         self._commit(replica, value, event)
+
+    def _append(self, replica: Replica, event: Event) -> None:
+        batch = self.appended(event)
+        if batch.base < replica.agreed:  # noqa: PLR1730 - as above
+            replica.agreed = batch.base
+        replica.log.append(batch)
 
     def _applied(self, replica: Replica, event: Event) -> None:
         replica.applied = event["off"]
@@ -358,11 +398,6 @@ def _qs(replica: Replica, event: Event) -> None:
 def _role(replica: Replica, event: Event) -> None:
     if event["to"] != "leader":
         replica.leads = None
-
-
-def _append(replica: Replica, event: Event) -> None:
-    replica.agreed = min(replica.agreed, event["base"])
-    replica.log.append(appended(event))
 
 
 def _flush(replica: Replica, event: Event) -> None:
