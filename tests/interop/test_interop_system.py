@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command import Ended, krucible
 
+from harness.envs.tcp_probe import REQUEST
 from harness.systems.kafka_dist import KafkaDist
 
 pytestmark = pytest.mark.slow
@@ -37,17 +38,22 @@ def test_a_healthy_kafka_is_valid(ended: tuple[Ended, Path]) -> None:
     for checker, invariants in (("producer-ids", "C1 C11 S34"), ("logs", "S4 S7 S8")):
         checked = judged[checker]["checked"]
         assert isinstance(checked, dict)
-        assert all(checked[name] > 20 for name in invariants.split()), checked
+        assert all(checked[name] > 5 for name in invariants.split()), checked
 
 
 def test_the_relay_knows_who_connects(ended: tuple[Ended, Path]) -> None:
     """Kafka binds no source address: its links are cut because its sockets are recognised."""
     _, run = ended
-    lines = (run / "history.jsonl").read_text().splitlines()
-    cuts = [op for op in map(json.loads, lines) if op["f"] == "inject" and "partition" in str(op)]
+    ops = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    cuts = [op for op in ops if op["f"] == "inject" and "partition" in str(op)]
     installed = [op for op in cuts if op["value"].get("outcome") == "installed"]
     assert installed
-    assert all(op["value"]["evidence"] for op in installed)
+    # What waited on the cut links is more than the probes of the harness: Kafka's own requests.
+    healed = [
+        op["value"]["evidence"] for op in ops if op["f"] == "heal" and "held_bytes" in str(op)
+    ]
+    ours = len(REQUEST) * sum(evidence["healed_links"] for evidence in healed)
+    assert sum(evidence["held_bytes"] for evidence in healed) > ours
 
 
 def test_a_log_that_was_changed_behind_its_back_is_invalid(ended: tuple[Ended, Path]) -> None:
