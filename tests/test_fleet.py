@@ -22,7 +22,7 @@ from harness.signatures import signature
 from harness.spec import RunSpec
 from harness.store import RunDir, Store
 from reports.fleet import render_fleet, write_fleet
-from reports.fleet_model import FleetRun, build, percentile, read_fleet, verdict_of
+from reports.fleet_model import FleetRun, Night, build, percentile, read_fleet, verdict_of
 
 VALID = {"system": "valid", "coverage": "valid", "harness": "ok"}
 
@@ -234,6 +234,37 @@ def test_hostile_text_stays_text() -> None:
     assert len(re.findall(r"<script", body)) == 2
     assert "<img" not in body
     assert "\x00" not in page
+
+
+def night(code: int, *reasons: str) -> Night:
+    return Night("2026-01-02T03:04:05+00:00", code, 10_234, 3600.0, reasons, "nights/x")
+
+
+@pytest.mark.parametrize(
+    ("runs", "first"),
+    [
+        ([run(1)], "The last night was red</span>, and no stored run failed"),
+        ([], "The last night was red</span>, and no stored run failed"),
+        ([run(1, "invalid", anomalies=(("S1", "x"),))], "1 way to fail"),
+    ],
+    ids=["all-valid", "nothing-stored", "one-invalid"],
+)
+def test_a_red_night_is_never_under_a_green_sentence(runs: list[FleetRun], first: str) -> None:
+    """What it was red for may have left no run: a canary that was not caught is none."""
+    page = render_fleet(build(runs, [night(255, "canary x was not caught: nothing", HOSTILE)]))
+    head = page.split("<body>")[1].split("</header>")[0]
+    assert first in head
+    assert "canary x was not caught: nothing" in head
+    assert "10,234 histories checked in" in head
+    assert 'page valid"' not in head
+    assert "<script" not in head
+
+
+def test_a_green_night_says_how_much_it_checked() -> None:
+    """Valid seeds are not stored: the runs of the store say little of them."""
+    page = render_fleet(build([run(1)], [night(0)]))
+    assert "No run failed" in page
+    assert "10,234 histories checked in" in page
 
 
 def test_an_empty_store_has_a_page_too() -> None:

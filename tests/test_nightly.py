@@ -104,12 +104,13 @@ def test_the_plan_of_ours_passes_its_own_checks() -> None:
     plan.check(plan.DEFAULT)
 
 
-def test_the_example_in_the_docs_is_a_plan() -> None:
-    """With every table there is."""
-    example = plan.load(Path(__file__).parents[1] / "docs" / "examples" / "night.toml")
-    assert example.sim
+@pytest.mark.parametrize("name", ["night.toml", "hour.toml"])
+def test_an_example_in_the_docs_is_a_plan(name: str) -> None:
+    """With every table there is, and with seeds that answer for coverage."""
+    example = plan.load(Path(__file__).parents[1] / "docs" / "examples" / name)
     assert example.live
     assert example.canary
+    assert [sim for sim in example.sim if not sim.pinned()]
 
 
 def test_times_and_sizes() -> None:
@@ -304,6 +305,33 @@ def test_a_night_with_a_bug_is_red_and_says_how_to_see_it_again(
     suites = fromstring((Path(told["folder"]) / "junit.xml").read_bytes())
     texts = [each.text or "" for each in suites.iter("failure")]
     assert any(f"krucible repro {failing['runs'][0]}" in text for text in texts)
+
+
+def test_of_one_failure_only_so_many_runs_are_stored(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also when each seed of a slice fails and no process knows of the others; all are counted."""
+    more = 'mutant = "ack-before-commit"'
+    text = QUICK.format(budget="4s", more=more).replace("voters = 1", "voters = 3")
+    text = text.replace('shrink = "5s"', 'shrink = "0s"\nkept = 2')
+    code, told = night(write(tmp_path, text), tmp_path / "store", capfd)
+    assert code == EXIT_INVALID, told["reasons"]
+    (failing,) = told["failing"]
+    assert failing["times"] > len(failing["runs"]) > 0
+    assert len(failing["runs"]) <= 2
+
+
+def test_a_canary_that_was_not_caught_says_how_to_hunt_it() -> None:
+    """In the JUnit file, and on the screen."""
+    told = Night()
+    for name in ("forgotten-vote", "no-flush (live)"):
+        told.take({**CANARY, "name": name, "caught": False, "why": "nothing"})
+    suites = fromstring(to_xml(outcome.suites(PLAN, told)))
+    found = [each.text for each in suites.iter("failure")]
+    assert found[:2] == [
+        "nothing\nkrucible zoo --only forgotten-vote --arm directed",
+        "nothing\nkrucible run --mutant no-flush --nemesis all",
+    ]
 
 
 def test_a_night_that_is_killed_goes_on_and_loses_nothing(

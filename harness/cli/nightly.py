@@ -27,6 +27,7 @@ from harness.verdict import EXIT_VALID
 
 FIRST_SEED_STEP = 1_000_000  # seeds of nights that are begun at different minutes lie apart
 SHOWN_MAX = 12  # ways to fail on the one screen
+TOLD_OF_EACH = 3  # runs of each way to fail that have a line while the night goes on
 
 
 def add_to(app: typer.Typer) -> None:
@@ -165,12 +166,21 @@ class _Screen:
         """What a line of the ledger means to somebody who watches."""
         assert self._night is not None, "begun before told"  # noqa: S101
         text = _LINES.get(str(line["t"]), _nothing)(line)
-        if text:
-            self.say(text)
+        times = _times(self._night, line)
+        if text and times <= TOLD_OF_EACH:
+            self.say(text + ("; more like it are counted" if times == TOLD_OF_EACH else ""))
         if self._status is not None:
             self._status.update(_status(self._night))
         elif line["t"] == "spent":
             self.say(_status(self._night))
+
+
+def _times(night: Night, line: Line) -> int:
+    """How often a run has failed like this one; 0 of one that has not, and of all other lines."""
+    if line["t"] not in ("seed", "live"):
+        return 0
+    key = str(line["entry"]), str(line["verdict"]), tuple(line["invariants"])
+    return night.failing[key].times if key in night.failing else 0
 
 
 def _status(night: Night) -> str:
@@ -236,11 +246,14 @@ def _show(told: Mapping[str, Any]) -> None:
     console = out()
     for name, canary in told["canaries"].items():
         console.print(_canary({**canary, "name": name}), markup=False)
+        if not canary["caught"]:
+            console.print(f"  {outcome.canary_command(name)}", markup=False)
     for failing in told["failing"][:SHOWN_MAX]:
         console.print(f"{failing['entry']}: {failing['verdict']}: {_what(failing)}", markup=False)
         for run in (failing["shrunk"], *failing["runs"][:1]):
             if run is not None:
                 console.print(f"  krucible repro {run}", markup=False)
+                console.print(f"  {run}/report.html", markup=False)
                 break
     if len(told["failing"]) > SHOWN_MAX:
         console.print(f"and {len(told['failing']) - SHOWN_MAX} more ways to fail")

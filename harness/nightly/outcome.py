@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.junit import Case, Suite
-from harness.nightly.ledger import Failing, Night
-from harness.nightly.plan import Plan
+from harness.nightly.ledger import Failing, Line, Night
+from harness.nightly.plan import LIVE, Plan
 from harness.proportion import wilson
 from harness.reached import never
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
@@ -157,7 +157,9 @@ def suites(plan: Plan, night: Night) -> list[Suite]:
 
 def _entry(night: Night, entry: str) -> Iterator[Case]:
     valid = night.verdicts[entry]["valid"]
-    yield Case(f"{valid} of {len(night.seeds[entry])} runs", night.spent_s.get(entry, 0.0))
+    yield Case(
+        f"{valid} of {len(night.seeds[entry])} runs were valid", night.spent_s.get(entry, 0.0)
+    )
     for failing in night.failing.values():
         if failing.entry == entry and failing.verdict != "valid":
             text = "\n".join([sentence(failing), *commands(failing)])
@@ -168,8 +170,17 @@ def _entry(night: Night, entry: str) -> Iterator[Case]:
                 yield Case(name, error=text)
 
 
-def _canary(name: str, canary: Any) -> Case:
-    return Case(name, canary["elapsed_s"], failure=None if canary["caught"] else canary["why"])
+def _canary(name: str, canary: Line) -> Case:
+    text = None if canary["caught"] else f"{canary['why']}\n{canary_command(name)}"
+    return Case(name, canary["elapsed_s"], failure=text)
+
+
+def canary_command(name: str) -> str:
+    """What to type to hunt for a seeded bug again, by the name of its canary."""
+    mutant, live, _ = name.partition(LIVE)
+    if live:
+        return f"krucible run --mutant {mutant} --nemesis all"
+    return f"krucible zoo --only {mutant} --arm directed"
 
 
 def commands(failing: Failing) -> list[str]:

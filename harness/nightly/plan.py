@@ -57,6 +57,8 @@ _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB|TB)")
 _BYTES: Final = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
+LIVE: Final = " (live)"  # ends the name of a canary with real processes
+
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
 Weight = Annotated[float, Meta(gt=0, le=1e6)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -154,7 +156,7 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def name(self) -> str:
         """What it is called in the ledger."""
-        return f"{self.mutant} (live)" if self.live else self.mutant
+        return f"{self.mutant}{LIVE}" if self.live else self.mutant
 
     @property
     def budget_s(self) -> float:

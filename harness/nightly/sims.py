@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,26 +26,32 @@ Key = tuple[str, str, tuple[str, ...]]  # as of ``ledger.Failing.key``
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some seeds of an entry, for so many seconds; ``known``: failures stored often enough."""
+    """Some seeds of an entry, for so many seconds.
+
+    ``left`` says of failures that were met before how many runs more of each may be stored here,
+    ``fresh`` of all others.
+    """
 
     entry: str
     sim: Sim
     seeds: Iterable[int]
     for_s: float
     store: Path
-    known: Container[Key]
+    left: Mapping[Key, int]
+    fresh: int
 
     def work(self) -> Iterator[Line]:
         """A ledger line for each seed, and at the end one of what they reached."""
         until_s = time.monotonic() + self.for_s
         counts: Counter[str] = Counter()
+        stored: Counter[Key] = Counter()
         for seed in self.seeds:
-            yield self._seed(seed, counts)
+            yield self._seed(seed, counts, stored)
             if time.monotonic() >= until_s:
                 break
         yield {"t": "reached", "counts": dict(counts)}
 
-    def _seed(self, seed: int, counts: Counter[str]) -> Line:
+    def _seed(self, seed: int, counts: Counter[str], stored: Counter[Key]) -> Line:
         line: Line = {"t": "seed", "entry": self.entry, "seed": seed, "invariants": []}
         try:
             plan = SimPlan.of(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
@@ -56,7 +62,7 @@ class Slice:
             if rng.random() < self.sim.twice:
                 line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
             kept = rng.random() < self.sim.save
-            if kept or self._is_news(line):
+            if self._is_news(line, stored) or kept:
                 line["store"] = str(save(run, Store(self.store)).path)
         except HarnessError as error:
             return {**line, "verdict": "unknown", "harness_error": str(error)}
@@ -65,10 +71,12 @@ class Slice:
             return {**line, "verdict": "unknown", "harness_error": reason}
         return line
 
-    def _is_news(self, line: Mapping[str, Any]) -> bool:
-        if line["verdict"] == "valid":
-            return line.get("same_bytes") is False
-        return (self.entry, line["verdict"], tuple(line["invariants"])) not in self.known
+    def _is_news(self, line: Mapping[str, Any], stored: Counter[Key]) -> bool:
+        if line["verdict"] == "valid" and line.get("same_bytes") is not False:
+            return False
+        key = self.entry, line["verdict"], tuple(line["invariants"])
+        stored[key] += 1
+        return stored[key] <= self.left.get(key, self.fresh)
 
 
 def _judged(run: SimRun) -> Line:

@@ -96,25 +96,28 @@ class Worker:
         for_s = min(SLICE_S, max(1.0, self._left_s))
         # each process its own part of the seeds; a process that dies leaves its part for later
         todo = list(islice(self._seeds(entry), self._jobs * int(for_s * _SEEDS_PER_S)))
-        known = {
-            failing.key
+        kept = self._plan.on_failure.kept
+        left = {
+            failing.key: self._share(kept - len(failing.runs))
             for failing in self._night.failing.values()
-            if len(failing.runs) >= self._plan.on_failure.kept
         }
-        jobs = [
-            Job(
-                entry,
-                sims.Slice(entry, sim, todo[n :: self._jobs], for_s, self._store, known).work,
-                for_s + LATE_S,
+        slices = [
+            sims.Slice(
+                entry, sim, todo[n :: self._jobs], for_s, self._store, left, self._share(kept)
             )
             for n in range(self._jobs)
         ]
+        jobs = [Job(entry, each.work, for_s + LATE_S) for each in slices]
         with closing(work_off(jobs, self._jobs)) as told:
             for each in told:
                 if isinstance(each, Said):
                     self._keep(each.value)
                 elif each.broken is not None:
                     self._keep({"t": "broke", "reason": f"{entry}: {each.broken}"})
+
+    def _share(self, runs: int) -> int:
+        """How many of so many runs each process may store, which do not know of each other."""
+        return -(-max(0, runs) // self._jobs)
 
     def _live(self, entry: str, live: Live) -> None:
         seed = next(self._seeds(entry))
@@ -131,7 +134,7 @@ class Worker:
             self._keep(self._live_canary(canary))
             return
         last: Line = {"t": "canary", "name": canary.name, "caught": False, "elapsed_s": 0.0}
-        last = {**last, "why": "it was not tried"}
+        last = {**last, "why": "no seed of its scenario was done"}
         job = Job(canary.name, partial(sims.canary, canary), canary.budget_s)
         with closing(work_off([job], 1)) as told:
             for each in told:
