@@ -34,9 +34,9 @@ def each(
     ``calls`` is the estimate of what a part costs. A part whose process broke is judged here.
     """
     order = sorted(parts, key=calls)
-    at_a_time = _workers(budget) if workers is None else workers
-    long = [part for part in order if calls(part) >= PAYS_CALLS] if at_a_time > 1 else []
-    if len(long) < at_a_time:
+    long = [part for part in order if calls(part) >= PAYS_CALLS]
+    at_a_time = workers or (_workers(budget) if long else 1)
+    if len(long) < at_a_time or at_a_time == 1:
         long = []
     for part in order[: len(order) - len(long)]:
         yield part, judge(part, budget)
