@@ -88,6 +88,7 @@ class Kafka(KraftNodes):
     versions: ClassVar[Mapping[str, str]] = {"kafka": KAFKA_VERSION}  # of what is under test
     start_timeout_s = 90.0  # of several JVMs on two cores
     timers: ClassVar[Mapping[str, str]] = {}  # Kafka's own
+    older = True
 
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nothing is started."""

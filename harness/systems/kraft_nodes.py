@@ -73,6 +73,7 @@ class KraftNodes:
     name: str
     start_timeout_s: ClassVar[float] = 20.0
     timers: ClassVar[Mapping[str, str]] = TIMERS  # what a user's own settings override
+    older: ClassVar[bool] = False  # whether its nodes may not speak all versions that ours do
 
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nothing is started."""
@@ -227,7 +228,7 @@ class KraftNodes:
             if key is None:
                 return VoterChange(done=True, detail="it is no voter")
             request = RemoveVoterRequest(key, CLUSTER_ID)
-            return await voters.ask(request, self._env.address(leader), self._site.network())
+            return await self._ask(request, leader)
 
         return await voters.until_done(attempt, timeout_s)
 
@@ -245,9 +246,13 @@ class KraftNodes:
                 return VoterChange(done=False, detail="there is no leader")
             if key in view.voters:
                 return VoterChange(done=True, detail="it is a voter")
-            return await voters.ask(request, self._env.address(leader), self._site.network())
+            return await self._ask(request, leader)
 
         return await voters.until_done(attempt, timeout_s)
+
+    async def _ask(self, request: AddVoterRequest | RemoveVoterRequest, at: str) -> VoterChange:
+        address, network = self._env.address(at), self._site.network()
+        return await voters.ask(request, address, network, older=self.older)
 
     def reformat(self, node: str) -> str:
         """``format --no-initial-controllers``, with another directory id."""

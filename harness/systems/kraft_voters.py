@@ -18,9 +18,16 @@ PAUSE_S = 0.1  # between two tries
 
 
 async def ask(
-    request: AddVoterRequest | RemoveVoterRequest, address: Address, network: Network
+    request: AddVoterRequest | RemoveVoterRequest,
+    address: Address,
+    network: Network,
+    *,
+    older: bool = False,
 ) -> VoterChange:
-    """One request to the leader at ``address``; it answers when the change is committed."""
+    """One request to the leader at ``address``; it answers when the change is committed.
+
+    ``older``: it may not speak our versions, so it is asked which before.
+    """
     try:
         connection = await network.connect(
             Endpoint(address.host, address.port), timeout_s=REQUEST_TIMEOUT_S
@@ -28,7 +35,8 @@ async def ask(
     except WireError as error:
         return VoterChange(done=False, detail=str(error))
     try:
-        wire = codec.request_to_wire(request, codec.version_for(request))
+        peer = await connection.negotiate(REQUEST_TIMEOUT_S) if older else None
+        wire = codec.request_to_wire(request, codec.version_for(request, peer))
         entity = await connection.request(wire, timeout_s=REQUEST_TIMEOUT_S)
         response = codec.response_from_wire(entity, request)
     except WireError as error:
