@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from checkers.invariants.base import Invariant
-from checkers.invariants.quorum import fetcher
+from checkers.invariants.quorum import fetcher_of
 from checkers.invariants.trace import Event, ReplicaId, label
 from checkers.invariants.voter_sets import VoterKey, holds, keys_of
 from checkers.invariants.world import World
@@ -44,7 +44,7 @@ class CaughtUpNewcomers(Invariant):
         if kind == "fetch_rx":
             fetches = self._fetched.get(replica.id) if event["res"] == "ok" else None
             if fetches is not None:
-                self._note(event, fetches, fetcher(event, world))
+                self._note(event, fetches, fetcher_of(event, world))
         elif kind == "elected":
             self._fetched[replica.id] = {}
         elif replica.known and replica.leads == event["ep"] and not event.get("revert"):

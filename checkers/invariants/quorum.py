@@ -21,16 +21,17 @@ GRACE_MS = 2000  # between being overdue and doing something about it
 SIGNS_MIN = 5  # that it still leads, so that one slow step is not taken for a reign
 
 
-def fetcher(event: Event, world: World) -> VoterKey | None:
-    """Whose valid Fetch or FetchSnapshot a leader has accepted, if the event tells of one."""
+def fetcher_of(event: Event, world: World) -> VoterKey | None:
+    """The same as ``fetcher``, found out once for all who look at the event."""
     told_of, key = world.fetcher
     if told_of is not event:
-        key = _fetcher(event)
+        key = fetcher(event)
         world.fetcher = event, key
     return key
 
 
-def _fetcher(event: Event) -> VoterKey | None:
+def fetcher(event: Event) -> VoterKey | None:
+    """Whose valid Fetch or FetchSnapshot a leader has accepted, if the event tells of one."""
     fields: tuple[Any, Any]
     if event["t"] == "fetch_rx":
         valid, fields = event["res"] == "ok", (event.get("from"), event.get("from_dir"))
@@ -58,7 +59,7 @@ class QuorumCredit(Invariant):
         """Collect fetches, and compare them with those that a leader counts."""
         replica, kind = world.here, event["t"]
         if kind in ("fetch_rx", "rpc_ok"):
-            key = fetcher(event, world)
+            key = fetcher_of(event, world)
             if key is not None:
                 self._fetched.setdefault(replica.id, {})[key] = event["ts"]
         elif kind == "quorum":
@@ -142,7 +143,7 @@ class StepDown(Invariant):
         elif kind == "quorum" and not event["ok"]:
             return self._resigns(event)
         elif kind in ("fetch_rx", "rpc_ok"):
-            self._credit(event, reign, replica, fetcher(event, world))
+            self._credit(event, reign, replica, fetcher_of(event, world))
         self.checked += 1
         is_due = event["ts"] - reign.since > reign.limit_ns + SLACK_MS * MS
         return self._leads(event, reign, replica) if is_due and not reign.is_lone else ()
