@@ -245,9 +245,13 @@ def night(code: int, *reasons: str) -> Night:
     [
         ([run(1)], "The last night was red</span>, and no stored run failed"),
         ([], "The last night was red</span>, and no stored run failed"),
+        (
+            [run(1, "invalid", anomalies=(("S1", "x"),), mutant="x")],
+            "The last night was red</span>, and no stored run failed but for seeded bugs",
+        ),
         ([run(1, "invalid", anomalies=(("S1", "x"),))], "1 way to fail"),
     ],
-    ids=["all-valid", "nothing-stored", "one-invalid"],
+    ids=["all-valid", "nothing-stored", "seeded-bug", "one-invalid"],
 )
 def test_a_red_night_is_never_under_a_green_sentence(runs: list[FleetRun], first: str) -> None:
     """What it was red for may have left no run: a canary that was not caught is none."""
