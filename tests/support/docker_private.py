@@ -24,6 +24,7 @@ from harness.envs.procfs import processes
 
 _UP_S = 20.0
 _POLL_S = 0.02
+_MEMORY = "mount -t tmpfs -o size=1g krucible"  # where its images lie; gone with its namespace
 
 
 class PrivateEngine:
@@ -111,9 +112,10 @@ def private_engine() -> Iterator[tuple[PrivateEngine, str]]:
     with contextlib.closing(Engine.connect()) as ours:
         image = ensure(ours)
     folder = Path(tempfile.mkdtemp(prefix="kr-dockerd-"))  # short: sockets have short paths
+    (folder / "data").mkdir()
+    hold = f"ip link set lo up && {_MEMORY} {folder}/data && exec sleep 600"
     holder = subprocess.Popen(
-        ["unshare", "--net", "--mount", "sh", "-c", "ip link set lo up && exec sleep 600"],
-        stdin=subprocess.DEVNULL,
+        ["unshare", "--net", "--mount", "sh", "-c", hold], stdin=subprocess.DEVNULL
     )
     engine = PrivateEngine(folder, holder.pid)
     try:
