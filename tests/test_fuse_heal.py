@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -17,9 +18,15 @@ import pytest
 from harness.envs import fuse_mount
 from harness.envs.local import Local
 from harness.envs.procfs import environment_of, processes
-from harness.errors import EnvError
+from harness.errors import EnvError, UsageError
 from harness.hosts import Disks, Power
 from harness.journal import RUN_VARIABLE, Journal, heal_all, leftovers
+from harness.nemeses import misfit
+from harness.protocols import Cluster
+from harness.registry import nemeses
+from harness.spec import RunSpec
+from harness.store import RunDir
+from harness.systems.kafka import Kafka
 
 REASON = fuse_mount.cannot_mount()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -107,6 +114,46 @@ def test_a_node_that_cannot_be_started_leaves_no_mount(tmp_path: Path) -> None:
         assert (mounted("fuse-heal"), open_kinds(journal)) == ([], [])
 
     play(tmp_path, main)
+
+
+def test_faults_of_kafkas_disks_hang_on_a_mount_and_say_so_where_it_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = RunSpec(1, system="kafka", workload="producer-ids", voters=3, observers=0)
+    journal = Journal.open("skips", folder=tmp_path / "state")
+    env = Local(tmp_path / "run", journal)
+    cluster = Cluster(Kafka(spec, env, RunDir(tmp_path)), env)
+    faults = [nemeses.get(name)() for name in ("power", "disk-full", "disk-bit-flip")]
+    assert [misfit(fault, spec) for fault in faults] == [None] * 3
+    assert [fault.available(cluster) for fault in faults] == [None] * 3
+
+    monkeypatch.setattr(fuse_mount, "DEVICE", tmp_path / "fuse")
+    for fault in faults:
+        for reason in (misfit(fault, spec), fault.available(cluster)):
+            assert reason is not None
+            assert reason.startswith("no file system of ours can be mounted: [Errno 2]")
+    env.expect({Disks, Power}, Random(1))
+    env.mount_disks()
+    assert not env._mounts, "and nodes start without"
+    elsewhere = misfit(faults[0], replace(spec, env="docker"))
+    assert elsewhere == "nodes of system 'kafka' have no seam to cut the power of its nodes at"
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"krucible.fsync": "no"}, "krucible.fsync=no: want true or false"),
+        ({"krucible.mutant": "x"}, "Apache Kafka has no such setting"),
+        ({"krucible.fsync": "false", "krucible.quorum": "dynamic"}, None),
+    ],
+)
+def test_settings_of_kafkas_disks(settings: dict[str, str], complaint: str | None) -> None:
+    if complaint is None:
+        Kafka.check_settings(settings)
+        return
+    with pytest.raises(UsageError, match=complaint):
+        Kafka.check_settings(settings)
 
 
 HARNESS = """
