@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -443,6 +444,35 @@ def _do_same(disk: MemoryDisk, root: Path, step: tuple[str, int, int, int]) -> N
             inode.data += bytes(two - before) + bytes([65 + one]) * size
         else:
             inode.change(two, bytes([65 + one]) * size)
+
+
+def test_two_fsyncs_of_a_file_come_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written after the first began is not durable by it, whoever else waits."""
+    (tmp_path / "data").mkdir()
+    files = Files(tmp_path / "data", tmp_path / "faults", never)
+    _, _, handle = files.create(1, "log", 0o644)
+    files.write(handle, 0, memoryview(b"first"))
+    entered, gate = list[int](), threading.Event()
+
+    def fsync(fd: int) -> None:
+        entered.append(files.journal.mark(fd))
+        assert gate.wait(10)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    threads = [threading.Thread(target=files.fsync(handle)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    threads[1].join(0.1)
+    assert entered == [1]
+    files.write(handle, 5, memoryview(b"second"))
+    gate.set()
+    for thread in threads:
+        thread.join(10)
+    assert entered == [1, 1], "the second write is for the second of them"
+    assert not files.journal.changes
+    files.journal.close()
 
 
 def test_where_nothing_can_be_mounted_the_reason_is_said(

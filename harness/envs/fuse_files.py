@@ -62,6 +62,7 @@ class Files:
         self._last_node = ROOT
         self._open: dict[int, _Open] = {}
         self._last_handle = 0
+        self._syncing: dict[int, threading.Lock] = {}  # by node
         self._order = 0  # the serial of the loss of power that is counted down
         self._left = 0
 
@@ -175,7 +176,7 @@ class Files:
 
     def open_nodes(self) -> set[int]:
         """The nodes that somebody has open."""
-        return {each.node for each in self._open.values()}
+        return {each.node for each in list(self._open.values())}  # asked from another thread
 
     def read(self, handle: int, offset: int, size: int) -> bytes:
         """Up to so many bytes; fewer only at the end of the file."""
@@ -205,14 +206,18 @@ class Files:
         path = self._named(file.node)
         self._before("fsync", path)
         lies = self._lies_about is not None and path.name.endswith(self._lies_about)
-        mark, delay_s = self.journal.mark(file.fd), self.troubles.delay_s()
+        delay_s = self.troubles.delay_s()
+        # Two at a time would each take the same changes off the journal, and so later ones.
+        alone = self._syncing.setdefault(file.node, threading.Lock())
 
         def finish() -> None:
-            if delay_s:
-                threading.Event().wait(delay_s)
-            os.fsync(file.fd)
-            if not lies:
-                self.journal.synced(file.fd, mark)
+            with alone:
+                if delay_s:
+                    threading.Event().wait(delay_s)
+                mark = self.journal.mark(file.fd)
+                os.fsync(file.fd)
+                if not lies:
+                    self.journal.synced(file.fd, mark)
 
         return finish
 
@@ -306,6 +311,7 @@ class Files:
             self._drop(node)
 
     def _drop(self, node: int) -> None:
+        self._syncing.pop(node, None)
         path = self._paths.pop(node, None)
         if path is not None:
             self._nodes.pop(path, None)
