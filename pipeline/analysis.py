@@ -99,6 +99,7 @@ class _Batch:
     def analyse(self) -> dict[str, Any]:
         """List, read, judge, and let the batch count; gives what was done, in figures."""
         self._say("list the runs")
+        for_little(self._spark)  # a row a run
         listed = self._listed().persist()
         try:
             new = listed.where("not pending")

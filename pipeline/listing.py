@@ -15,6 +15,8 @@ from zlib import crc32
 
 RUNS_PER_SHARE = 500
 SHARES_MAX = 2_000
+LITTLE_BYTES = 256 << 20  # of events: 1.4 million
+FILES_LOOKED_AT_MAX = 2_000
 # What a run is judged by; a report may be rendered again and again.
 JUDGED_FILES = ("spec.json", "schedule.jsonl", "history.jsonl", "results.json")
 JUDGED_FOLDERS = ("events", "logs", "records", "snapshots")
@@ -40,6 +42,23 @@ def shares(store: Path) -> list[tuple[str, int, int]]:
         of = min(SHARES_MAX, count // RUNS_PER_SHARE + 1)
         found += [(family, share, of) for share in range(of)]
     return found
+
+
+def is_little(store: Path) -> bool:
+    """Whether all runs together are so small that it does not pay to compile much for them.
+
+    Looks at no more than ``FILES_LOOKED_AT_MAX`` files.
+    """
+    size_bytes = 0
+    files = (f for family in families(store) for f in (store / family).glob("*/events/*.jsonl"))
+    for looked_at, file in enumerate(files):
+        try:
+            size_bytes += file.stat().st_size
+        except FileNotFoundError:
+            continue
+        if size_bytes > LITTLE_BYTES or looked_at >= FILES_LOOKED_AT_MAX:
+            return False
+    return True
 
 
 def runs_of(store: Path, family: str, share: int, of: int) -> Iterator[dict[str, Any]]:

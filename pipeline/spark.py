@@ -27,6 +27,9 @@ JAVA_MIN = 17
 LOOPBACK = "127.0.0.1"
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _DRIVER_MEMORY = "2g"  # in local mode all that Spark has, beside its Python workers
+# For a JVM that lives for seconds: its second compiler, and the threads of a parallel collector,
+# would take a third of all that it does.
+_BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _PACKAGES = ("harness", "node", "nemesis", "checkers", "workloads", "pipeline")
 _LOGGING = """\
 rootLogger.level = error
@@ -40,7 +43,9 @@ appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
 
 
 @contextmanager
-def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[SparkSession]:
+def spark_session(
+    app: str = "krucible", master: str = "local[*]", *, brief: bool = False
+) -> Iterator[SparkSession]:
     """A session, stopped at the end; its workers run this very Python.
 
     The workers of a cluster are sent our code; what it imports from elsewhere they must have.
@@ -48,6 +53,7 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
     Args:
         app: Its name in Spark's pages.
         master: ``local[N]``, or the address of a cluster.
+        brief: There is little to do, for which not much should be compiled.
     """
     with tempfile.TemporaryDirectory(prefix="krucible-java-") as made, ExitStack() as stack:
         folder = Path(made)
@@ -62,6 +68,8 @@ def spark_session(app: str = "krucible", master: str = "local[*]") -> Iterator[S
         if master.startswith("local") or LOOPBACK in master:  # nobody else need reach the driver
             builder = builder.config("spark.driver.host", LOOPBACK)
             builder = builder.config("spark.driver.bindAddress", LOOPBACK)
+        if brief:
+            builder = builder.config("spark.driver.extraJavaOptions", _BRIEF)
         session = (
             builder.config("spark.ui.enabled", "false")
             .config("spark.sql.session.timeZone", "UTC")
@@ -151,7 +159,7 @@ def _machine_homes() -> Iterator[Path]:
 
 def main() -> None:
     """Start a session and say what it is."""
-    with spark_session() as spark:
+    with spark_session(brief=True) as spark:
         rows = spark.range(1_000).selectExpr("sum(id) as total").collect()
         sys.stdout.write(
             f"Spark {spark.version}, Java home {os.environ['JAVA_HOME']}, total {rows[0].total}\n"

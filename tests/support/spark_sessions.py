@@ -16,7 +16,7 @@ def quiet_session() -> Iterator[SparkSession]:
     """A session of two tasks at a time, with few partitions, for little data."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of sockets and deprecations within PySpark
-        with spark_session(master="local[2]") as session:
+        with spark_session(master="local[2]", brief=True) as session:
             session.conf.set("spark.sql.shuffle.partitions", "1")
             for_little(session)
             yield session
