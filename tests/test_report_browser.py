@@ -368,8 +368,11 @@ HAS_ROW = """([at, text]) => [...document.querySelectorAll('#rows-body .row')].s
   row => row.children[at].textContent.includes(text))"""
 
 
+Ops = list[dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def big(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+def big(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ops]:
     """The page of a long run, and its ops as Python reads them back."""
     run = big_run.make(tmp_path_factory.mktemp("big"), ops=BIG_OPS)
     with pytest.MonkeyPatch.context() as patch:
@@ -380,6 +383,15 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, 
     return run.report, ops_of(html)
 
 
+@pytest.fixture
+def read(visit: Callable[..., Opened], big: tuple[Path, Ops]) -> tuple[Opened, Ops]:
+    """That page, open and with all of its ops read; and the ops."""
+    path, ops = big
+    opened = visit(path)
+    opened.page.wait_for_selector(READY, state="attached")
+    return opened, ops
+
+
 def rows_when(opened: Opened, title: str) -> dict[str, Any]:
     """What the table of ops shows, once its title is this one."""
     opened.page.wait_for_function(f"title => {ROWS}.textContent === title", arg=title)
@@ -388,12 +400,10 @@ def rows_when(opened: Opened, title: str) -> dict[str, Any]:
 
 
 def test_a_big_run_is_read_whole_and_little_of_it_is_in_the_document(
-    visit: Callable[..., Opened], big: tuple[Path, list[dict[str, Any]]]
+    read: tuple[Opened, Ops],
 ) -> None:
-    path, ops = big
-    opened = visit(path)
+    opened, ops = read
     page = opened.page
-    page.wait_for_selector(READY, state="attached")
     assert len(ops) == BIG_OPS
     found = rows_when(opened, f"{BIG_OPS:,} of {BIG_OPS:,} ops in view")
     assert found["ops"] == [op["index"] for op in ops[: found["made"]]]
@@ -406,13 +416,9 @@ def test_a_big_run_is_read_whole_and_little_of_it_is_in_the_document(
     opened.assert_calm()
 
 
-def test_a_big_run_is_filtered_by_outcome_client_key_and_kind(
-    visit: Callable[..., Opened], big: tuple[Path, list[dict[str, Any]]]
-) -> None:
-    path, ops = big
-    opened = visit(path)
+def test_a_big_run_is_filtered_by_outcome_client_key_and_kind(read: tuple[Opened, Ops]) -> None:
+    opened, ops = read
     page = opened.page
-    page.wait_for_selector(READY, state="attached")
     whole = opened.picture()
     page.locator("#outcomes button").first.click()
     left = [op for op in ops if op["outcome"] != "ok"]
@@ -438,13 +444,9 @@ def test_a_big_run_is_filtered_by_outcome_client_key_and_kind(
     opened.assert_calm()
 
 
-def test_a_big_run_zooms_from_counts_to_single_ops(
-    visit: Callable[..., Opened], big: tuple[Path, list[dict[str, Any]]]
-) -> None:
-    path, ops = big
-    opened = visit(path)
+def test_a_big_run_zooms_from_counts_to_single_ops(read: tuple[Opened, Ops]) -> None:
+    opened, ops = read
     page, canvas = opened.page, opened.page.locator("#base")
-    page.wait_for_selector(READY, state="attached")
     pictures = {opened.picture()}
     for _ in range(9):
         opened.await_window(lambda: canvas.press("+"))
@@ -460,13 +462,9 @@ def test_a_big_run_zooms_from_counts_to_single_ops(
     opened.assert_calm()
 
 
-def test_n_and_p_walk_along_a_client_and_f_from_fault_to_fault(
-    visit: Callable[..., Opened], big: tuple[Path, list[dict[str, Any]]]
-) -> None:
-    path, ops = big
-    opened = visit(path)
+def test_n_and_p_walk_along_a_client_and_f_from_fault_to_fault(read: tuple[Opened, Ops]) -> None:
+    opened, ops = read
     page, canvas = opened.page, opened.page.locator("#base")
-    page.wait_for_selector(READY, state="attached")
     pinned = page.locator("#pinned")
     canvas.press("n")
     first = ops[0]
@@ -484,12 +482,8 @@ def test_n_and_p_walk_along_a_client_and_f_from_fault_to_fault(
     assert pinned.locator("h3").text_content() == "fault 1: partition-isolate-leader, installed"
 
 
-def test_a_click_in_the_table_pins_the_op(
-    visit: Callable[..., Opened], big: tuple[Path, list[dict[str, Any]]]
-) -> None:
-    path, ops = big
-    opened = visit(path)
-    opened.page.wait_for_selector(READY, state="attached")
+def test_a_click_in_the_table_pins_the_op(read: tuple[Opened, Ops]) -> None:
+    opened, ops = read
     opened.page.locator("#rows-body .row").nth(4).click()
     assert f"op {ops[4]['index']}" in opened.page.locator("#pinned").inner_text()
     opened.page.wait_for_selector("#rows-body .row.pinned")
@@ -503,13 +497,8 @@ def test_texts_of_values_are_read_when_they_are_shown(visit: Callable[..., Opene
     opened.assert_calm()
 
 
-def test_snapshots_have_a_lane_and_say_what_they_hold(
-    visit: Callable[..., Opened], big: tuple[Path, list[dict[str, Any]]]
-) -> None:
-    path, _ = big
-    opened = visit(path)
-    page = opened.page
-    page.wait_for_selector(READY, state="attached")
+def test_snapshots_have_a_lane_and_say_what_they_hold(read: tuple[Opened, Ops]) -> None:
+    page = read[0].page
     assert "snapshot made" in page.locator("#legend").inner_text()
     page.locator("#base").scroll_into_view_if_needed()
     assert "up to" in str(page.evaluate(SWEEP, ["snapshot made", 0.5]))
