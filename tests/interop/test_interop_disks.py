@@ -26,7 +26,7 @@ SPEC = RunSpec(
     voters=3,
     observers=0,
     rate_hz=50.0,
-    time_limit_s=6.0,
+    time_limit_s=4.0,
 )
 
 
@@ -45,8 +45,8 @@ def test_kafka_keeps_through_a_full_disk_and_a_loss_of_power_what_it_acknowledge
     assert kafka.archive.is_file()
     spec = replace(SPEC, nemeses=("power", "disk-full"))
     faults = [
-        Fault(0, "disk-full", 500, 300, {"target": "leader"}, 0.5),
-        Fault(1, "power", 3_000, 300, {"target": "all", "mid_write": True}, 0.5),
+        Fault(0, "disk-full", 300, 300, {"target": "leader"}, 0.5),
+        Fault(1, "power", 2_000, 300, {"target": "all", "mid_write": True}, 0.5),
     ]
     session, installed = played(tmp_path, spec, faults)
     assert session.judgement is not None
@@ -66,10 +66,8 @@ def test_on_disks_that_lie_about_fsync_it_loses_what_it_acknowledged_and_that_is
 ) -> None:
     """The control: without durable fsyncs the same loss of power is no harmless one."""
     assert kafka.archive.is_file()
-    spec = replace(
-        SPEC, voters=1, nemeses=("power",), time_limit_s=4.0, settings={"krucible.fsync": "false"}
-    )
-    fault = Fault(0, "power", 2_000, 300, {"target": "all", "mid_write": False}, 0.5)
+    spec = replace(SPEC, voters=1, nemeses=("power",), settings={"krucible.fsync": "false"})
+    fault = Fault(0, "power", 1_500, 300, {"target": "all", "mid_write": False}, 0.5)
     session, installed = played(tmp_path, spec, [fault])
     assert session.judgement is not None
     assert installed[0]["evidence"][-1]["lost_bytes"] > 0
