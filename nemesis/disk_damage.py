@@ -18,6 +18,7 @@ from harness.protocols import Cluster, Fault, Injection, Kill, LogBatch, StoresL
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
+from nemesis.evidence import can_answer
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
 from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
@@ -85,12 +86,12 @@ class DiskDamage:
             claims.release(cluster, fault.id, mine)
             return Injection("skipped", reason=f"{node} is down, or its disk broken already")
         await self.prepare(fault, node, cluster)
-        others = (
-            [(PROCESS, v) for v in cluster.system.voters if v != node] if is_live(cluster) else []
-        )
+        others = [(PROCESS, v) for v in cluster.system.voters if v != node and is_live(cluster)]
 
         async def is_spare() -> bool:
-            claims.claim_free(cluster, fault.id, others)  # none is to go while we wait for them
+            # none is to go while we wait for it; one that is down is somebody's to start
+            up = [thing for thing in others if can_answer(thing[1], cluster)]
+            claims.claim_free(cluster, fault.id, up)
             return await self.is_spare(node, cluster)
 
         try:

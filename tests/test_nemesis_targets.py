@@ -101,11 +101,14 @@ class Patient(DiskDamage):
         return False
 
 
-@pytest.mark.parametrize(("environment", "taken"), [("local", VOTERS), (SIM, ("n1",))])
+@pytest.mark.parametrize(("environment", "taken"), [("local", ("n1", "n3", "n4")), (SIM, ("n1",))])
 def test_while_damage_waits_for_copies_no_other_fault_takes_them_away(
     environment: str, taken: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where time is real: in the simulator the next seed makes up for it."""
+    """Where time is real: in the simulator the next seed makes up for it.
+
+    One that is down is left to the fault that will start it.
+    """
     monkeypatch.setattr(turns, "TURN_S", 0.0)
     monkeypatch.setattr(disk_damage, "_COPIED_S", 0.2)
 
@@ -123,7 +126,7 @@ def test_while_damage_waits_for_copies_no_other_fault_takes_them_away(
         free = [v for v in VOTERS if claims.is_free(cluster, 2, (PROCESS, v))]
         assert free == ["n1", "n3", "n4", "n5"]
 
-    monkeypatch.setattr(Hosts, "STATES", {})
+    monkeypatch.setattr(Hosts, "STATES", {"n5": "gone"})
     monkeypatch.setattr(Hosts, "name", environment)
     asyncio.run(main())
 
