@@ -102,10 +102,21 @@ def _let_in(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
 
 
 def _revived(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
-    """In peace a broker that has caught up is let in at once, if not let go as it had wanted."""
-    for word in said:
+    """In peace a broker that has caught up is let in at once, if not let go as it had wanted.
+
+    Whoever came back at the same time may have registered it anew: under the same epoch, but by a
+    later record, up to which it had not caught up.
+    """
+    coming = [word for word in said if word.f in ("revive", "register")]
+    for word in coming:
         if word.f != "revive" or word.offset < word.epoch:
+            continue
+        if any(_overlap(word, other) for other in coming if other is not word):
             continue
         checked[REVIVED] += 1
         if word.fenced and not word.shut_down:
             yield word.anomaly(REVIVED, f"is fenced with offset {word.offset}, and had caught up")
+
+
+def _overlap(one: Word, other: Word) -> bool:
+    return one.invoked_ns < other.done_ns and other.invoked_ns < one.done_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,6 +112,21 @@ def test_what_a_broker_must_not_be_told_is_found(ends: Any, invariant: str) -> N
 
 def test_the_end_of_a_shutdown_that_was_begun_before_is_no_failure_to_come_back() -> None:
     assert judge(beat(f="revive", fenced=True, shut_down=True)).valid is Valid.VALID
+
+
+def test_two_that_come_back_at_once_may_register_it_twice() -> None:
+    """One epoch, two records: the first to say that it has caught up had not, with the second."""
+    early = {"broker": B, "epoch": 22, "offset": 22, "caught_up": False, "fenced": True}
+    late = {**early, "offset": 23, "caught_up": True, "fenced": False}
+    ends = [{**each, "shut_down": False} for each in (late, early)]
+    ops = [Op(n, n * S, n, "invoke", "revive", None, key="b0") for n in (0, 1)]
+    ops += [Op(n + 2, (n + 2) * S, n, "ok", "revive", ends[n], key="b0") for n in (0, 1)]
+    together = brokers(RunData(SPEC, History(ops), voters=("n1",)))
+    assert together.valid is Valid.VALID, together.anomalies
+    turns = ((ops[0], 0), (ops[2], 2), (ops[1], 3), (ops[3], 4))
+    one_by_one = [replace(op, index=n, time_ns=s * S) for n, (op, s) in enumerate(turns)]
+    apart = brokers(RunData(SPEC, History(one_by_one), voters=("n1",)))
+    assert [a.invariant for a in apart.anomalies] == ["L10"]
 
 
 def test_a_session_that_ends_early_is_found() -> None:
