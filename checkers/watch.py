@@ -147,4 +147,4 @@ def known_log(run: RunData, monitor: Monitor) -> Reference:
     """The committed log as the disks have it: of a simulation that was stopped, from its start."""
     if run.history.stopped is not None:
         return committed(run, monitor.world.commits)
-    return reference(run)
+    return reference(run, monitor.world.commits)

@@ -266,3 +266,31 @@ def test_logs_together_are_known_from_where_they_leave_no_gap(
     logs: Mapping[str, tuple[LogBatch, ...]], start: int
 ) -> None:
     assert known_from(logs) == start
+
+
+# ---------------------------------------------------------------------- a disk that was damaged
+
+
+def damaged_at_the_end(*nodes: str) -> RunData:
+    """A healthy run after which these nodes' disks say something else of the third batch."""
+    run = healthy(3, 1).run()
+
+    def log_of(node: str) -> tuple[LogBatch, ...]:
+        log = run.logs[node]
+        other = replace(log[2], crc=log[2].crc + 1, records=(register_record("r0", 99),))
+        return (*log[:2], other, *log[3:]) if node in nodes else tuple(log)
+
+    return replace(run, logs={node: log_of(node) for node in run.logs})
+
+
+def test_what_was_committed_counts_where_a_disk_has_another_content_since() -> None:
+    trace = healthy(3, 1)
+    result = judge(damaged_at_the_end("n1"), trace.make_fold)
+    assert [a for a in result.anomalies if a.invariant == "C8"] == []
+    assert result.checked["C8"] == judge(trace.run(), trace.make_fold).checked["C8"]
+
+
+def test_what_no_disk_has_any_more_is_judged_as_it_is_found() -> None:
+    run = damaged_at_the_end("n1", "n2", "n3", "n4")
+    result = judge(run, healthy(3, 1).make_fold)
+    assert "C8" in {a.invariant for a in result.anomalies}

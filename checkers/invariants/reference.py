@@ -66,14 +66,17 @@ def committed(run: RunData, commits: Commits) -> Reference:
     return Reference(whole)
 
 
-def reference(run: RunData) -> Reference:
+def reference(run: RunData, commits: Commits | None = None) -> Reference:
     """The most up-to-date final log, be it of an observer: it holds all that is committed (S11).
 
-    Its front is completed from other nodes' logs, and what then lacks from a snapshot.
+    Its front is completed from other nodes' logs, and what then lacks from a snapshot. Where a
+    disk was damaged since, and another still has what was committed there, that counts.
     """
     logs = [run.logs[node] for node in (*run.voters, *run.observers) if run.logs.get(node)]
     best = max(logs, key=lambda log: (log[-1].epoch, log[-1].last), default=())
     log = _completed(best, run.logs.values())
+    if commits is not None:
+        log = _as_committed(log, run.logs.values(), commits)
     if not log or not log[0].base:
         return Reference(log)
     return Reference(log, _before(log, run.snapshots.values()))
@@ -88,6 +91,21 @@ def _completed(log: Sequence[LogBatch], others: Iterable[Sequence[LogBatch]]) ->
             if place is not None:
                 whole[:0] = other[:place]
     return whole
+
+
+def _as_committed(
+    log: list[LogBatch], others: Iterable[Sequence[LogBatch]], commits: Commits
+) -> list[LogBatch]:
+    """The log with committed batches, where it has others of the same place and epoch."""
+    odd = {p: stored(batch) for p, batch in enumerate(log) if commits.contradicts(stored(batch))}
+    if odd:
+        held = {stored(batch): batch for other in others for batch in other}
+        for place, batch in odd.items():
+            found = commits.overlapping(batch)
+            right = None if found is None else held.get(found[0])
+            if right is not None and stored(right)[:3] == batch[:3]:
+                log[place] = right
+    return log
 
 
 def _same(one: LogBatch, other: LogBatch) -> bool:
