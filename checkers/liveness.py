@@ -38,6 +38,8 @@ ELECTION_SETTING = "controller.quorum.election.timeout.ms"
 QUORUM_SETTING = "krucible.quorum"
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
 BATCH_BYTES_MIN = 61  # the header of a batch
+# What elections and shutdowns are seen by: few of all events.
+_RARE = frozenset({"start", "role", "elected", "claim", "hb"})
 
 
 @dataclass(slots=True)
@@ -93,9 +95,10 @@ def liveness(run: RunData) -> CheckResult:
     if recovery is None:
         return CheckResult(NAME, Valid.UNKNOWN, reason="the run never came to its recovery")
     end = recovery.result
-    elections, futile = futile_elections(run.history, run.events)
+    rare = {n: [e for e in of if e["t"] in _RARE] for n, of in run.events.items()}
+    elections, futile = futile_elections(run.history, rare)
     fetches, unanswered = unanswered_fetches(run.history, run.events)
-    stops, late_stops = late_shutdowns(run.history, run.events, run.spec.settings)
+    stops, late_stops = late_shutdowns(run.history, rare, run.spec.settings)
     checked = {"L1": 1, "L2": 1, "L9": elections, "L13": fetches}
     if not end.get("recovered"):
         nodes = _follow(run, recovery.end_ns)

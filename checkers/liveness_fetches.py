@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
@@ -28,19 +28,15 @@ _MOVES: Final = frozenset({"fetch_tx", "role", "start", "stop", "snap"})
 
 Events = Mapping[str, Sequence[Event]]
 _Process = tuple[int, int]  # node and incarnation
+_process: Callable[[Event], _Process] = itemgetter("node", "inc")
+_ARRIVED: Final[Callable[[Event], int]] = itemgetter("rx_ns")
 
 
 @dataclass(slots=True)
 class _Life:
-    """One process: when it did something that ends a wait, and when it was last heard of."""
+    """One process: when it did something that ends a wait."""
 
     moves_ns: list[int] = field(default_factory=list)
-    until_ns: int = 0
-
-    def take(self, event: Event) -> None:
-        self.until_ns = event["rx_ns"]
-        if event["t"] in _MOVES:
-            self.moves_ns.append(event["rx_ns"])
 
     def moves_within(self, after_ns: int, until_ns: int) -> bool:
         place = bisect_right(self.moves_ns, after_ns)
@@ -58,10 +54,15 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
     calm = Calm.of(history, NO_HARM)
     lives: dict[_Process, _Life] = defaultdict(_Life)
     accepted: dict[tuple[int, int, int], list[Event]] = defaultdict(list)
-    for event in (e for of_node in events.values() for e in of_node):
-        lives[_process(event)].take(event)
-        if event["t"] == "fetch_rx" and event["res"] == "ok" and event.get("from") is not None:
-            accepted[event["from"], event["node"], event["off"]].append(event)
+    heard_ns: dict[_Process, int] = {}  # last of all
+    for of_node in events.values():
+        heard_ns.update(zip(map(_process, of_node), map(_ARRIVED, of_node), strict=True))
+        for event in of_node:
+            kind = event["t"]
+            if kind in _MOVES:
+                lives[_process(event)].moves_ns.append(event["rx_ns"])
+            elif kind == "fetch_rx" and event["res"] == "ok" and event.get("from") is not None:
+                accepted[event["from"], event["node"], event["off"]].append(event)
     checked, found = 0, list[Anomaly]()
     for of_node in events.values():
         for sent in (e for e in of_node if e["t"] == "fetch_tx"):
@@ -69,7 +70,7 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
             if taken is None:
                 continue
             due_ns = taken["rx_ns"] + WAIT_NS + SLACK_NS
-            lived = min(lives[_process(e)].until_ns for e in (sent, taken)) > due_ns
+            lived = heard_ns[_process(sent)] > due_ns and heard_ns[_process(taken)] > due_ns
             if not lived or not calm.covers(sent["rx_ns"], due_ns):
                 continue
             checked += 1
@@ -79,16 +80,12 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
     return checked, found
 
 
-def _process(event: Event) -> _Process:
-    return event["node"], event["inc"]
-
-
 def _taken(sent: Event, accepted: Mapping[tuple[int, int, int], Sequence[Event]]) -> Event | None:
     """The event that tells that a Fetch was accepted where it was sent to, if it soon was."""
     if sent.get("to") is None:
         return None
     each = accepted.get((sent["node"], sent["to"], sent["off"]), ())
-    place = bisect_left(each, sent["rx_ns"], key=itemgetter("rx_ns"))
+    place = bisect_left(each, sent["rx_ns"], key=_ARRIVED)
     if place == len(each) or each[place]["rx_ns"] > sent["rx_ns"] + SLACK_NS:
         return None
     return each[place]
