@@ -23,8 +23,8 @@ from checkers import (
     linearizable_small,
     linearizable_texts,
 )
-from checkers.linearizable import Columns, check_columns, check_history, decide
 from checkers.budget import Budget, BudgetError
+from checkers.linearizable import Columns, check_columns, check_history, decide
 from checkers.linearizable_calls import calls_of, columns_of, event_places
 from checkers.linearizable_chains import by_chains
 from checkers.linearizable_fast import history_of as ops_of
