@@ -9,7 +9,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from sim_scene import SPEC, Healer, Scene, play
+from sim_scene import SPEC, Scene, play
+from tried_fault import TriedFault
 
 LONG_S = 4.0  # for elections: a fetch timeout, and some tries
 
@@ -36,7 +37,7 @@ async def lags(scene: Scene, node: str) -> bool:
     return now[node] == before[node]
 
 
-async def healed(scene: Scene, fault: Healer) -> dict[str, Any]:
+async def healed(scene: Scene, fault: TriedFault) -> dict[str, Any]:
     """Heal it; the leader stays, and all logs grow again."""
     seen = await fault.heal()
     at = epoch(scene)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, cast
 
+from tried_fault import Scenery
+
 from harness import seeds
 from harness.envs import sim
-from harness.guard import GuardedNemesis
-from harness.protocols import Cluster, Fault, Injection
-from harness.registry import nemeses
 from harness.simulate import NOWHERE
 from harness.spec import SIM, RunSpec
 from harness.systems.kraft import Kraft
@@ -31,24 +29,16 @@ SNAPSHOTS = replace(
 )
 
 
-class Scene:
+class Scene(Scenery):
     """A simulated cluster that serves, with what its nodes have told and printed."""
 
     def __init__(self, spec: RunSpec) -> None:
         self.events: list[dict[str, Any]] = []
-        self.faults = 0
         self.env = sim.Sim(seeds.rng(spec.seed, "sim"), self._take)
-        self.system = Kraft(spec, self.env, NOWHERE)
-        self.cluster = Cluster(self.system, self.env)
+        super().__init__(Kraft(spec, self.env, NOWHERE), self.env)
 
     def _take(self, node: str, line: bytes) -> None:
         self.events.append({"name": node, **sim_json(line)})
-
-    async def leader(self) -> str:
-        """Who leads, once somebody does."""
-        while (name := await self.system.leader()) is None:  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.05)
-        return name
 
     def kinds(self, kind: str, node: str | None = None) -> list[dict[str, Any]]:
         """Events of a kind, of one node or of all."""
@@ -61,41 +51,6 @@ class Scene:
     def last_offsets(self) -> dict[str, int]:
         """How far each node's log goes."""
         return {n: self.system.stored_log(n)[-1].last for n in self.system.nodes}
-
-    async def inject(self, name: str, **params: Any) -> Healer:
-        """Install a fault."""
-        self.faults += 1
-        fault = Fault(self.faults, name, 0, 1000, params, 0.5)
-        nemesis = GuardedNemesis(name, nemeses.get(name)())
-        assert nemesis.available(self.cluster) is None
-        return Healer(self, nemesis, fault, await nemesis.inject(fault, self.cluster))
-
-
-class Healer:
-    """A fault that was tried."""
-
-    def __init__(
-        self, scene: Scene, nemesis: GuardedNemesis, fault: Fault, injection: Injection
-    ) -> None:
-        self.scene = scene
-        self.nemesis = nemesis
-        self.fault = fault
-        self.injection = injection
-
-    def saw(self, what: str) -> list[dict[str, Any]]:
-        """Its evidence of a kind."""
-        return [dict(e) for e in self.injection.evidence if e["saw"] == what]
-
-    async def heal(self) -> dict[str, Any]:
-        """Undo it and wait until all is well."""
-        healed = await self.heal_alone()
-        assert await self.scene.system.await_recovery(20.0)
-        return healed
-
-    async def heal_alone(self) -> dict[str, Any]:
-        """Undo it."""
-        assert self.injection.outcome == "installed", self.injection
-        return dict(await self.nemesis.heal(self.fault, self.injection, self.scene.cluster))
 
 
 def sim_json(line: bytes) -> dict[str, Any]:
