@@ -80,7 +80,7 @@ async def choose(target: str, rng: Random, cluster: Cluster, fits: Fits | None =
     if not others or not choice.nodes:
         return choice
     instead = _some(rng, others, min(len(choice.nodes), len(others)))
-    note = f"{_and(instead)} instead of {_and(choice.nodes)}, which cannot be hit now"
+    note = f"{_listed(instead)} instead of {_listed(choice.nodes)}, which cannot be hit now"
     return replace(choice, nodes=instead, note="; ".join(filter(None, (choice.note, note))))
 
 
@@ -145,7 +145,7 @@ def needs_roles(cluster: Cluster) -> str | None:
     return f"system {cluster.system.name!r} cannot say who leads"
 
 
-def _and(nodes: Sequence[str]) -> str:
+def _listed(nodes: Sequence[str]) -> str:
     return ", ".join(nodes)
 
 
