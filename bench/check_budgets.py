@@ -45,6 +45,7 @@ class Worst:
     in_flight: int
     unknown: float
     draw: Callable[[Random, int], tuple[str, Any, Any]]  # (f, argument, result)
+    truth: Callable[[], Callable[[str, Any], Any]] | None = None  # a real one to ask for results
 
 
 def registers(values: int) -> Callable[[Random, int], tuple[str, Any, Any]]:
@@ -97,6 +98,42 @@ def steps(rng: Random, _: int) -> tuple[str, Any, Any]:
     return "txn", [[f, k, None if f == "r" else v] for f, k, v in mops], mops
 
 
+def elements(rng: Random, _: int) -> tuple[str, Any, Any]:
+    """Adds, removes and reads of a set of many."""
+    f = rng.choice(("add", "remove", "read"))
+    return (f, None, None) if f == "read" else (f, rng.randrange(60), None)
+
+
+def honest_set() -> Callable[[str, Any], Any]:
+    """A set that does what it is asked."""
+    held: set[int] = set()
+
+    def do(f: str, argument: Any) -> Any:
+        if f == "read":
+            return sorted(held)
+        (held.add if f == "add" else held.discard)(argument)
+        return argument
+
+    return do
+
+
+def many_steps(rng: Random, _: int) -> tuple[str, Any, Any]:
+    """Transactions of two registers of six."""
+    mops = [[rng.choice("rw"), key, rng.randrange(40)] for key in rng.sample("uvwxyz", 2)]
+    return "txn", [[f, k, None if f == "r" else v] for f, k, v in mops], None
+
+
+def honest_registers() -> Callable[[str, Any], Any]:
+    """Registers that do what they are asked."""
+    held: dict[str, int] = {}
+
+    def do(_: str, mops: Any) -> Any:
+        held.update((key, value) for f, key, value in mops if f == "w")
+        return [[f, key, held.get(key)] for f, key, _ in mops]
+
+    return do
+
+
 def locks(rng: Random, _: int) -> tuple[str, Any, Any]:
     """Many clients at one mutex."""
     return rng.choice(("acquire", "release")), None, None
@@ -146,6 +183,11 @@ WORST: dict[str, Worst] = {
     "kv-append": Worst("kv-append", 10_000, 30, 0.1, texts),
     "set": Worst("set", 20_000, 30, 0.1, sets),
     "multi-register": Worst("multi-register", 20_000, 25, 0.1, steps),
+    # nothing is wrong with these, but what is open for ever may happen at any time: tables grow
+    "set, open adds": Worst("set", 3_000, 40, 0.5, elements, honest_set),
+    "multi-register, open writes": Worst(
+        "multi-register", 3_000, 30, 0.3, many_steps, honest_registers
+    ),
     "mutex": Worst("mutex", 20_000, 40, 0.3, locks),
     "topics": Worst("topics", 20_000, 30, 0.2, names),
     "list-append, lies": Worst("list-append", 400_000, 20, 0.05, lying_lists),
@@ -160,6 +202,7 @@ def history(worst: Worst, seed: int) -> History:
     ops: list[Op] = []
     busy: list[tuple[int, str, Any, Any]] = []
     begun = 0
+    do = worst.truth() if worst.truth is not None else None
 
     def note(process: int, type_: Any, f: str, value: Any) -> None:
         ops.append(Op(len(ops), len(ops), process, type_, f, value, key="x"))
@@ -172,7 +215,14 @@ def history(worst: Worst, seed: int) -> History:
             begun += 1
             continue
         process, f, argument, result = busy.pop(rng.randrange(len(busy)))
-        if rng.random() < worst.unknown:
+        if do is not None and result is None:  # now it takes effect; that is told later, if ever
+            result = do(f, argument)
+            if rng.random() >= worst.unknown:
+                busy.append((process, f, argument, result))
+            else:
+                note(process, "info", f, argument)
+            continue
+        if do is None and rng.random() < worst.unknown:
             note(process, "info", f, argument)
         else:
             note(process, "ok", f, result)
