@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from harness import seeds
 from harness.clock import NS_PER_S
@@ -300,6 +300,11 @@ class TimeLimit(Generator):
         return TimeLimit(self.inner.seeded(seed), self.limit_ns, self.end_ns)
 
 
+def unlimited(generator: Generator) -> Generator:
+    """What a limit of time has held back; any other generator as it is."""
+    return generator.inner if isinstance(generator, TimeLimit) else generator
+
+
 def stagger(source: Source, rate_hz: float) -> Generator:
     """Ops at random moments, ``rate_hz`` a second on average.
 
@@ -444,6 +449,9 @@ class UntilOk(Generator):
     def seeded(self, seed: int) -> Generator:
         """Seed the inner generator."""
         return UntilOk(self.inner.seeded(seed), self.open, self.done)
+
+
+ENDED: Final = Seq(())  # no op at all
 
 
 # --------------------------------------------------------------------------- one out of many

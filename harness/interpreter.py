@@ -13,9 +13,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.clock import NS_PER_S
 from harness.errors import EnvError, HarnessError
-from harness.gen_basic import Context, Draft, Generator
+from harness.gen_basic import ENDED, Context, Draft, Generator
 from harness.guard import GuardedClient
 from harness.history import Op
 from harness.protocols import Client, Outcome
@@ -23,6 +22,7 @@ from harness.recorder import Recorder
 
 OP_TIMEOUT_S = 5.0
 CANCEL_GRACE_S = 5.0  # how long a client may take to notice that its op was cancelled
+CANCEL_LOOKS = 5  # in that time; the loop turns between two, so one that stood still is no grace
 CLOSE_TIMEOUT_S = 2.0
 OPEN_BACKOFF_S = 0.05  # rest of a thread whose client could not be opened
 POLL_PENDING_NS = 10_000_000  # how often to ask a generator that waits for nothing we know of
@@ -39,6 +39,13 @@ class _Thread:
     work: asyncio.Future[Op]  # the next invocation, already recorded
     client: GuardedClient | None = None
     open: Op | None = None  # the invocation that has not completed
+    limit: asyncio.Timeout | None = None  # of what the client does now
+    looks: int = 0  # how often it was found still at it although it was cancelled
+
+    def at_most(self, seconds: float) -> asyncio.Timeout:
+        """So much time for the client; ``looks`` counts anew."""
+        self.limit, self.looks = asyncio.timeout(seconds), 0
+        return self.limit
 
 
 class Interpreter:
@@ -66,7 +73,7 @@ class Interpreter:
         self._all = tuple(range(concurrency))
         self._threads = [_Thread(i, self._loop.create_future()) for i in self._all]
         self._free: dict[int, None] = {}  # in the order in which they became free
-        self._generator: Generator = Generator()
+        self._generator: Generator = ENDED
         self._wake: asyncio.TimerHandle | None = None
         self._watchdog: asyncio.TimerHandle | None = None
         self._finished: asyncio.Future[None] = self._loop.create_future()
@@ -92,6 +99,16 @@ class Interpreter:
         finally:
             self._set_timers_off()
             await self._stop(tasks)
+
+    @property
+    def left(self) -> Generator:
+        """What is left of the generator."""
+        return self._generator
+
+    def end(self) -> None:
+        """Hand out no op more: ``run`` returns once those under way have completed."""
+        self._generator = ENDED
+        self._pump_safely()
 
     async def close(self) -> None:
         """Close all clients."""
@@ -184,7 +201,7 @@ class Interpreter:
 
     async def _attempt(self, thread: _Thread, op: Op) -> Op:
         """The completion of ``op``."""
-        limit = asyncio.timeout(self._op_timeout_s)
+        limit = thread.at_most(self._op_timeout_s)
         try:
             async with limit:
                 if thread.client is None:
@@ -199,6 +216,8 @@ class Interpreter:
             if thread.client is None:  # nothing was sent
                 return op.with_(type="fail", error="open: timeout")
             return op.with_(type="info", error="timeout")
+        finally:
+            thread.limit = None
 
     async def _retire(self, thread: _Thread) -> None:
         """Put the next process on the thread."""
@@ -209,7 +228,7 @@ class Interpreter:
         client, thread.client = thread.client, None
         if client is None:
             return
-        limit = asyncio.timeout(CLOSE_TIMEOUT_S)
+        limit = thread.at_most(CLOSE_TIMEOUT_S)
         try:
             async with limit:
                 await client.close()
@@ -217,6 +236,8 @@ class Interpreter:
             # A goodbye that a cut link holds up decides nothing: leave the connection behind.
             if not limit.expired():
                 raise
+        finally:
+            thread.limit = None
 
     def _node_of(self, process: int) -> str:
         return self._nodes[process % len(self._nodes)]
@@ -230,20 +251,30 @@ class Interpreter:
                 self._fail(error)
 
     def _watch(self) -> None:
-        """From time to time: end the run when a client does not let go of an op."""
-        self._watchdog = self._loop.call_later(CANCEL_GRACE_S, self._watch)
-        limit_ns = int((self._op_timeout_s + CANCEL_GRACE_S) * NS_PER_S)
-        late_ns = self._recorder.clock.now_ns() - limit_ns
-        for thread in self._threads:
-            op = thread.open
-            if op is not None and op.time_ns < late_ns:
-                self._fail(
-                    HarnessError(
-                        f"op {op.index} ({op.f!r} of process {op.process}) is still open "
-                        f"{CANCEL_GRACE_S} s after its timeout of {self._op_timeout_s} s: its "
-                        "client ignores cancellation"
-                    )
-                )
+        """From time to time: end the run when a client does not let go of an op.
+
+        Time alone says nothing: a loop that stands still, as on a loaded host, tells no client of
+        its timeout. So what counts is how often it was looked at since it was told.
+        """
+        late = [t for t in self._threads if t.limit is not None and t.limit.expired()]
+        for thread in late:
+            thread.looks += 1
+            if thread.looks > CANCEL_LOOKS:
+                self._fail(HarnessError(self._accusation(thread)))
+        pause_s = CANCEL_GRACE_S / CANCEL_LOOKS if late else CANCEL_GRACE_S
+        self._watchdog = self._loop.call_later(pause_s, self._watch)
+
+    def _accusation(self, thread: _Thread) -> str:
+        """What is wrong with a thread's client."""
+        op, limit_s = thread.open, self._op_timeout_s
+        if op is None:
+            what, limit_s = f"close() before process {thread.process}", CLOSE_TIMEOUT_S
+        else:
+            what = f"op {op.index} ({op.f!r} of process {op.process})"
+        return (
+            f"{what} is still open {CANCEL_GRACE_S} s after its timeout of {limit_s} s: its "
+            "client ignores cancellation"
+        )
 
     def _fail(self, error: BaseException) -> None:
         if not self._finished.done():
@@ -259,7 +290,10 @@ class Interpreter:
         """End the threads; an op that is still open gets its ``info``."""
         for task in tasks:
             task.cancel()
-        _, stuck = await asyncio.wait(tasks, timeout=CANCEL_GRACE_S)
+        stuck = set(tasks)
+        for _ in range(CANCEL_LOOKS):
+            if stuck:
+                _, stuck = await asyncio.wait(stuck, timeout=CANCEL_GRACE_S / CANCEL_LOOKS)
         for thread in self._threads:
             if thread.open is not None:
                 op, thread.open = thread.open, None
