@@ -36,6 +36,7 @@ from checkers.models import CasRegister, Judge, Model
 from checkers.pruning import pruned
 from harness.errors import HistoryFormatError, UsageError
 from harness.formats import Conventions, read_history
+from harness.guard import guarded_judge
 from harness.history import History
 from harness.protocols import RunData
 from harness.registry import checkers, models
@@ -90,6 +91,7 @@ def check_file(
     Raises:
         UsageError: An unknown model or format, no guess possible, an op that the model lacks.
         HistoryFormatError: A file that cannot be read, with ``path:line``.
+        GuardError: A model whose ``check`` takes or returns something else than it should.
     """
     loaded = read_history(path, format)
     clients = History(op for op in loaded.history.clients() if op.f not in LOCAL_FS)
@@ -100,7 +102,8 @@ def check_file(
         conventions = replace(conventions, initial=_initial(initial))
     elif conventions.model != name:
         conventions = replace(conventions, initial=getattr(object_, "initial", None))
-    check = object_.check if isinstance(object_, Judge) else partial(check_history, model=object_)
+    by_states = partial(check_history, model=object_)
+    check = guarded_judge(name, object_.check) if isinstance(object_, Judge) else by_states
     try:
         result: CheckResult = check(
             clients,

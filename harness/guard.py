@@ -6,14 +6,15 @@ nothing. A broken rule is a ``GuardError``: the harness's fault, never the syste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, cast
 
 import msgspec
 
 from harness.errors import GuardError
-from harness.history import Op
+from harness.history import History, Op
 from harness.protocols import Checker, Client, Cluster, Fault, Injection, Nemesis, RunData
 from harness.verdict import CheckResult, Valid
 
@@ -144,6 +145,24 @@ def guarded_checker(name: str, checker: Checker) -> Checker:
 
     def check(run: RunData) -> CheckResult:
         result = checker(run)
+        check_result(name, result)
+        return result
+
+    return check
+
+
+def guarded_judge(name: str, judge: Callable[..., CheckResult]) -> Callable[..., CheckResult]:
+    """The ``check`` of the model ``name``, with what it takes and what it returns checked."""
+
+    def check(history: History, **limits: Any) -> CheckResult:
+        try:
+            inspect.signature(judge).bind(history, **limits)
+        except TypeError as error:
+            raise GuardError(
+                f"model {name}: {judge.__module__}.{judge.__qualname__}() {error}; make it "
+                f"check(self, history, *, {', '.join(limits)}), see docs/adding.md"
+            ) from error
+        result = judge(history, **limits)
         check_result(name, result)
         return result
 

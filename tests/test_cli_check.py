@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from command import BAD_END, GOOD, GOOD_END, krucible, write_history
 
-from harness.history import HistoryWriter, Op
+from harness.history import History, HistoryWriter, Op
+from harness.registry import models
 from harness.session import judge_run
 from harness.spec import RunSpec
 from harness.store import RunDir, Store
@@ -279,6 +280,26 @@ def test_models_that_are_none_are_named(tmp_path: Path, options: list[str], says
     ended = krucible("check", path, *options)
     assert ended.code == 254
     assert says in ended.complaint
+
+
+def test_a_model_of_an_older_shape_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Old:
+        """Judges by itself, and knows no limit of memory."""
+
+        fs = frozenset(("read", "write"))
+        initial = None
+
+        def check(self, history: History, *, conventions: object, time_limit_s: float) -> None: ...
+
+    monkeypatch.setitem(models._plugins, "old", Old)
+    path = write_history(tmp_path / "good.jsonl", *GOOD_END)
+    for jobs in (1, 2):
+        ended = krucible("check", path, path, "--model", "old", "--jobs", jobs)
+        assert ended.code == 255
+        assert "unexpected keyword argument 'memory_limit_bytes'" in ended.complaint
+        assert "docs/adding.md" in ended.complaint
 
 
 def test_sent_and_polled_records_are_judged_as_a_log(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ import pytest
 from kernel import FakeNemesis
 
 from harness.errors import GuardError
-from harness.guard import GuardedClient, GuardedNemesis, check_completion, guarded_checker
+from harness.guard import (
+    GuardedClient,
+    GuardedNemesis,
+    check_completion,
+    guarded_checker,
+    guarded_judge,
+)
 from harness.history import History, Op
 from harness.protocols import Checker, Client, Cluster, Fault, Injection, Nemesis, RunData
 from harness.spec import RunSpec
@@ -130,3 +136,36 @@ def test_a_bad_check_result_is_named(result: Any, message: str) -> None:
 def test_a_good_check_result_passes() -> None:
     result = CheckResult("c", Valid.INVALID, (ANOMALY,))
     assert guarded_checker("c", lambda _: result)(RUN) is result
+
+
+LIMITS = {"conventions": None, "time_limit_s": 1.0, "memory_limit_bytes": None}
+
+
+class BeforeMemory:
+    """Made when there was no limit of memory."""
+
+    def check(self, history: History, *, conventions: Any, time_limit_s: float) -> CheckResult:
+        raise AssertionError(f"no limit of memory: {history}, {conventions}, {time_limit_s}")
+
+
+def test_a_judge_of_an_older_shape_is_told_what_it_lacks() -> None:
+    with pytest.raises(
+        GuardError,
+        match=r"model old: .*BeforeMemory\.check\(\) got an unexpected keyword argument "
+        r"'memory_limit_bytes'; make it check\(self, history, \*, conventions, time_limit_s, "
+        r"memory_limit_bytes\), see docs/adding.md",
+    ):
+        guarded_judge("old", BeforeMemory().check)(History(()), **LIMITS)
+
+
+def test_a_judge_must_return_a_result_and_its_own_errors_pass() -> None:
+    def empty(_: History, **__: Any) -> Any:
+        return {}
+
+    def broken(history: History, **limits: Any) -> Any:
+        raise TypeError(f"of its own: {len(history)}, {sorted(limits)}")
+
+    with pytest.raises(GuardError, match=r"returned \{\}, want a CheckResult"):
+        guarded_judge("empty", empty)(History(()), **LIMITS)
+    with pytest.raises(TypeError, match="of its own"):
+        guarded_judge("broken", broken)(History(()), **LIMITS)
