@@ -4,14 +4,18 @@ Each fault is four ops of the nemesis in the history: ``inject`` with the fault 
 ``inject`` again with what became of it (outcome, targets, evidence); ``heal``, then ``heal`` again
 with the evidence that it is gone. Faults may overlap. A heal that raises is recorded, tried again
 and in the end breaks the run: nothing may be judged on a cluster that we left broken.
+
+On a loaded host a fault may meet nodes that are down turn after turn, or the time runs out before
+its turn. So, when all is healed, there may be a last round: each kind of which no fault took hold
+gets one more try, on a cluster that is well. These *late* faults are part of the schedule.
 """
 
 from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.clock import NS_PER_MS, NS_PER_S
@@ -20,6 +24,7 @@ from harness.guard import GuardedNemesis
 from harness.protocols import Cluster, Fault, Injection, Nemesis
 from harness.recorder import Recorder
 
+INSTALLED = "installed"
 INJECT_TIMEOUT_S = 60.0
 HEAL_TIMEOUT_S = 60.0
 HEAL_TRIES = 3
@@ -60,22 +65,30 @@ class FaultPlayer:
         missing = sorted({f.nemesis for f in faults} - set(nemeses))
         if missing:
             raise HarnessError(f"the schedule names nemeses that the run lacks: {missing}")
-        self._faults = sorted(faults, key=lambda f: (f.at_ms, f.id))
+        self._faults = sorted(faults, key=lambda f: (f.late, f.at_ms, f.id))
         self._nemeses = {name: GuardedNemesis(name, n) for name, n in nemeses.items()}
         self._cluster = cluster
         self._recorder = recorder
         self._reports: dict[int, FaultReport] = {}  # in the order of injection
         self._active: dict[int, FaultReport] = {}
+        self._added: list[Fault] = []  # late ones that the schedule did not have
+        self._origin_ns = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self, origin_ns: int) -> None:
         """Begin to play; fault times count from ``origin_ns``; ``failed`` gets what goes wrong."""
+        self._origin_ns = origin_ns
         for fault in self._faults:
-            task = asyncio.create_task(self._play(fault, origin_ns), name=f"fault-{fault.id}")
-            task.add_done_callback(self._task_done)
-            self._tasks.append(task)
+            if not fault.late:
+                self._spawn(self._play(fault, origin_ns), f"fault-{fault.id}")
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._task_done)
+        self._tasks.append(task)
+        return task
 
     async def stop(self) -> None:
         """Inject nothing more, wait for what is under way, heal all: the last installed first.
@@ -93,10 +106,8 @@ class FaultPlayer:
                 await self._heal(report)
             except Exception as error:  # the others must be healed all the same
                 broken.append(error)
-        if self.failed.done():
+        if not self.failed.cancel() and not self.failed.cancelled():
             broken.append(self.failed.exception() or HarnessError("a fault task failed"))
-        else:
-            self.failed.cancel()
         if broken:
             raise broken[0]
 
@@ -108,11 +119,80 @@ class FaultPlayer:
         """The faults that were never tried, because the run ended first."""
         return tuple(f for f in self._faults if f.id not in self._reports)
 
+    def added(self) -> tuple[Fault, ...]:
+        """The late faults that were tried and that the schedule did not have, in their order."""
+        return tuple(self._added)
+
+    # ---------------------------------------------------------------- the last round
+
+    def late(self) -> list[Fault]:
+        """The late faults of the schedule, in their order."""
+        return [fault for fault in self._faults if fault.late]
+
+    def missed(self) -> list[Fault]:
+        """A fault of each kind that never took hold and might: the last tried, or the first."""
+        held = {r.fault.nemesis for r in self._reports.values() if r.injection.outcome == INSTALLED}
+        held.update(fault.nemesis for fault in self.late())
+        best = {fault.nemesis: fault for fault in reversed(self._faults)}
+        best.update({r.fault.nemesis: r.fault for r in self._reports.values()})
+        return [
+            best[kind]
+            for kind in dict.fromkeys(fault.nemesis for fault in self._faults)
+            if kind not in held and self._nemeses[kind].available(self._cluster) is None
+        ]
+
+    def start_last_round(
+        self, missed: Sequence[Fault], *, recovery_s: float, limit_s: float
+    ) -> asyncio.Task[None]:
+        """Begin the last round, after ``stop``: late faults, then a try more of those missed.
+
+        Each waits for a cluster that is well, and is healed before the next. ``failed`` is a new
+        one. It takes another ``stop`` to end the round early.
+
+        Args:
+            missed: What to try once more.
+            recovery_s: How long the cluster may take to be well; if it is not, the round is over.
+            limit_s: After so many seconds no fault that was missed begins.
+        """
+        self._stopping = asyncio.Event()
+        self.failed = asyncio.get_running_loop().create_future()
+        return self._spawn(self._last_round(missed, recovery_s, limit_s), "last-round")
+
+    async def _last_round(self, missed: Sequence[Fault], recovery_s: float, limit_s: float) -> None:
+        end_ns = self._recorder.clock.now_ns() + int(limit_s * NS_PER_S)
+        for fault in self.late():
+            if not await self._is_well(recovery_s):
+                return
+            await self._play_now(fault)
+        for fault in missed:
+            if not await self._is_well(recovery_s) or self._recorder.clock.now_ns() >= end_ns:
+                return
+            self._added.append(self._again(fault))
+            await self._play_now(self._added[-1])
+
+    def _again(self, fault: Fault) -> Fault:
+        """The same fault as a late one of now, with an id of its own."""
+        at_ms = (self._recorder.clock.now_ns() - self._origin_ns) // NS_PER_MS
+        number = 1 + max(f.id for f in (*self._faults, *self._added))
+        return replace(fault, id=number, at_ms=at_ms, late=True)
+
+    async def _is_well(self, timeout_s: float) -> bool:
+        """Whether the cluster came back, before anybody said stop."""
+        back = asyncio.ensure_future(self._cluster.system.await_recovery(timeout_s))
+        stop = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait((back, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        back.cancel()
+        await asyncio.wait((back, stop))
+        return not back.cancelled() and back.result() and not self._stopping.is_set()
+
     # ---------------------------------------------------------------- one fault
 
     async def _play(self, fault: Fault, origin_ns: int) -> None:
-        if await self._stopped_before(origin_ns + fault.at_ms * NS_PER_MS):
-            return
+        if not await self._stopped_before(origin_ns + fault.at_ms * NS_PER_MS):
+            await self._play_now(fault)
+
+    async def _play_now(self, fault: Fault) -> None:
         report = await self._inject(fault)
         if report.injection.outcome == "skipped":
             return
@@ -156,7 +236,7 @@ class FaultPlayer:
         self._recorder.tell_fault(fault, injection.outcome, outcome)
         report = FaultReport(fault, injection, self._recorder.clock.now_ns())
         self._reports[fault.id] = report
-        if injection.outcome == "installed" or injection.undo is not None:
+        if injection.outcome == INSTALLED or injection.undo is not None:
             self._active[fault.id] = report
         return report
 

@@ -393,7 +393,8 @@ class Fault:
 
     Times are milliseconds since the schedule's start. ``params`` names targets by role or by size
     ("leader", "minority"), never by what happened to be true in one run; ``draw`` is a number
-    in [0, 1) that decides what the params leave open (which follower).
+    in [0, 1) that decides what the params leave open (which follower). A ``late`` one is played
+    when all others are over and healed, in the order of ``at_ms``, whatever the time is then.
     """
 
     id: int
@@ -402,10 +403,11 @@ class Fault:
     duration_ms: int
     params: Mapping[str, Any] = field(default_factory=dict)
     draw: float = 0.0
+    late: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The fault as a JSON object."""
-        return {
+        fields = {
             "id": self.id,
             "nemesis": self.nemesis,
             "at_ms": self.at_ms,
@@ -413,6 +415,7 @@ class Fault:
             "params": dict(self.params),
             "draw": self.draw,
         }
+        return {**fields, "late": True} if self.late else fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The runner: one run against a system that is up, from the first op to the last heal.
 
 Phases: ``main`` (clients work while the schedule's faults are played), ``heal`` (everything),
-``recovery`` (the system gets time to come back; two
-``recovery`` ops of the nemesis say how it went), ``final`` (the workload's last ops), ``close``.
+``again`` (only if faults of some kind never took hold: a last try of each, beside more ops),
+``recovery`` (the system gets time to come back; two ``recovery`` ops of the nemesis say how it
+went), ``final`` (the workload's last ops), ``close``.
 Whatever ends a run early, a crash of ours or Ctrl-C, faults are healed, the history is closed and
 the result says so.
 """
@@ -19,7 +20,7 @@ from typing import Any
 from harness import seeds
 from harness.clock import NS_PER_MS, Clock, LoopClock
 from harness.faults import FaultPlayer, FaultReport
-from harness.gen_basic import Generator, coerce, only, stagger, time_limit
+from harness.gen_basic import Generator, coerce, only, stagger, time_limit, unlimited
 from harness.interpreter import OP_TIMEOUT_S, Interpreter
 from harness.protocols import Cluster, Fault, Nemesis, Workload
 from harness.recorder import OpSink, Progress, Recorder, Silence
@@ -27,6 +28,7 @@ from harness.spec import RunSpec
 
 RECOVERY_TIMEOUT_S = 20.0
 FINAL_LIMIT_S = 20.0
+LAST_ROUND_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class RunOptions:
     op_timeout_s: float = OP_TIMEOUT_S
     recovery_timeout_s: float = RECOVERY_TIMEOUT_S
     final_limit_s: float = FINAL_LIMIT_S
+    last_round_s: float = LAST_ROUND_S  # for kinds that never took hold; 0 = no try more
     settle_s: float = 0.0  # of peace at the end, for what needs time to show; 0 = none
 
 
@@ -58,6 +61,7 @@ class RunResult:
     counts: dict[str, int] = field(default_factory=dict)  # client ops by type
     faults: tuple[FaultReport, ...] = ()
     unplayed: tuple[Fault, ...] = ()  # faults that the run ended before
+    added: tuple[Fault, ...] = ()  # late faults: they belong to the schedule from now on
     recovered: bool | None = None  # None: it never came to that
     phases_ns: dict[str, int] = field(default_factory=dict)  # when each phase began
     ended_ns: int = 0
@@ -77,6 +81,7 @@ class RunResult:
             "counts": dict(self.counts),
             "faults": [report.to_json() for report in self.faults],
             "unplayed": [fault.id for fault in self.unplayed],
+            "added": [fault.id for fault in self.added],
             "recovered": self.recovered,
             "phases_ns": dict(self.phases_ns),
             "ended_ns": self.ended_ns,
@@ -119,12 +124,14 @@ class Run:
 
     async def execute(self) -> RunResult:
         """All phases; see ``run``."""
-        if await self._guarded(self._main()):
-            ready = await self._guarded(self._heal()) and await self._guarded(self._recover())
-            if ready and self._result.recovered:  # nobody would answer the last reads
-                await self._guarded(self._final()) and await self._guarded(self._settle())
+        for phase in (self._main, self._heal, self._again):
+            if not await self._guarded(phase()):
+                await self._guarded(self._heal())
+                break
         else:
-            await self._guarded(self._heal())
+            await self._guarded(self._recover())
+            if self._result.recovered:  # nobody would answer the last reads otherwise
+                await self._guarded(self._final()) and await self._guarded(self._settle())
         await self._guarded(self._close())
         return self.summary()
 
@@ -164,11 +171,17 @@ class Run:
         self._enter("main")
         generator = self._paced(plan.workload.generator, spec.time_limit_s, "main")
         self._player.start(self._recorder.clock.now_ns())
-        ops = asyncio.create_task(self._interpreter.run(generator), name="interpreter")
+        await self._ops(self._interpreter, self._player, generator)
+
+    async def _ops(
+        self, interpreter: Interpreter, player: FaultPlayer, generator: Generator
+    ) -> None:
+        """Do ops until the generator ends, or faults go wrong."""
+        ops = asyncio.create_task(interpreter.run(generator), name="interpreter")
         try:
-            await asyncio.wait((ops, self._player.failed), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ops, player.failed), return_when=asyncio.FIRST_COMPLETED)
             if not ops.done():
-                self._player.failed.result()  # raises
+                player.failed.result()  # raises
             await ops
         finally:
             if not ops.done():
@@ -181,6 +194,23 @@ class Run:
         self._enter("heal")
         if self._player is not None:
             await self._player.stop()
+
+    async def _again(self) -> None:
+        """The last round of faults, beside what is left of the ops; mostly there is none."""
+        player, interpreter, options = self._player, self._interpreter, self._options
+        if player is None or interpreter is None:
+            return
+        missed = player.missed() if options.last_round_s > 0 else []
+        if not missed and not player.late():
+            return
+        self._enter("again")
+        faults = player.start_last_round(
+            missed, recovery_s=options.recovery_timeout_s, limit_s=options.last_round_s
+        )
+        faults.add_done_callback(lambda _: interpreter.end())
+        await self._ops(interpreter, player, unlimited(interpreter.left))
+        await asyncio.wait((faults,))  # ops may come to their end first
+        await player.stop()
 
     async def _recover(self) -> None:
         self._enter("recovery")
@@ -222,7 +252,7 @@ class Run:
         return time_limit(generator, limit_s).seeded(seeds.split(spec.seed, "ops", phase))
 
     def _enter(self, phase: str) -> None:
-        self._result.phases_ns[phase] = self._recorder.clock.now_ns()
+        self._result.phases_ns.setdefault(phase, self._recorder.clock.now_ns())
         self._recorder.progress.on_phase(phase)
 
     def summary(self) -> RunResult:
@@ -237,4 +267,5 @@ class Run:
         if self._player is not None:
             result.faults = self._player.reports()
             result.unplayed = self._player.unplayed()
+            result.added = self._player.added()
         return replace(result, phases_ns=dict(result.phases_ns))

@@ -2,7 +2,8 @@
 
 A schedule is a list of faults, one after another with quiet gaps between them, and quiet at its
 start and end. When time allows, each requested nemesis comes once, in random order, before any
-comes again; afterwards they are drawn by weight. Equal input gives an equal schedule.
+comes again; afterwards they are drawn by weight. Equal input gives an equal schedule. A run may
+add late faults of its own (``harness.faults``), so that what is stored is all that it played.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def fault_from_json(fields: Any) -> Fault:
     """Build a fault from its JSON object; raises ValueError that names the field at fault."""
     if not isinstance(fields, dict):
         raise ValueError(f"want an object, found {type(fields).__name__}")
-    known = {"id", "nemesis", "at_ms", "duration_ms", "params", "draw"}
+    known = {"id", "nemesis", "at_ms", "duration_ms", "params", "draw", "late"}
     if extra := sorted(set(fields) - known):
         raise ValueError(f"unknown fields {extra}; there are {sorted(known)}")
     for name in ("id", "at_ms", "duration_ms"):
@@ -171,7 +172,11 @@ def fault_from_json(fields: Any) -> Fault:
         raise ValueError(f"params is {params!r}, want an object")
     if isinstance(draw, bool) or not isinstance(draw, int | float) or not 0 <= draw < 1:
         raise ValueError(f"draw is {draw!r}, want a number in [0, 1)")
-    return Fault(fields["id"], nemesis, fields["at_ms"], fields["duration_ms"], params, float(draw))
+    late = fields.get("late", False)
+    if not isinstance(late, bool):
+        raise ValueError(f"late is {late!r}, want true or false")
+    times = fields["at_ms"], fields["duration_ms"]
+    return Fault(fields["id"], nemesis, *times, params, float(draw), late)
 
 
 def check(faults: Iterable[Fault], spec: RunSpec, place: str) -> None:
@@ -188,7 +193,7 @@ def check(faults: Iterable[Fault], spec: RunSpec, place: str) -> None:
                 f"{place}: fault {fault.id} ({fault.nemesis}) names n{named(fault)}, and the "
                 f"cluster has n1 to n{nodes}: correct it, or add voters or observers"
             )
-        if fault.at_ms >= spec.time_limit_s * 1_000:
+        if fault.at_ms >= spec.time_limit_s * 1_000 and not fault.late:
             raise UsageError(
                 f"{place}: fault {fault.id} ({fault.nemesis}) begins at {fault.at_ms} ms, when "
                 f"the run is over ({spec.time_limit_s:g} s): move it, or give more time"

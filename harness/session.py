@@ -243,6 +243,9 @@ async def _run(
             plan, session.run_dir.history, clock=clock, progress=progress
         )
         session.crash = session.result.crash
+        if session.result.added:
+            session.faults = (*session.faults, *session.result.added)
+            session.run_dir.write_schedule(session.faults)
     finally:
         await _uninterrupted(session, _end(session, environment, system, collector))
 

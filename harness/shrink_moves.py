@@ -63,8 +63,8 @@ def shorter_runs(candidate: Candidate, at_s: float | None) -> list[Candidate]:
 
 
 def _ending(candidate: Candidate, end_s: float) -> Candidate:
-    """The run with an earlier end, without the faults after it."""
-    faults = tuple(fault for fault in candidate.faults if fault.at_ms < end_s * 1_000)
+    """The run with an earlier end, without the faults after it, but for those that come late."""
+    faults = tuple(f for f in candidate.faults if f.late or f.at_ms < end_s * 1_000)
     return replace(candidate.with_spec(time_limit_s=end_s), faults=faults)
 
 
@@ -99,6 +99,9 @@ def _closer(faults: tuple[Fault, ...], idle_ms: int) -> tuple[Fault, ...]:
     moved: list[Fault] = []
     sooner = end = 0
     for fault in faults:
+        if fault.late:
+            moved.append(fault)
+            continue
         at = min(fault.at_ms - sooner, end + idle_ms)
         sooner = fault.at_ms - at
         end = max(end, at + fault.duration_ms)
@@ -109,6 +112,8 @@ def _closer(faults: tuple[Fault, ...], idle_ms: int) -> tuple[Fault, ...]:
 def earlier(candidate: Candidate, at: int) -> list[Candidate]:
     """The fault and all after it sooner: closer to the fault before it, or at a rounder moment."""
     faults = candidate.faults
+    if faults[at].late:  # it comes when all others are over
+        return []
     now = faults[at].at_ms
     floor = faults[at - 1].at_ms if at else 0
     gap = now - floor

@@ -22,6 +22,7 @@ from harness.store import Store
 from harness.story import story
 from harness.verdict import Anomaly, Valid
 
+EXACT = replace(OPTIONS, last_round_s=0.0)  # a candidate has the faults it has, and no others
 STORY = "story.txt"  # in the run's folder
 
 
@@ -36,7 +37,7 @@ class Try:
 def attempt(candidate: Candidate) -> Try:
     """Simulate a candidate; one that cannot be run at all does not fail."""
     try:
-        options = replace(OPTIONS, settle_s=0.0) if candidate.brief else OPTIONS
+        options = replace(EXACT, settle_s=0.0) if candidate.brief else EXACT
         run = simulate(SimPlan.of(candidate.spec, candidate.faults), options)
     except HarnessError:  # options that do not go together, a cluster that never came up
         return Try()
@@ -144,7 +145,7 @@ def final(candidate: Candidate, invariant: str, store: Store) -> Final:
     Raises:
         HarnessError: It does not fail as it did before: the simulation is not deterministic.
     """
-    run = simulate(SimPlan.of(candidate.spec, candidate.faults))
+    run = simulate(SimPlan.of(candidate.spec, candidate.faults), EXACT)
     anomaly = next((a for a in run.judgement.anomalies if a.invariant == invariant), None)
     if anomaly is None:
         raise HarnessError(

@@ -282,7 +282,7 @@ class _Stage:
         self._run = Run(
             RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses),
             Recorder(self._tape, clock, Silence()),
-            options,
+            options if plan.asked_for else replace(options, last_round_s=0.0),
         )
         await self._run.execute()
         await system.teardown()
@@ -321,7 +321,7 @@ class _Stage:
             snapshots={node: tuple(system.stored_snapshots(node)) for node in system.nodes},
             voters=system.voters,
             observers=system.observers,
-            faults=tuple(plan.faults),
+            faults=(*plan.faults, *result.added),
             output={node: tuple(lines.get(node, ())) for node in system.nodes},
             watches=self._watches,
         )

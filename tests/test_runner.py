@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,13 +24,13 @@ from kernel import (
     run_to_history,
     write_op,
 )
-from virtual_time import run_virtual
+from virtual_time import VirtualLoop, run_virtual
 
 from harness.clock import NS_PER_MS, NS_PER_S, LoopClock
 from harness.errors import EnvError, HarnessError
 from harness.generator import Draft, each_thread, fn, limit, phases, repeat
 from harness.history import Op
-from harness.interpreter import Interpreter
+from harness.interpreter import CANCEL_GRACE_S, Interpreter
 from harness.protocols import Client, Fault, Injection, Outcome, System
 from harness.recorder import Recorder, Silence
 from harness.runner import RunOptions, RunPlan, RunResult, run
@@ -230,7 +231,8 @@ def test_faults_open_at_the_end_are_healed_last_first(tmp_path: Path) -> None:
 def test_what_was_skipped_is_recorded_and_not_healed(tmp_path: Path) -> None:
     log: list[str] = []
     nemesis = FakeNemesis(log, outcome="skipped")
-    result, ops = run_plan(registers_plan(faults=[FAULT], nemeses={"fake": nemesis}), tmp_path)
+    plan = registers_plan(faults=[FAULT], nemeses={"fake": nemesis})
+    result, ops = run_plan(plan, tmp_path, options=RunOptions(last_round_s=0.0))
     assert log == ["inject 0"]
     assert result.faults[0].injection.reason == "not here"
     assert [op.value.get("outcome") for op in ops if op.f in ("inject", "heal")] == [
@@ -374,12 +376,14 @@ class Deaf(RegisterOps):
     released: asyncio.Event
 
     async def invoke(self, op: Op) -> Op:
-        while not Deaf.released.is_set():
-            try:
-                await Deaf.released.wait()
-            except asyncio.CancelledError:
-                continue
+        await until_released()
         return op.with_(type="ok")
+
+
+async def until_released() -> None:
+    while not Deaf.released.is_set():
+        with suppress(asyncio.CancelledError):
+            await Deaf.released.wait()
 
 
 def test_a_client_that_ignores_cancellation_cannot_hold_up_the_run(tmp_path: Path) -> None:
@@ -396,6 +400,71 @@ def test_a_client_that_ignores_cancellation_cannot_hold_up_the_run(tmp_path: Pat
     result = run_virtual(body())
     assert "ignore" in (result.crash or "")
     assert result.ended_ns < 60 * NS_PER_S
+
+
+class DeafGoodbye(SlowOps):
+    """Its close never returns, whoever cancels it, until ``released``."""
+
+    async def close(self) -> None:
+        await until_released()
+
+
+def test_a_client_whose_close_ignores_cancellation_cannot_either(tmp_path: Path) -> None:
+    async def body() -> RunResult:
+        Deaf.released = asyncio.Event()
+        plan = registers_plan(
+            client=lambda s: DeafGoodbye(cast("AtomSystem", s).register_client()),
+            generator=repeat(Draft("write", 5, "k")),
+            time_limit_s=2.0,
+        )
+        result, _ = await run_to_history(plan, tmp_path, options=RunOptions(op_timeout_s=1.0))
+        Deaf.released.set()
+        await asyncio.sleep(1)
+        return result
+
+    result = run_virtual(body())
+    assert "ignore cancellation" in (result.crash or "")
+    assert "close() before process" in (result.crash_trace or "")
+
+
+class Leaver(SlowOps):
+    """Honours cancellation, but needs a few turns of the loop to put its things away."""
+
+    async def invoke(self, op: Op) -> Op:
+        try:
+            return await super().invoke(op)
+        except asyncio.CancelledError:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            raise
+
+
+@pytest.mark.parametrize(("at_s", "times"), [(0.2, 1), (3.0, 1), (0.2, 5)])
+def test_a_loop_that_stands_still_is_no_fault_of_a_client(
+    tmp_path: Path, at_s: float, times: int
+) -> None:
+    """The host is so busy that the loop does not run for longer than the grace, again and again."""
+
+    async def body() -> tuple[RunResult, list[Op]]:
+        loop = cast("VirtualLoop", asyncio.get_running_loop())
+
+        def stand_still(left: int) -> None:
+            loop.jumping.now_s += 3 * CANCEL_GRACE_S
+            if left > 1:
+                loop.call_soon(stand_still, left - 1)
+
+        loop.call_later(at_s, stand_still, times)
+        plan = registers_plan(
+            client=lambda s: Leaver(cast("AtomSystem", s).register_client()),
+            generator=limit(repeat(Draft("write", 5, "k")), 4),
+            time_limit_s=1.0,
+        )
+        result, history = await run_to_history(plan, tmp_path)
+        return result, list(history)
+
+    result, ops = run_virtual(body())
+    assert result.crash is None
+    assert {op.error for op in ops if op.type == "info" and op.process != "nemesis"} == {"timeout"}
 
 
 def test_values_that_are_not_json_are_named(tmp_path: Path) -> None:
