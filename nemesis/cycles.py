@@ -78,9 +78,13 @@ class Cycles:
         if not isinstance(undo, _Undo) or undo.task is None:
             raise HarnessError(f"fault {fault.id} has nothing that could come to its end")
         undo.over.set()
-        await undo.task
-        seen = await restart(undo.pids, cluster)
+        await asyncio.wait((undo.task,))
+        seen = await restart(undo.pids, cluster)  # however it ended
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
+        if isinstance(broke := undo.task.exception(), EnvError):
+            seen["ended_by"] = str(broke)
+        else:
+            undo.task.result()
         unstarted = [c for c in undo.cycles if c.get("started") not in (None, _ANSWERS)]
         return {**seen, "cycles": len(undo.cycles), "unstarted": unstarted}
 

@@ -234,6 +234,27 @@ def test_a_rolling_restart_that_is_healed_early_ends_where_it_is() -> None:
     play(main)
 
 
+@pytest.mark.parametrize("name", ["rolling-restart", "restart-storm"])
+def test_restarts_that_break_off_leave_no_node_down(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(scene: Scene) -> None:
+        start, refusals = scene.system.start, ["the host is out of processes"]
+
+        async def refuse_once(node: str) -> None:
+            if refusals:
+                raise EnvError(refusals.pop())
+            await start(node)
+
+        monkeypatch.setattr(scene.system, "start", refuse_once)
+        fault = await scene.inject(name, target="one", up_ms=0, down_ms=100)
+        healed = await fault.heal()
+        assert healed["ended_by"] == "the host is out of processes"
+        assert all(scene.env.process(n).pid is not None for n in scene.system.nodes)
+
+    play(main)
+
+
 def test_a_restart_storm_kills_again_and_again_until_it_is_healed() -> None:
     async def main(scene: Scene) -> None:
         fault = await scene.inject("restart-storm", target="majority", up_ms=100, down_ms=50)
