@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,32 @@ def test_a_node_that_ends_by_itself_is_seen_with_its_exit_code(tmp_path: Path) -
             await eventually(lambda: env.process("n1").state == "gone", "it ended")
             assert env.process("n1").detail.endswith("exit code 3")
             assert env.log_file("n1").read_text().endswith("bye\n")
+
+    asyncio.run(scenario())
+
+
+def test_a_node_whose_end_is_still_being_written_down_can_start_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who restarts it goes by its state, and a busy disk takes long to note that it is gone."""
+
+    async def scenario() -> None:
+        async with echo_cluster(tmp_path) as cluster:
+            env = environment_of(cluster)
+            with pytest.raises(EnvError, match="n1 runs already: pid"):
+                await env.start("n1", [sys.executable], env={})
+            undone = env._journal.undone
+
+            def busy(entry: int) -> None:
+                time.sleep(0.3)
+                undone(entry)
+
+            monkeypatch.setattr(env._journal, "undone", busy)
+            await env.signal("n1", signal.SIGTERM)
+            await eventually(lambda: env.process("n1").state == "gone", "it ended")
+            assert "n1" in env._running, "its end is not written down yet"
+            await cluster.system.start("n1")  # type: ignore[attr-defined]
+            assert env.process("n1").pid is not None
 
     asyncio.run(scenario())
 

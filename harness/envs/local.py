@@ -164,8 +164,10 @@ class Local(NodeDisks, NodeClocks):
             NodeStartError: The program cannot be executed.
         """
         self._end(node)
-        if node in self._running:
-            raise EnvError(f"{node} runs already: {self._running[node].child.id}")
+        if (before := self._running.get(node)) is not None:
+            if not before.child.ended.done():
+                raise EnvError(f"{node} runs already: {before.child.id}")
+            await self._await_end(node, before)  # its entries are about to be closed
         disk = await self._mount(node) if self._mounts else None
         try:
             await self._start(node, argv, env, disk)
@@ -319,12 +321,13 @@ class Local(NodeDisks, NodeClocks):
     async def _await_end(self, node: str, running: _Running) -> None:
         if running.watcher is None:
             return
-        done, _ = await asyncio.wait({running.watcher}, timeout=_STATE_TIMEOUT_S)
+        done, _ = await asyncio.wait({running.child.ended}, timeout=_STATE_TIMEOUT_S)
         if not done:
             raise EnvError(
                 f"{node} ({running.child.id}) did not die of SIGKILL within "
                 f"{_STATE_TIMEOUT_S:g} s: state {running.child.state}"
             )
+        await asyncio.wait({running.watcher})  # a busy disk may take long to close its entries
         running.watcher.result()
 
     async def _await_state(self, node: str, running: _Running, *, stopped: bool) -> None:
