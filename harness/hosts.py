@@ -183,11 +183,25 @@ class Clocks(Protocol):
         """Set the node's wall clock forward, or back, by so much."""
         ...
 
-    async def clock(self, node: str) -> Mapping[str, int]:
+    async def clock(self, node: str) -> Mapping[str, Any]:
         """``true_ms``, and what the process reads: ``steady_ms``, ``wall_ms``.
 
-        ``rated_ms`` is of the clock that ``set_rate`` bends, without jumps.
+        ``rated_ms`` is of the clock that ``set_rate`` bends, without jumps. ``unread``, where it
+        is there, says why the process did not read it now: this is what it read last, or would.
+        ``precision_ms``, where it is there, is how exactly the process tells it.
         """
+        ...
+
+
+@runtime_checkable
+class AsksJvms(Protocol):
+    """An environment that can read the clocks of JVMs, which they do not show by themselves.
+
+    With it, ``Clocks`` are there for nodes of a system whose ``jvms`` is true.
+    """
+
+    def ask_jvms(self) -> None:
+        """The nodes are JVMs: ask them what they read."""
         ...
 
 

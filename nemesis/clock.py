@@ -27,9 +27,20 @@ _MEASURED_S = 0.2
 _SEEN_S = 2.0  # for a process to look at its clock
 _POLL_S = 0.01
 JUMP_OFF_MS = 100  # by so much may a jump be off: a clock with a wrong rate goes on meanwhile
-_ROUNDED_MS = 2  # two readings of two clocks, each in whole ms
+_ROUNDED = 2  # two readings of two clocks, each as precise as it is
+_PRECISION_MS = 1  # of a reading that does not say
 _RIGHT_S = 5.0  # for a reading to be right: a jump may come between its two parts
 STILL = ("gone", "Z", "T")  # states in which nobody looks at a clock
+
+
+@dataclass(slots=True, eq=False)
+class _Leap:
+    """A jump of one clock: what of it is still to be ordered, and what was read before it."""
+
+    node: str
+    ms: int
+    left_ms: int
+    before: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +147,8 @@ class ClockRate(BadClocks):
         ppm = int(fault.params.get("ppm", PPM))
         seen, wrong = await _set_rates(nodes, hosts, ppm)
         reason = f"the clock of {', '.join(wrong)} does not run at {ppm} ppm" if wrong else None
+        if all("unread" in e for e in seen):
+            reason = f"nothing reads the clock of {', '.join(nodes)}: {seen[0]['unread']}"
         return Spoiled(seen, reason, nodes)
 
     async def set_right(
@@ -162,17 +175,18 @@ class ClockJump(BadClocks):
     async def spoil(self, fault: Fault, nodes: tuple[str, ...], hosts: Environment) -> Spoiled:
         """Jump; evidence: the wall clock read in the process before and after."""
         ms = int(fault.params.get("ms", 0))
-        seen = await asyncio.gather(*(_jump(node, ms, hosts) for node in nodes))
+        leaps = [_Leap(node, ms, ms) for node in nodes]
+        seen = await asyncio.gather(*(_jump(leap, hosts, _SEEN_S) for leap in leaps))
         some = any(e["seen"] for e in seen)
         reason = None if some else f"the clock of {', '.join(nodes)} did not jump"
-        return Spoiled(seen, reason, nodes)
+        return Spoiled(seen, reason, [_Leap(node, -ms, -ms) for node in nodes])
 
     async def set_right(
         self, fault: Fault, undo: Any, hosts: Environment
     ) -> tuple[list[dict[str, Any]], list[str]]:
-        """Jump the other way."""
-        ms = -int(fault.params.get("ms", 0))
-        seen = await asyncio.gather(*(_jump(node, ms, hosts) for node in undo))
+        """Jump the other way, once however often this is tried."""
+        del fault
+        seen = await asyncio.gather(*(_jump(leap, hosts, _RIGHT_S) for leap in undo))
         return seen, [e["node"] for e in seen if e["running"] and not e["seen"]]
 
 
@@ -183,19 +197,26 @@ def clocks_of(environment: Environment) -> Clocks:
     return environment
 
 
-async def _jump(node: str, ms: int, environment: Environment) -> dict[str, Any]:
+def unread(read: Mapping[str, Any]) -> dict[str, Any]:
+    """What evidence says of a reading that its process did not make, or not to the ms."""
+    return {name: read[name] for name in ("unread", "precision_ms") if name in read}
+
+
+async def _jump(leap: _Leap, environment: Environment, patience_s: float) -> dict[str, Any]:
     """Let a clock jump, and look in the process until it has."""
-    clocks = clocks_of(environment)
-    before = await clocks.clock(node)
-    await clocks.jump_wall(node, ms)
+    clocks, node = clocks_of(environment), leap.node
+    if leap.before is None:
+        leap.before = await clocks.clock(node)
+    before, (by_ms, leap.left_ms) = leap.before, (leap.left_ms, 0)
+    await clocks.jump_wall(node, by_ms)
     loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + _SEEN_S
+    deadline_s = loop.time() + patience_s
     while True:
         now = await clocks.clock(node)
         passed_ms = now["true_ms"] - before["true_ms"]
-        off_ms = now["wall_ms"] - before["wall_ms"] - passed_ms - ms
+        off_ms = now["wall_ms"] - before["wall_ms"] - passed_ms - leap.ms
         running = environment.process(node).state not in STILL
-        seen = abs(off_ms) <= JUMP_OFF_MS
+        seen = abs(off_ms) <= JUMP_OFF_MS and "unread" not in now
         if seen or not running or loop.time() > deadline_s:
             break
         await asyncio.sleep(_POLL_S)
@@ -207,6 +228,7 @@ async def _jump(node: str, ms: int, environment: Environment) -> dict[str, Any]:
         "passed_ms": passed_ms,
         "seen": seen,
         "running": running,
+        **unread(now),
     }
 
 
@@ -247,14 +269,16 @@ async def _rates(nodes: Sequence[str], environment: Environment) -> list[dict[st
                 "read_ms": read_ms,
                 "ppm": read_ms * PPM // max(1, true_ms),
                 "running": same and state.state not in STILL,
+                **unread({**first, **now}),
             }
         )
     return seen
 
 
 def _near(seen: Mapping[str, Any], want_ppm: int) -> bool:
-    """Equal, as well as clocks of whole milliseconds tell."""
-    if not seen["true_ms"]:
+    """Equal, as well as clocks of such precision tell; False of one that was not read."""
+    if not seen["true_ms"] or "unread" in seen:
         return False
     off_ms: float = seen["read_ms"] - seen["true_ms"] * want_ppm / PPM
-    return abs(off_ms) <= _ROUNDED_MS
+    precision_ms: int = seen.get("precision_ms", _PRECISION_MS)
+    return abs(off_ms) <= _ROUNDED * precision_ms

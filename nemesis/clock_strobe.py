@@ -17,7 +17,17 @@ from harness.errors import HarnessError
 from harness.hosts import Clocks
 from harness.protocols import Environment, Fault
 from harness.registry import nemeses
-from nemesis.clock import JUMP, JUMP_OFF_MS, RATE, STILL, TARGETS, BadClocks, Spoiled, clocks_of
+from nemesis.clock import (
+    JUMP,
+    JUMP_OFF_MS,
+    RATE,
+    STILL,
+    TARGETS,
+    BadClocks,
+    Spoiled,
+    clocks_of,
+    unread,
+)
 from nemesis.targets import draw_target
 
 _AWAY_MS = (20, 500, 5_000, 3_600_000)
@@ -59,7 +69,7 @@ class ClockStrobe(BadClocks):
         """Begin; evidence: readings of each process ahead of its clock, and behind it."""
         clocks = clocks_of(hosts)
         ms, period_s = int(fault.params.get("ms", 500)), fault.params.get("period_ms", 20) / 1e3
-        strobes = [_Strobe(node, await _ahead_ms(clocks, node)) for node in nodes]
+        strobes = [_Strobe(node, _ahead_ms(await clocks.clock(node))) for node in nodes]
         for strobe in strobes:
             strobe.task = asyncio.create_task(_swing(strobe, clocks, ms, period_s))
         seen = await asyncio.gather(*(_watch(s, hosts, ms) for s in strobes))
@@ -114,10 +124,12 @@ async def _watch(strobe: _Strobe, environment: Environment, ms: int) -> dict[str
     loop = asyncio.get_running_loop()
     deadline_s, ahead, behind, readings = loop.time() + _SEEN_S, 0, 0, 0
     while True:
-        off_ms = await _ahead_ms(clocks_of(environment), strobe.node) - strobe.base_ms
-        readings += 1
-        ahead += off_ms > ms / 2
-        behind += off_ms < -ms / 2
+        now = await clocks_of(environment).clock(strobe.node)
+        off_ms = _ahead_ms(now) - strobe.base_ms
+        read = "unread" not in now
+        readings += read
+        ahead += read and off_ms > ms / 2
+        behind += read and off_ms < -ms / 2
         running = _reads(environment, strobe.node)
         if (ahead and behind) or not running or loop.time() > deadline_s:
             break
@@ -130,6 +142,7 @@ async def _watch(strobe: _Strobe, environment: Environment, ms: int) -> dict[str
         "ahead": ahead,
         "behind": behind,
         "running": running,
+        **unread(now),
     }
 
 
@@ -138,8 +151,10 @@ async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _SEEN_S
     while True:
-        off_ms = await _ahead_ms(clocks_of(environment), strobe.node) - strobe.base_ms
-        right, running = abs(off_ms) <= JUMP_OFF_MS, _reads(environment, strobe.node)
+        now = await clocks_of(environment).clock(strobe.node)
+        off_ms = _ahead_ms(now) - strobe.base_ms
+        right = abs(off_ms) <= JUMP_OFF_MS and "unread" not in now
+        running = _reads(environment, strobe.node)
         if right or not running or loop.time() > deadline_s:
             break
         await asyncio.sleep(_POLL_S)
@@ -149,13 +164,13 @@ async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
         "off_ms": off_ms,
         "right": right,
         "running": running,
+        **unread(now),
     }
 
 
-async def _ahead_ms(clocks: Clocks, node: str) -> int:
+def _ahead_ms(read: Mapping[str, Any]) -> int:
     """How far a wall clock is ahead of the true steady one: as far as ever, when it is well."""
-    read = await clocks.clock(node)
-    return read["wall_ms"] - read["true_ms"]
+    return int(read["wall_ms"] - read["true_ms"])
 
 
 def _reads(environment: Environment, node: str) -> bool:

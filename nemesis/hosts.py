@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.hosts import Clocks, Disks, MountsDisks, Movable, Power
+from harness.hosts import AsksJvms, Clocks, Disks, MountsDisks, Movable, Power
 from harness.protocols import Cluster, Kill, Simulated, StoresLogs
 from harness.registry import environments, systems
 from harness.spec import SIM, RunSpec
@@ -31,7 +31,7 @@ def needs(ability: type, spec: RunSpec) -> str | None:
     """Why a run with such options has not an ability of ``harness.hosts``; None when it has.
 
     It takes an environment whose class has it, and says it can, and nodes with the seams for it;
-    or, for disks, any nodes that a file system of ours can be put under.
+    or, for disks, any nodes that a file system of ours can be put under, and for clocks JVMs.
     """
     if spec.env == SIM:
         return None
@@ -52,6 +52,8 @@ def needs_seam(ability: type, name: str, system: object, environment: object) ->
     if ability in (Disks, Power) and _has(StoresLogs, system) and _has(MountsDisks, environment):
         ask: Callable[[], str | None] = getattr(environment, "cannot_mount")  # noqa: B009 - a class
         return ask()
+    if ability is Clocks and getattr(system, "jvms", False) and _has(AsksJvms, environment):
+        return None
     return f"nodes of system {name!r} have no seam to {_WHAT[ability]} at"
 
 

@@ -14,8 +14,11 @@ from random import Random
 from typing import ClassVar
 
 from harness.envs.child import Child
+from harness.envs.clock_traces import TRACES_ENTRY, remove_traces
+from harness.envs.faketime_library import without_waits
 from harness.envs.fuse_disk import FuseDisk
 from harness.envs.fuse_mount import cannot_mount
+from harness.envs.jvm_clocks import JvmClocks
 from harness.envs.loopback import NODES_MAX, Block
 from harness.envs.node_clocks import NodeClocks, find_faketime, no_fake_clocks
 from harness.envs.node_disks import NodeDisks
@@ -31,6 +34,7 @@ from harness.registry import environments
 
 _STATE_TIMEOUT_S = 5.0
 _RELAY_LOG = "relay.log"  # beside the folder of the nodes' logs: the relay is no node
+_JVM_LIBRARY = "nodes/libfaketime.so"  # of this run
 
 
 @dataclass(slots=True)
@@ -38,8 +42,9 @@ class _Running:
     """A node's process and its open entries in the journal."""
 
     child: Child
-    entry: int
+    entries: Sequence[int]
     disk: FuseDisk | None = None
+    fakes: bool = False  # it has a clock of its own
     watcher: asyncio.Task[None] | None = None
     pause_entry: int | None = None
 
@@ -56,6 +61,7 @@ class Local(NodeDisks, NodeClocks):
         "partition": "a relay holds what is sent",
         "power": "what was not fsynced is forgotten, by the node's disk seam or a FUSE under it",
         "disk": "the node's disk seam or a FUSE under it, and damage to its files",
+        "clock": "libfaketime, one clock for each process; a JVM is asked what it reads",
     }
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
@@ -76,6 +82,7 @@ class Local(NodeDisks, NodeClocks):
         self._mounts = False
         self._lies_about: str | None = None
         self._broken_disks: list[str] = []
+        self._jvms: JvmClocks | None = None  # the nodes tell by themselves what they read
         self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
         self.net: Net = self._relay
 
@@ -100,6 +107,10 @@ class Local(NodeDisks, NodeClocks):
         """See ``MountsDisks``."""
         self._lies_about = lies_about
         self._mounts = self._disk_rng is not None and self.cannot_mount() is None
+
+    def ask_jvms(self) -> None:
+        """See ``AsksJvms``."""
+        self._jvms = JvmClocks()
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Heal what dead runs left, reserve addresses, start the relay.
@@ -179,21 +190,32 @@ class Local(NodeDisks, NodeClocks):
     async def _start(
         self, node: str, argv: Sequence[str], env: Mapping[str, str], disk: FuseDisk | None
     ) -> None:
-        entry = await self._journal.announce("process", node=node, argv=[*argv])
         faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
+        fakes = "LD_PRELOAD" in faults
+        folder, entries = self.node_dir(node), list[int]()
         try:
+            if fakes:  # before the process, and so undone after it
+                traces = {"node": node, "folder": str(folder)}
+                entries.append(await self._journal.announce(TRACES_ENTRY, **traces))
+            entries.append(await self._journal.announce("process", node=node, argv=[*argv]))
             child = Child(
                 argv if disk is None else disk.entering(argv),
-                cwd=self.node_dir(node),
+                cwd=folder,
                 log=self.log_file(node),
                 environ=self._environ({**env, **faults, NODE_VARIABLE: node}),
             )
-        except OSError as error:
-            await asyncio.to_thread(self._journal.undone, entry)
-            raise NodeStartError(f"cannot start {node}: {' '.join(argv)}: {error}") from error
-        running = self._running[node] = _Running(child, entry, disk)
+        except BaseException as error:
+            for entry in entries:
+                await asyncio.to_thread(self._journal.undone, entry)
+            if isinstance(error, OSError):
+                raise NodeStartError(f"cannot start {node}: {' '.join(argv)}: {error}") from error
+            raise
+        running = self._running[node] = _Running(child, entries, disk, fakes)
         running.watcher = asyncio.create_task(self._watch(node, running))
-        await asyncio.to_thread(self._journal.update, entry, pid=child.id.pid, start=child.id.start)
+        for entry in entries:
+            await asyncio.to_thread(
+                self._journal.update, entry, pid=child.id.pid, start=child.id.start
+            )
 
     async def signal(self, node: str, signal_number: int) -> None:
         """Signal the node's process group; SIGKILL, SIGSTOP, SIGCONT return once they took hold.
@@ -262,8 +284,20 @@ class Local(NodeDisks, NodeClocks):
             running.child.signal(signal.SIGCONT)
 
     def faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have the same
-        """Where this host has it."""
-        return find_faketime()
+        """Where this host has it; for JVMs a copy."""
+        found = find_faketime()
+        if found is None or self._jvms is None:
+            return found
+        return str(without_waits(Path(found), self._run_dir / _JVM_LIBRARY))
+
+    async def read_inside(self, node: str) -> dict[str, int] | None:
+        """See ``NodeClocks``; a JVM that is down or frozen is not asked."""
+        if self._jvms is None:
+            return await super().read_inside(node)
+        running = self._running.get(node)
+        if running is None or running.child.state in (GONE, "Z", "T"):
+            return None
+        return await self._jvms.read(node, running.child.id)
 
     async def teardown(self) -> None:
         """Kill what still runs, stop the relay, give the addresses back. Idempotent.
@@ -294,7 +328,10 @@ class Local(NodeDisks, NodeClocks):
         await running.child.ended
         self._last_end[node] = running.child.describe_end()
         await self._close_pause(running)
-        await asyncio.to_thread(self._journal.undone, running.entry)
+        if running.fakes:
+            remove_traces(running.child.id, self.node_dir(node))
+        for entry in running.entries:
+            await asyncio.to_thread(self._journal.undone, entry)
         del self._running[node]
 
     async def _mount(self, node: str) -> FuseDisk:

@@ -12,7 +12,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from harness.envs.jvm_attach import AttachError
 from harness.envs.node_hands import NodeHands
 from harness.errors import EnvError
 from harness.journal import Journal
@@ -22,6 +24,7 @@ from node.hands import CLOCK, CLOCK_REPORT, FAULTS
 LIBRARIES = ("/usr/lib", "/usr/local/lib")
 _LIBRARY = "faketime/libfaketimeMT.so.1"
 _PPM = 1_000_000
+_STILL = ("gone", "Z", "T")  # states in which a process reads nothing
 
 
 @dataclass(slots=True)
@@ -120,21 +123,39 @@ class NodeClocks(NodeHands):
             dial.jumps_ms += ms
             await self._set(node, dial)
 
-    async def clock(self, node: str) -> Mapping[str, int]:
-        """See ``Clocks``: what the process said last; of one that is down, what it would read."""
+    async def clock(self, node: str) -> Mapping[str, Any]:
+        """See ``Clocks``; of a process that reads nothing now, what it read last or would read."""
         dial = self._dial(node)
-        runs = self.process(node).pid is not None
-        seen = await self.reach(node, "read_clock") if runs else None
-        if seen is not None:
-            steady_ms, wall_ms = seen["steady_ms"], seen["wall_ms"]
-        else:
+        try:
+            seen, unread = await self.read_inside(node), "the process has not told yet"
+        except AttachError as error:
+            seen, unread = None, str(error)
+        state = self.process(node).state
+        if state in _STILL:
+            unread = f"the process is in state {state}"
+        known: dict[str, Any] = {} if seen and state not in _STILL else {"unread": unread}
+        if seen is None:
             steady_ms, wall_ms = time.monotonic_ns() // 1_000_000, dial.shown_ms(time.time())
-        return {
+        else:
+            steady_ms, wall_ms = seen.pop("steady_ms"), seen.pop("wall_ms")
+            known |= seen
+        return known | {
             "true_ms": steady_ms,
             "steady_ms": steady_ms,
             "wall_ms": wall_ms,
             "rated_ms": wall_ms - dial.jumps_ms,
         }
+
+    async def read_inside(self, node: str) -> dict[str, int] | None:
+        """What the node's process reads on its clocks, or read last: ``steady_ms``, ``wall_ms``.
+
+        And ``precision_ms``, where it is not that of whole ms. None: it is down, or told nothing.
+
+        Raises:
+            AttachError: It is asked for it, and does not say.
+        """
+        runs = self.process(node).pid is not None
+        return await self.reach(node, "read_clock") if runs else None
 
     # ---- inside
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.envs.clock_traces import TRACES_ENTRY, remove_traces
+from harness.envs.procfs import ProcessId
 from harness.journal import undoes
 
 _ORDERS = ("trouble.json", "clock")
@@ -18,3 +20,12 @@ def _well_again(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
     for name in _ORDERS:
         (Path(str(what["folder"])) / name).unlink(missing_ok=True)
     return "order taken away"
+
+
+@undoes(TRACES_ENTRY)
+def remove_clock_traces(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
+    """The process is dead: its own entry is a later one, and was undone before."""
+    if "pid" not in what:
+        return "it never started"
+    remove_traces(ProcessId(int(what["pid"]), int(what["start"])), Path(str(what["folder"])))
+    return "removed"

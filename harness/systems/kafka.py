@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from harness.errors import EnvError, UsageError
-from harness.hosts import MountsDisks
+from harness.hosts import AsksJvms, MountsDisks
 from harness.protocols import Environment
 from harness.registry import systems
 from harness.spec import RunSpec
@@ -89,6 +89,7 @@ class Kafka(KraftNodes):
     start_timeout_s = 90.0  # of several JVMs on two cores
     timers: ClassVar[Mapping[str, str]] = {}  # Kafka's own
     older = True
+    jvms = True  # its processes can be asked what a JVM can be asked
 
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nothing is started."""
@@ -118,6 +119,8 @@ class Kafka(KraftNodes):
         if isinstance(self._env, MountsDisks):
             lies = self._spec.settings.get(FSYNC_SETTING) == "false"
             self._env.mount_disks(lies_about=LOGS if lies else None)
+        if isinstance(self._env, AsksJvms):
+            self._env.ask_jvms()
         await super().setup()
 
     def _own(self, name: str, index: int) -> dict[str, str]:

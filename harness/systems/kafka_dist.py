@@ -39,6 +39,7 @@ BROKER_HEAP_MB = 256  # its log cleaner alone takes 128
 _FETCH_TIMEOUT_S = 300
 _START_TIMEOUT_S = 60
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable")
+_LEAVES_NOTHING = ("-XX:-UsePerfData",)  # a file in /tmp, which stays there when it is killed
 
 _DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}"
 _WITHOUT_CONNECT = (  # a third of all jars, for tools that we do not run
@@ -108,6 +109,7 @@ class KafkaDist:
         return [
             str(self.java),
             *_QUICK_START,
+            *_LEAVES_NOTHING,
             *([archive] if archive else []),
             f"-Xmx{heap_mb}m",
             f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}",

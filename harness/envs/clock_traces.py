@@ -1,0 +1,33 @@
+"""What a process with a clock of its own leaves on this host when it is killed.
+
+Libfaketime has a semaphore and a page of shared memory for each process; a JVM that was asked for
+its time has a socket. They are named after the pid: one that is left is in the way of the next
+process of that pid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from harness.envs.jvm_attach import socket_of, trigger_in
+from harness.envs.procfs import ProcessId, identify
+
+TRACES_ENTRY: Final = "clock traces"  # the kind of journal entries
+SHARED: Final = Path("/dev/shm")  # noqa: S108 - where shm_open(3) and sem_open(3) have theirs
+
+
+def traces(pid: int, folder: Path) -> Iterator[Path]:
+    """All that a process could leave that runs in such a folder."""
+    yield SHARED / f"faketime_shm_{pid}"
+    yield SHARED / f"sem.faketime_sem_{pid}"
+    yield socket_of(pid)
+    yield trigger_in(folder, pid)
+
+
+def remove_traces(process: ProcessId, folder: Path) -> None:
+    """Remove what a process has left that is dead, unless its pid is somebody else's by now."""
+    if identify(process.pid) in (None, process):
+        for path in traces(process.pid, folder):
+            path.unlink(missing_ok=True)
