@@ -1,4 +1,4 @@
-"""A cluster of our own nodes as real processes, and faults put upon it one by one."""
+"""A cluster of nodes as real processes, and faults put upon it one by one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from tried_fault import Scenery
 from harness import seeds
 from harness.hosts import Disks, Power
 from harness.journal import Journal
-from harness.registry import environments
+from harness.registry import environments, systems
 from harness.spec import RunSpec
 from harness.store import Store
-from harness.systems.kraft import Kraft
 
 SPEC = RunSpec(1, voters=3, observers=0)
 
@@ -30,7 +29,7 @@ class LiveScene(Scenery):
         self.journal = Journal.open("live-scene", folder=folder / "state")
         self.env: Any = environments.get(spec.env)(run_dir.path, self.journal)
         self.env.expect(abilities, seeds.rng(spec.seed, "hosts"))
-        super().__init__(Kraft(spec, self.env, run_dir), self.env)
+        super().__init__(systems.get(spec.system)(spec, self.env, run_dir), self.env)
 
     def events(self, kind: str, node: str) -> list[dict[str, Any]]:
         """What a node has told of a kind."""
