@@ -243,11 +243,20 @@ async def _run(
             plan, session.run_dir.history, clock=clock, progress=progress
         )
         session.crash = session.result.crash
-        if session.result.added:
-            session.faults = (*session.faults, *session.result.added)
-            session.run_dir.write_schedule(session.faults)
+        _keep_late(session, session.result.added)
     finally:
         await _uninterrupted(session, _end(session, environment, system, collector))
+
+
+def _keep_late(session: Session, added: Sequence[Fault]) -> None:
+    """Save what the last round has added to the schedule; a full disk costs no more than that."""
+    if not added:
+        return
+    session.faults = (*session.faults, *added)
+    try:
+        session.run_dir.write_schedule(session.faults)
+    except OSError as error:
+        _note_crash(session, "save the late faults in the schedule", error)
 
 
 async def _uninterrupted(session: Session, work: Coroutine[Any, Any, None]) -> None:

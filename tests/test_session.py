@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel import FakeNemesis
 from wire_server import until
 
 from harness import session
 from harness.errors import NodeStartError, UsageError
 from harness.judge import Judgement
-from harness.protocols import Fault
+from harness.protocols import Cluster, Fault, Injection
 from harness.recorder import Silence
-from harness.registry import environments, systems
+from harness.registry import environments, nemeses, systems
 from harness.runner import RunResult
 from harness.schedule import load
 from harness.spec import RunSpec
-from harness.store import Store
+from harness.store import RunDir, Store
 from harness.systems.atom import AtomSystem
 from harness.verdict import Valid
 
@@ -171,6 +173,41 @@ def test_a_given_schedule_is_played_instead_of_a_drawn_one(tmp_path: Path) -> No
     assert load(ready.run_dir.schedule) == faults
     assert ready.spec.nemeses == ("kill",)
     assert set(ready.nemeses) == {"kill"}
+
+
+class Shy(FakeNemesis):
+    """Skips every fault that is not late."""
+
+    async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
+        self.outcome = "installed" if fault.late else "skipped"
+        return await super().inject(fault, cluster)
+
+
+def test_late_faults_join_the_stored_schedule(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(nemeses._plugins, "shy", Shy)
+    shy = Fault(0, "shy", 200, 100)
+    ready = prepared(tmp_path, faults=[shy])
+    done = session.execute(ready, state_dir=tmp_path / "state")
+    first, late = load(ready.run_dir.schedule)
+    assert (first, replace(late, at_ms=0)) == (shy, replace(shy, id=1, at_ms=0, late=True))
+    assert (done.faults, done.exit_code, log) == ((first, late), 0, WHOLE)
+
+
+def test_a_schedule_that_cannot_be_saved_breaks_the_harness_not_the_run(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: RunDir, __: Sequence[Fault]) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setitem(nemeses._plugins, "shy", Shy)
+    ready = prepared(tmp_path, faults=[Fault(0, "shy", 200, 100)])
+    monkeypatch.setattr(RunDir, "write_schedule", full)
+    done = session.execute(ready, state_dir=tmp_path / "state")
+    assert (done.exit_code, log) == (255, WHOLE)
+    assert "could not save the late faults" in str(done.crash)
+    assert done.run_dir.report.is_file()
 
 
 def test_families_become_names_in_the_stored_spec(tmp_path: Path) -> None:
