@@ -5,9 +5,10 @@ Lines are not decoded for that: the stamp is spliced in behind the opening brace
 kill tore in two is kept as an event of type ``torn`` with its text.
 
 Files are read one after the other, so a follower's event may be here before the one of its leader
-that led to it. While nodes are read, the file ``COLLECTING`` tells the time before which nothing is
-missing. It is gone once all is read: where it is still there, the harness died, and what is younger
-is not to be judged (``harness.stored``).
+that led to it, and arrive in one round while that arrives in the next. Only the nodes' own stamps,
+which are of one steady clock, tell what came first. While nodes are read, the file ``COLLECTING``
+tells the time on that clock before which nothing is missing. It is gone once all is read: where it
+is still there, the harness died, and what is younger is not to be judged (``harness.stored``).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-from harness.clock import Clock
+from harness.clock import NS_PER_S, Clock
 
 COLLECTING = "collecting"  # beside the copies, while there is more to read
 PERIOD_MS = 25
@@ -56,13 +57,16 @@ class _Seen(msgspec.Struct, gc=False):
 class EventCollector:
     """Tails the event files of a running system; ``start``, then ``stop``."""
 
-    def __init__(self, sources: Mapping[str, Path], folder: Path, clock: Clock) -> None:
+    def __init__(
+        self, sources: Mapping[str, Path], folder: Path, clock: Clock, *, one_host: bool = True
+    ) -> None:
+        """``one_host``: nodes stamp events by the clock of this loop, and write them to here."""
         self.status = {node: NodeStatus() for node in sources}
         self._tails = [
             _Tail(source, folder / f"{node}.jsonl", self.status[node], clock)
             for node, source in sources.items()
         ]
-        self._clock = clock
+        self._one_host = one_host
         self._mark = folder / COLLECTING
         self._whole: BinaryIO | None = None  # the mark, open
         self._task: asyncio.Task[None] | None = None
@@ -102,8 +106,9 @@ class EventCollector:
                 pass
 
     async def _collect(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            began_ns = self._clock.now_ns()
+            began_ns = int(loop.time() * NS_PER_S) if self._one_host else 0
             for tail in self._tails:
                 while tail.poll():  # noqa: ASYNC110 - the sleep gives the loop a turn
                     await asyncio.sleep(0)
@@ -111,14 +116,14 @@ class EventCollector:
             await asyncio.sleep(PERIOD_MS / 1000)
 
     def _note_whole(self, time_ns: int) -> None:
-        """Every event from before this time is copied: each file was read to its end since."""
+        """Every event with an earlier stamp is copied: each file was read to its end since."""
         assert self._whole is not None  # noqa: S101 - open from start to stop
         self._whole.seek(0)
         self._whole.write(b"%020d\n" % time_ns)  # as long as the last: one write leaves it whole
 
 
 def collected_until(folder: Path) -> int | None:
-    """The time in ns before which all events are here; None when collecting ended in good order.
+    """The stamp before which all events are here; None when collecting ended in good order.
 
     Raises:
         ValueError: The mark holds no time.
@@ -127,6 +132,14 @@ def collected_until(folder: Path) -> int | None:
         return int((folder / COLLECTING).read_bytes())
     except FileNotFoundError:
         return None
+
+
+def before(events: Iterable[Mapping[str, Any]], until_ns: int) -> Iterator[Mapping[str, Any]]:
+    """A node's events, in order, up to the first that is stamped with that time or a later one."""
+    for event in events:
+        if event.get("ts", 0) >= until_ns:
+            return
+        yield event
 
 
 class _Tail:

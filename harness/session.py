@@ -25,7 +25,7 @@ from harness.ballast import Ballast, tells_full_disk
 from harness.clock import LoopClock
 from harness.errors import HarnessError, UsageError
 from harness.events import EventCollector
-from harness.hosts import Expects
+from harness.hosts import Expects, Mirrors
 from harness.journal import Journal
 from harness.judge import STANDARD, Judgement, judge
 from harness.nemeses import asked_for, of_schedule, select
@@ -227,7 +227,9 @@ async def _run(
         await environment.setup(system.nodes)
         sources: dict[str, Path] = getattr(system, "event_files", dict)()
         if sources:
-            collector = EventCollector(sources, session.run_dir.events_dir, clock)
+            one_host = not isinstance(environment, Mirrors)
+            folder = session.run_dir.events_dir
+            collector = EventCollector(sources, folder, clock, one_host=one_host)
             collector.start()
             session.roles = partial(_roles, system, collector)
         progress.on_phase("open")

@@ -11,7 +11,7 @@ import msgspec
 
 from harness import schedule
 from harness.errors import UsageError
-from harness.events import COLLECTING, collected_until
+from harness.events import COLLECTING, before, collected_until
 from harness.history import History, read_jsonl
 from harness.protocols import Fault, LogBatch, LogSnapshot, RunData
 from harness.spec import RunSpec
@@ -110,9 +110,7 @@ def _events(run: RunDir, warnings: list[str]) -> dict[str, tuple[dict[str, Any],
         until_ns = 0
     if until_ns is None:
         return events
-    whole = {
-        name: tuple(e for e in of if e.get("rx_ns", 0) < until_ns) for name, of in events.items()
-    }
+    whole = {name: tuple(map(dict, before(of, until_ns))) for name, of in events.items()}
     if left := sum(map(len, events.values())) - sum(map(len, whole.values())):
         warnings.append(
             f"events: the harness died while it collected them; the last {left} were left out, as"

@@ -136,11 +136,12 @@ def test_of_a_run_killed_while_it_was_collected_the_last_is_not_judged(
 ) -> None:
     """A follower's high watermark may be here without the one of its leader (S15)."""
     run = full_run(tmp_path)
-    lines = [b'{"rx_ns":%d,"t":"hwm"}\n' % at for at in (19, 20, 21)]
+    # stamped when they happened, and not in the order in which they came here
+    lines = [b'{"rx_ns":%d,"ts":%d,"t":"hwm"}\n' % (40 - at, at) for at in (19, 20, 21)]
     run.events("n2").write_bytes(b"".join(lines))
     (run.events_dir / COLLECTING).write_bytes(mark)
     stored = load_run(run.path)
-    assert [e["rx_ns"] for e in stored.data.events["n2"]] == [19, 20, 21][:kept]
+    assert [e["ts"] for e in stored.data.events["n2"]] == [19, 20, 21][:kept]
     told = "\n".join(stored.warnings)
     assert said in told if said else "left out" not in told
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from datetime import datetime
 from typing import Final
 
@@ -60,4 +59,4 @@ def parse(answer: str) -> tuple[int, int]:
 
 
 def _steady_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+    return int(asyncio.get_running_loop().time() * 1e3)
