@@ -27,7 +27,8 @@ run: $(VENV)/.run ## a real 30 s chaos run on this machine, ending in a report
 setup: $(VENV)/.dev ## everything: run, tests, Spark, Java and browser parts
 
 test: $(VENV)/.dev ## the whole test suite
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --durations 25
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --maxprocesses 5 --dist loadfile \
+	  --no-loadscope-reorder --durations 25
 
 kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and the tests against it
 	@$(BIN)/python -c "from harness.systems import kafka_dist; print('Apache Kafka is in', kafka_dist.fetch().home)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +34,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be regenerated."""
     return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """A worker more than there are cores: tests with real processes wait a third of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the files begin that have slow tests while most of the quick ones are still to come.
+
+    Then both kinds run side by side all the time, and no long file is the last one.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    files = list(dict.fromkeys(item.path for item in items))
+    place: dict[Path, float] = {}
+    for kind, until in ((slow, 0.7), ({*files} - slow, 1.0)):
+        ordered = [path for path in files if path in kind]
+        place |= {path: until * n / len(ordered) for n, path in enumerate(ordered)}
+    items.sort(key=lambda item: place[item.path])
 
 
 def pytest_configure() -> None:
