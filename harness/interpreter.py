@@ -111,7 +111,20 @@ class Interpreter:
         self._pump_safely()
 
     async def close(self) -> None:
-        """Close all clients."""
+        """Close all clients; raises HarnessError when one does not let go."""
+        closing = asyncio.create_task(self._close_all(), name="close")
+        self._finished = self._loop.create_future()
+        self._watch()
+        try:
+            await asyncio.wait((closing, self._finished), return_when=asyncio.FIRST_COMPLETED)
+            if not closing.done():
+                self._finished.result()  # raises
+            await closing
+        finally:
+            self._set_timers_off()
+            closing.cancel()
+
+    async def _close_all(self) -> None:
         for thread in self._threads:
             await self._close_client(thread)
 
@@ -268,7 +281,8 @@ class Interpreter:
         """What is wrong with a thread's client."""
         op, limit_s = thread.open, self._op_timeout_s
         if op is None:
-            what, limit_s = f"close() before process {thread.process}", CLOSE_TIMEOUT_S
+            number = thread.process % self._concurrency
+            what, limit_s = f"close() of the client on thread {number}", CLOSE_TIMEOUT_S
         else:
             what = f"op {op.index} ({op.f!r} of process {op.process})"
         return (

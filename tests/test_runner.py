@@ -424,7 +424,24 @@ def test_a_client_whose_close_ignores_cancellation_cannot_either(tmp_path: Path)
 
     result = run_virtual(body())
     assert "ignore cancellation" in (result.crash or "")
-    assert "close() before process" in (result.crash_trace or "")
+    assert "close() of the client on thread" in (result.crash_trace or "")
+
+
+def test_a_goodbye_that_ignores_cancellation_cannot_hold_up_the_end(tmp_path: Path) -> None:
+    async def body() -> RunResult:
+        Deaf.released = asyncio.Event()
+        plan = registers_plan(
+            client=lambda s: DeafGoodbye(cast("AtomSystem", s).register_client()),
+            generator=limit(repeat(Draft("write", 1, "k")), 4),
+        )
+        result, _ = await run_to_history(plan, tmp_path)
+        Deaf.released.set()
+        await asyncio.sleep(1)
+        return result
+
+    result = run_virtual(body())
+    assert "close() of the client on thread" in (result.crash or "")
+    assert result.recovered
 
 
 class Leaver(SlowOps):
