@@ -18,6 +18,7 @@ from harness.registry import nemeses
 from harness.systems import quorum_probe, stranger
 from harness.systems.kafka_route import SpeaksKafka, cluster_of
 from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.turns import in_turn
 
 _TARGETS = {"leader": 3, "follower": 2, "minority": 1, "majority": 1, "all": 2}
 _LOOK_S = 0.5  # of one look at a controller's epoch
@@ -49,14 +50,17 @@ class Stranger:
         """Draw to whom it talks."""
         return {"target": draw_target(rng, _TARGETS)}
 
+    @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
-        """Talk to the voters among the targets; evidence: what each answered."""
+        """Talk to the voters among the targets; evidence: what each answered, at least one."""
         if (reason := self.available(cluster)) is not None:
             return Injection("skipped", reason=reason)
         target = str(fault.params.get("target", "one"))
         choice = await choose_or_one(target, fault_rng(fault), cluster)
         nodes = tuple(node for node in choice.nodes if node in cluster.system.voters)
         seen = await _talk(nodes, cluster)
+        if not any(stranger.was_heard(a) for talk in seen for a in talk["answers"].values()):
+            return Injection("skipped", reason=f"nobody heard it: {', '.join(choice.nodes)}")
         evidence = (choice.evidence(target), *seen)
         return Injection("installed", nodes, None, evidence, _Undo(nodes))
 

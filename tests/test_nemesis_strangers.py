@@ -42,3 +42,16 @@ def test_nobody_is_there_to_listen() -> None:
     assert all(text.startswith("no connection: ") for text in answers.pop(down))
     assert list(answers.values()) == [{"INCONSISTENT_CLUSTER_ID"}] * 2
     assert run.verdict is Valid.VALID, run.judgement.reasons
+
+
+def test_one_whom_nobody_hears_was_not_there() -> None:
+    """What no node answered is no evidence of anything."""
+    visit = Scenario(
+        faults=(fault("kill", 0.5, 2.5, target="all"), fault("stranger", 1.5, 0.5, target="all")),
+        time_limit_s=4.0,
+    )
+    run = simulate(plan_of(visit.to_json(), 1, None, ()))
+    report = run.result.faults[1]
+    assert (report.injection.outcome, report.healed_ns) == ("skipped", None)
+    assert report.injection.reason == "nobody heard it: n1, n2, n3"
+    assert run.verdict is Valid.VALID, run.judgement.reasons

@@ -22,6 +22,7 @@ CLUSTER_ID: Final = "another-cluster"
 ID: Final = 77  # of a node that no cluster of a test has
 NOWHERE: Final = Endpoint("127.0.0.1", 1)
 TIMEOUT_S: Final = 1.0
+UNHEARD: Final = "no"  # what is told of a request without an answer begins so
 END: Final = 1 << 40  # of its log: nobody has more
 
 
@@ -45,19 +46,27 @@ def requests(epoch: int) -> Mapping[str, Request]:
 
 
 async def say(request: Request, address: Address, network: Network) -> str:
-    """The error code with which the node at ``address`` answers, by name, or why it does not."""
+    """The error code with which the node at ``address`` answers, by name, or why it does not.
+
+    See ``was_heard``.
+    """
     try:
         connection = await network.connect(
             Endpoint(address.host, address.port), timeout_s=TIMEOUT_S
         )
     except WireError as error:
-        return f"no connection: {error}"
+        return f"{UNHEARD} connection: {error}"
     try:
         wire = codec.request_to_wire(request, codec.version_for(request))
         entity = await connection.request(wire, timeout_s=TIMEOUT_S)
         response = codec.response_from_wire(entity, request)
     except WireError as error:
-        return f"no answer: {error}"
+        return f"{UNHEARD} answer: {error}"
     finally:
         connection.close()
     return response.error.name
+
+
+def was_heard(answer: str) -> bool:
+    """Whether what ``say`` tells is an answer."""
+    return not answer.startswith(f"{UNHEARD} ")
