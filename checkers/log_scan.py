@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -23,6 +24,8 @@ _RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?::|$)")
 ORDERLY = frozenset({"KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError"})
 # What a JVM says when a page that is mapped into its memory cannot be read (SIGBUS).
 _MAPPED = "unsafe memory access operation"
+# What Kafka says when it must not start: its log begins above 0, and there is no snapshot.
+_NO_SNAPSHOT = "Inconsistent snapshot state"
 _CHAINED = ("The above exception was", "During handling of the above")
 SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("fatal error", re.compile(r"(?<!non-)(?<!not )\bfatal\b(?![=:]?\s*(?:false|none|0)\b)", re.I)),
@@ -55,15 +58,21 @@ def log_scan(run: RunData) -> CheckResult:
     """Tracebacks, fatal errors, illegal states, failed assertions, out of memory in node output.
 
     A process that is told to stop, or killed, prints none of these. One whose disk a fault had
-    refuse things (ENOSPC, EIO) may say that it dies of just that. O(lines).
+    refuse things (ENOSPC, EIO), or lose its snapshots, may say that it dies of just that. O(lines).
     """
-    refused = _refused(run)
+    refused, bare = _refused(run), _without_snapshots(run)
     if not run.output:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node's output was kept")
     anomalies = [
         _anomaly(node, lines, found)
         for node, lines in sorted(run.output.items())
-        for found in _by_kind([f for f in scan(lines) if not _is_of(f, refused.get(node, ()))])
+        for found in _by_kind(
+            [
+                f
+                for f in scan(lines)
+                if not _is_of(f, refused.get(node, ())) and not (node in bare and _is_bare(f))
+            ]
+        )
     ]
     return CheckResult(
         NAME,
@@ -76,12 +85,30 @@ def log_scan(run: RunData) -> CheckResult:
 def _refused(run: RunData) -> dict[str, list[int]]:
     """Which errors the disks of nodes gave because of a fault: errno by node."""
     found: dict[str, list[int]] = {}
+    for seen in _evidence(run, "disk"):
+        if isinstance(seen.get("errno"), int):
+            found.setdefault(seen["node"], []).append(seen["errno"])
+    return found
+
+
+def _without_snapshots(run: RunData) -> frozenset[str]:
+    """The nodes that a fault has left without snapshots, and that have refused to start so."""
+    damaged = _evidence(run, "damage")
+    return frozenset(seen["node"] for seen in damaged if seen.get("files") and seen.get("refused"))
+
+
+def _evidence(run: RunData, what: str) -> Iterator[Mapping[str, Any]]:
+    """All that was seen of such a kind when faults were installed."""
     for op in run.history.nemesis():
         value = op.value if isinstance(op.value, Mapping) else {}
         for seen in value.get("evidence", ()) if op.f == "inject" else ():
-            if seen.get("saw") == "disk" and isinstance(seen.get("errno"), int):
-                found.setdefault(seen["node"], []).append(seen["errno"])
-    return found
+            if seen.get("saw") == what:
+                yield seen
+
+
+def _is_bare(finding: Finding) -> bool:
+    """Whether it says, itself or by its cause, that a snapshot is missing."""
+    return any(_NO_SNAPSHOT in line for line in (finding.line, *finding.why))
 
 
 def _is_of(finding: Finding, errors: Sequence[int]) -> bool:

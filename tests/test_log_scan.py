@@ -153,3 +153,26 @@ def test_a_mapped_page_that_cannot_be_read_is_an_eio_to_a_jvm() -> None:
         op = Op(0, 0, "nemesis", "info", "inject", {"evidence": [seen]})
         run = RunData(RunSpec(seed=1), History([op]), output={"n2": lines})
         assert log_scan(run).valid is valid
+
+
+def test_kafka_may_refuse_to_start_without_the_snapshots_that_a_fault_took() -> None:
+    raised = "java.lang.IllegalStateException: Inconsistent snapshot state: there must be one"
+    lines = (
+        "09:27:30.005 ERROR SharedServer: [SharedServer id=1] Got exception while starting",
+        raised,
+        "\tat kafka.raft.KafkaMetadataLog$.recoverSnapshots(KafkaMetadataLog.scala:686)",
+        "09:27:30.071 ERROR ProcessTerminatingFaultHandler: Encountered fatal fault: caught it",
+        raised,
+    )
+    seen = {"saw": "damage", "node": "n2", "files": ["1.checkpoint"], "refused": "n2 ended"}
+
+    def verdict(lines: tuple[str, ...], **evidence: object) -> Valid:
+        op = Op(0, 0, "nemesis", "info", "inject", {"evidence": [{**seen, **evidence}]})
+        run = RunData(RunSpec(seed=1), History([op]), output={"n2": lines})
+        return log_scan(run).valid
+
+    assert verdict(lines) is Valid.VALID
+    assert verdict(lines, node="n1") is Valid.INVALID, "of another node's disk"
+    assert verdict(lines, refused=None) is Valid.INVALID, "it started, and says so later"
+    assert verdict(lines, files=[]) is Valid.INVALID, "there were none to lose"
+    assert verdict((*lines, "java.lang.IllegalStateException: another")) is Valid.INVALID
