@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from harness.envs import clock_traces, jvm_attach, jvm_clocks
+from harness.envs import clock_traces, jvm_attach, jvm_clocks, ssh_clocks
 from harness.envs.clock_traces import TRACES_ENTRY
 from harness.envs.faketime_library import defined, without_waits
 from harness.envs.jvm_attach import AttachError, ask, is_up, socket_of
@@ -145,6 +145,23 @@ def test_a_heal_removes_what_a_dead_process_has_left_and_nothing_of_others(
             assert heal("r", what) == "removed"
         assert not any(path.exists() for path in paths)
         assert all(path.exists() for path in others)
+
+
+def test_an_ssh_host_forgets_the_clocks_of_a_run_that_are_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_clocks, "_SHARED", tmp_path)
+    folder = tmp_path / "krucible-run"
+    folder.mkdir()
+    assert ssh_clocks.remove_clocks(str(folder)) == 0
+    with jvm(tmp_path, "tells") as process:
+        for path in (mine := [tmp_path / f"faketime_shm_{process.pid}", tmp_path / "other"]):
+            path.touch()
+        (tmp_path / f"sem.faketime_sem_{process.pid}").touch()
+        ssh_clocks.note_clock(str(folder), process.pid)
+        assert ssh_clocks.remove_clocks(str(folder)) == 0, "it lives"
+    assert ssh_clocks.remove_clocks(str(folder)) == 2
+    assert [path.exists() for path in mine] == [False, True]
 
 
 @pytest.mark.skipif(no_fake_clocks() is not None, reason=str(no_fake_clocks()))

@@ -35,17 +35,23 @@ def test_disks_power_clocks_and_links_of_hosts_fail_and_are_well_after_the_heal(
 ) -> None:
     monkeypatch.setenv(HOSTS_VARIABLE, str(hosts.file(tmp_path)))
 
+    shared: list[Path] = []
+
     async def main(scene: LiveScene) -> None:
         await _full_disk(scene)
         await _damage(scene)
         await _power(scene)
         if node_clocks.no_fake_clocks() is None:
             await _clocks(scene)
+            pids = [scene.env.process(node).pid for node in scene.system.nodes]
+            shared.extend(Path(f"/dev/shm/faketime_shm_{pid}") for pid in pids)
+            assert all(path.exists() for path in shared)
         _without_library(scene, hosts)
         await _links(scene)
 
     play(tmp_path, main, SSH, ALL)
     assert hosts.left(tmp_path) == []
+    assert not any(path.exists() for path in shared)
 
 
 def test_a_voter_moves_to_another_port_of_its_host_and_back_and_cuts_follow(

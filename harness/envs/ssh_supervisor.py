@@ -1,6 +1,6 @@
-"""What runs a node on an ssh host, and ends with its harness; fed over stdin, with ``ssh_chain``.
+"""What runs a node on an ssh host, and ends with its harness; fed over stdin, with what it imports.
 
-The harness sends the text of both, then JSON lines ``{"id", "do", ...}``; every one is answered by
+The harness sends the text of all, then JSON lines ``{"id", "do", ...}``; every one is answered by
 ``{"id", "ok"}`` or ``{"id", "error"}``. In between come ``{"file", "data"}``, what the node has
 appended to its files, and ``{"state"}``, what the kernel says of its process. When stdin closes or
 falls silent, the harness is gone: the process, our firewall chain and the run's folder go as well.
@@ -37,6 +37,7 @@ from harness.envs.ssh_chain import (
     remove_chain,
     set_rules,
 )
+from harness.envs.ssh_clocks import find_faketime, note_clock, remove_clocks
 
 MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
 _MARK_FILE = ".krucible"
@@ -47,8 +48,6 @@ _GONE_TIMEOUT_S = 5.0
 _CHUNK = 96 * 1024
 _LINE_MAX = 64 << 20
 _PR_SET_PDEATHSIG = 1
-_FAKETIME = ("*/faketime/libfaketimeMT.so.1", "faketime/libfaketimeMT.so.1")
-_LIBRARIES = ("/usr/lib", "/usr/local/lib")
 
 
 class HarnessGone(Exception):  # noqa: N818 - the ordinary end
@@ -166,13 +165,6 @@ class Hands:
         return {"answer": answer["ok"]}
 
 
-def find_faketime() -> str | None:
-    """Where this host has libfaketime."""
-    places = (Path(at) for at in _LIBRARIES)
-    found = (path for at in places for name in _FAKETIME for path in sorted(at.glob(name)))
-    return next(map(str, found), None)
-
-
 def _took_hold(number: int, state: str) -> bool:
     if number == signal.SIGKILL:
         return state == "gone"
@@ -256,6 +248,7 @@ def clean(folder: str, chain: str, mark: str) -> dict[str, Any]:
     problems = []
     steps: tuple[tuple[str, Callable[[], int]], ...] = (
         ("killed", partial(kill_marked, mark)),
+        ("clocks", partial(remove_clocks, folder)),
         ("chain", partial(remove_chain, chain)),
         ("folder", partial(remove_folder, folder, mark)),
     )
@@ -469,7 +462,10 @@ class Supervisor:
         for name in follow:
             self._tails.setdefault(name, Tail(node / name))
         variables = {**self._environ(), **environ}
+        remove_clocks(str(folder))
         self._process = Process(argv, cwd=str(node), log=str(log), environ=variables)
+        if "LD_PRELOAD" in environ:
+            note_clock(str(folder), self._process.pid)
         state = self._process.state()
         self._told = (state["pid"], "runs")
         return state
