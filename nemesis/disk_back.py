@@ -25,6 +25,7 @@ from nemesis.turns import in_turn
 
 _CLEANED_S = 4.0  # for a log to begin above 0
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
+RETENTION_SETTINGS = ("metadata.max.retention.bytes", "metadata.max.retention.ms")  # one will do
 
 
 @nemeses.register("disk-old-copy")
@@ -89,9 +90,13 @@ class LostSnapshot(DiskDamage):
     targets: Mapping[str, int] = {"leader": 1, "follower": 3, "observer": 2}
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Logs begin above 0 only where snapshots are made."""
-        if SNAPSHOT_SETTING not in spec.settings:
-            return f"needs snapshots: set {SNAPSHOT_SETTING} and a small retention"
+        """Logs begin above 0 only where snapshots are made, and old records go for them."""
+        cut_off = any(name in spec.settings for name in RETENTION_SETTINGS)
+        if SNAPSHOT_SETTING not in spec.settings or not cut_off:
+            return (
+                f"needs snapshots and logs that are cut off: --set {SNAPSHOT_SETTING}=BYTES "
+                f"--set {RETENTION_SETTINGS[0]}=BYTES"
+            )
         return needs(Disks, spec)
 
     @in_turn

@@ -481,7 +481,11 @@ def test_no_snapshot_is_lost_where_logs_begin_at_0() -> None:
         assert "still begins at 0" in str(fault.injection.reason)
 
     play(main)
-    assert "needs snapshots" in str(nemeses.get("disk-lost-snapshot")().misfit(SPEC))
+    misfit = nemeses.get("disk-lost-snapshot")().misfit
+    made, kept = list(SNAPSHOTS.settings.items())[:2]
+    for settings in ({}, dict([made]), dict([kept])):
+        assert "needs snapshots" in str(misfit(replace(SPEC, settings=settings)))
+    assert misfit(replace(SPEC, settings=dict([made, kept]))) is None
 
 
 # --------------------------------------------------------------------------- members

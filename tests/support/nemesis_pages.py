@@ -22,6 +22,7 @@ from harness.systems.kraft import Kraft
 from harness.systems.kraft_nodes import DYNAMIC, QUORUM_SETTING
 
 SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots"
+RETENTION = "metadata.max.retention.bytes"
 ANYWHERE = Address("10.0.0.1", 9093)
 SYSTEMS = {"kraft": Kraft, "kafka": Kafka}
 
@@ -49,7 +50,7 @@ def _lines() -> Iterator[str]:
 
 
 def _spec(environment: str, system: str = "kraft") -> RunSpec:
-    settings = {QUORUM_SETTING: DYNAMIC, SNAPSHOTS: "100000"}
+    settings = {QUORUM_SETTING: DYNAMIC, SNAPSHOTS: "100000", RETENTION: "100000"}
     return RunSpec(seed=1, env=environment, system=system, voters=3, observers=2, settings=settings)
 
 
