@@ -230,7 +230,7 @@ def test_a_saved_simulation_is_a_run_of_the_store_and_repeats_to_the_byte(tmp_pa
 
 
 def test_the_command_says_what_it_found(tmp_path: Path) -> None:
-    options = ("--time-limit", "16", "--store", str(tmp_path))
+    options = ("--time-limit", "6", "--store", str(tmp_path))
     ended = krucible("sim", "--seed", "4", *options, "--json")
     told = ended.json
     assert (ended.code, told["verdict"], told["seed"], told["store"]) == (0, "valid", 4, None)

@@ -24,7 +24,7 @@ FEATURES = "org.apache.kafka.tools.FeatureCommand"
 _TIMEOUT_S = 180
 _LOOKS = 6
 _LOOK_S = 45
-_NOT_THERE = "No such file or directory"
+_NOT_THERE = ("No such file or directory", "Optional.empty")  # of an image without records
 _NUMBER = re.compile(r"-?\d+")
 _FIELD = re.compile(r"(\w+): (\S+)")
 _CONTENT = re.compile(
@@ -146,7 +146,7 @@ class KafkaTools:
                 said = self.run(METADATA_SHELL, "--snapshot", copied, *command, timeout_s=_LOOK_S)
             except subprocess.TimeoutExpired:
                 continue
-            if said.strip() and _NOT_THERE not in said:
+            if said.strip() and not any(sign in said for sign in _NOT_THERE):
                 break
         return said
 
