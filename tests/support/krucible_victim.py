@@ -14,10 +14,15 @@ from random import Random
 
 from krucible_process import COMMAND, environ, journals, krucible, marked
 
+from harness.envs.clock_traces import traces
+from harness.envs.fuse_disk import MOUNT_ENTRY
+from harness.envs.fuse_mount import users
+from harness.envs.jvm_attach import TEMPORARY
 from harness.envs.procfs import state_of
 from harness.errors import UsageError
 from harness.history import read_jsonl
-from harness.store import Store
+from harness.journal import Entry, read_journal
+from harness.store import RunDir, Store
 from harness.stored import load_run
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID
 
@@ -36,6 +41,7 @@ class Victim:
     def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
         self.folder = folder
         self._process = process
+        self._installed: list[Entry] = []  # and undone again; as of the signal
 
     @property
     def said(self) -> str:
@@ -50,27 +56,42 @@ class Victim:
             assert self._process.poll() is None, f"ended before {pattern!r}: {self.said}"
             time.sleep(0.005)
 
+    @property
+    def state(self) -> Path:
+        """Where its heal journal is."""
+        return self.folder / "state"
+
+    @property
+    def run_dir(self) -> RunDir:
+        """Where it is stored; raises UsageError when it has no folder yet."""
+        return Store(self.folder / "store").resolve("latest")
+
+    def send(self, number: signal.Signals) -> int:
+        """Signal it and wait for its end; returns its exit code."""
+        self._installed = [e for path in journals(self.state) for e in read_journal(path)[1]]
+        self._process.send_signal(number)
+        return self._process.wait(TIMEOUT_S)
+
     def kill_within(self, most_s: float, label: str) -> None:
         """Kill it at a moment that the label decides; it may have ended before."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(Random(label).uniform(0.0, most_s))
-        self.kill()
-
-    def kill(self) -> None:
-        """SIGKILL, now."""
-        self._process.kill()
-        self._process.wait()
+        self.send(signal.SIGKILL)
 
     def assert_healed(self) -> None:
         """A heal leaves nothing on this host, and the run can be read and judged."""
+        pids = {int(entry.what["pid"]) for entry in self._installed if "pid" in entry.what}
+        mounts = [str(e.what["source"]) for e in self._installed if e.kind == MOUNT_ENTRY]
         healed = krucible(self.folder, "heal")
         assert healed.code == 0, healed.explain()
-        state = self.folder / "state"
-        assert [(pid, state_of(pid)) for pid in marked(state)] == []
-        assert journals(state) == []
+        assert [(pid, state_of(pid)) for pid in marked(self.state)] == []
+        assert journals(self.state) == []
+        assert [(source, list(users(source))) for source in mounts if list(users(source))] == []
+        left = [path for pid in pids for path in _traces(pid) if path.exists()]
+        assert left == []
         assert krucible(self.folder, "heal").code == 0
         try:
-            run_dir = Store(self.folder / "store").resolve("latest")
+            run_dir = self.run_dir
         except UsageError:  # killed before it had a folder
             assert not re.search(TITLE, self.said)
             return
@@ -81,6 +102,12 @@ class Victim:
         # It may be too short to be sure, but a dead harness is never the nodes' fault.
         assert judged.code in (EXIT_VALID, EXIT_UNKNOWN), judged.explain()
         assert "Traceback" not in judged.err
+
+
+def _traces(pid: int) -> Iterator[Path]:
+    """What a process may leave on this host beside its run's folder."""
+    yield from traces(pid, Path("/nowhere"))
+    yield from TEMPORARY.glob(f"hsperfdata_*/{pid}")
 
 
 @contextlib.contextmanager
