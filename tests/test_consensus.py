@@ -735,6 +735,45 @@ def test_a_disk_that_was_made_to_forget_its_vote_may_give_it_again(
     assert found & {"S2", "S3", "S4"} == (set() if excused else {"S2", "S3", "S4"})
 
 
+@pytest.mark.parametrize("damaged", [True, False])
+def test_an_old_copy_of_a_log_may_end_with_voters_that_are_taken_back(damaged: bool) -> None:
+    """What the start tells of them has no offset: which are in force below, only the node knows."""
+    trace = Trace(5)
+    trace.start()
+    trace.elect(1, 1)
+    trace.change_voters(1, 1, 2, 3, 4, 5)
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.change_voters(1, 1, 2, 3, 4)
+    trace.store(2, trace.disks[1].log[-1])
+    if damaged:
+        trace.damage(2, "copy")
+    trace.start(2)
+    trace.elect(3, 2, voters=[4, 5])
+    trace.follow(2, 3)
+    trace.replicate(3, 2)  # which cuts off what that one lacks
+    assert last(trace, 2, "voters")["revert"]
+    trace.start(2)
+    assert names(consensus(trace.run())) == set()
+
+
+def test_voters_below_an_old_copy_are_known_once_they_are_told() -> None:
+    trace = one_leader()
+    trace.damage(2, "copy")
+    trace.start(2)
+    trace.change_voters(1, 1, 2, 3)
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.change_voters(1, 1, 2)
+    trace.replicate(1, 2)
+    keys = trace.disks[2].voters.pop()
+    trace.truncate(2, trace.disks[2].end - 1)
+    trace.emit(2, "voters", off=keys[0], set=keys[1], kv=1, revert=True)
+    assert names(consensus(trace.run())) == {"S28"}
+
+
 def test_a_vote_is_told_again_though_the_log_has_grown() -> None:
     trace = one_leader()
     trace.elect(2, 2, voters=[3])

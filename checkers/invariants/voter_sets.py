@@ -75,6 +75,8 @@ class VoterHistory:
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, VoterKeys]] = []
+        self._begun_below = NEVER  # where the set of a start stands at the latest
+        self._cut = False  # perhaps away
         self._nodes: tuple[VoterKeys, frozenset[int]] = ((), frozenset())
 
     @property
@@ -104,18 +106,34 @@ class VoterHistory:
         """The same with the offset from which on it holds."""
         return next((entry for entry in reversed(self._entries) if entry[0] < end), None)
 
-    def begin(self, keys: VoterKeys) -> None:
-        """What a start says, which knows no directories: it stands unless it is known better."""
+    @property
+    def is_sure(self) -> bool:
+        """Whether the newest set is in the log.
+
+        One that a start told stands somewhere in a log that nobody saw grow, as after damage: a
+        truncation of that log may have taken it away, and which one is in force then is not known.
+        """
+        return not (self._cut and self.offset == NEVER)
+
+    def begin(self, keys: VoterKeys, end: int) -> None:
+        """What the start of a log that ends at ``end`` says, which knows no directories.
+
+        It stands unless it is known better.
+        """
         if difference(self.in_force, keys) or not self._entries:
             self._entries = [(NEVER, keys)]
+            self._begun_below, self._cut = end, False
 
     def add(self, offset: int | None, keys: VoterKeys) -> None:
         """A set is in force from that offset on; what stood there or above is gone."""
         at = NEVER if offset is None else offset
         self.truncate(at)
         self._entries.append((at, keys))
+        if at == NEVER:
+            self._begun_below, self._cut = NEVER, False
 
     def truncate(self, to: int) -> None:
         """The log ends at ``to``."""
+        self._cut = self._cut or to < self._begun_below
         while self._entries and self._entries[-1][0] >= to:
             self._entries.pop()

@@ -375,7 +375,7 @@ def _start(replica: Replica, event: Event) -> None:
     log.flushed = event["flushed"]
     replica.agreed = max(min(replica.agreed, leo), log.start)
     replica.sets.truncate(leo)
-    replica.sets.begin(keys_of(event["voters"]) or ())
+    replica.sets.begin(keys_of(event["voters"]) or (), leo)
     replica.snapshots = snapshots_of(event)
     state = event["qs"]
     epoch = state.get("ep")
