@@ -149,7 +149,7 @@ def _sets(events: Sequence[Event], until_ns: int) -> VoterHistory:
             break
         kind, keys = word(event, "t"), keys_of(event.get("voters", event.get("set")))
         if kind == "start" and keys is not None:
-            history.begin(keys)
+            history.begin(keys, integer(event.get("leo")) or 0)
         elif kind == "voters" and keys is not None:
             history.add(integer(event.get("off")), keys)
         elif kind == "trunc" and (to := integer(event.get("to"))) is not None:
