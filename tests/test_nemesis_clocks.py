@@ -9,9 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from harness.envs.node_clocks import no_fake_clocks
 from harness.errors import HarnessError
+from harness.nemeses import misfit
 from harness.protocols import Cluster, Fault, ProcessState
 from harness.registry import nemeses
+from harness.spec import RunSpec
 from nemesis import clock, clock_strobe
 
 PARAMS: Mapping[str, dict[str, Any]] = {
@@ -114,3 +117,23 @@ def test_a_rate_is_compared_as_exactly_as_the_process_tells_it(
         await nemesis.heal(fault("clock-rate"), injection, cluster)
 
     asyncio.run(main())
+
+
+@pytest.mark.skipif(no_fake_clocks() is not None, reason=str(no_fake_clocks()))
+@pytest.mark.parametrize(
+    ("system", "env", "reason"),
+    [
+        ("kraft", "local", None),
+        ("kafka", "local", None),
+        ("kafka", "docker", "nodes of system 'kafka' have no seam to set the clocks of its nodes"),
+        ("atom", "local", "nodes of system 'atom' have no seam to set the clocks of its nodes"),
+    ],
+)
+def test_clocks_are_ours_and_those_of_jvms_where_they_can_be_asked(
+    system: str, env: str, reason: str | None
+) -> None:
+    spec = RunSpec(1, system=system, env=env, voters=3, observers=0)
+    for name in PARAMS:
+        found = misfit(nemeses.get(name)(), spec)
+        assert (found or "").startswith(reason or "")
+        assert (found is None) == (reason is None), found
