@@ -100,24 +100,23 @@ def test_verdicts_are_those_of_single_runs_and_what_was_read_is_not_read_again(
     assert {each["mutant"] for each in first["trends"]["detection"]} == {None, *MUTANTS}
     assert json.loads(Layout(store / TABLES_FOLDER).summary.read_bytes())["runs"] == 5
 
-    # a verdict that is not ours, a run that is still being written, a damaged one
-    changed, pending, damaged = Store(store).runs()[:3]
+    # a verdict that is not ours, a run that is still being written, a damaged one, and one that
+    # is quiet and that nobody judged
+    changed, pending, damaged, quiet = Store(store).runs()[:4]
     results = json.loads(changed.results.read_bytes())
     changed.results.write_text(json.dumps({**results, "system": "unknown"}))
     pending.results.unlink()
     _damage(damaged)
+    quiet.results.unlink()
+    for path in (quiet.path, *quiet.path.rglob("*")):
+        os.utime(path, (1, 1), follow_symlinks=False)
     again = _analyse(spark, store)
-    assert again["new"]["runs"] == 2
-    assert again["pending"] == 1
+    assert (again["new"]["runs"], again["pending"], again["not_compared"]) == (3, 1, 1)
     assert again["runs"] == 5, "what was read before still counts"
     assert again["disagreements"] >= 1
     reasons = [each["reason"] for each in again["disagreement_reasons"]]
     assert any(reason.startswith("system: unknown in results.json") for reason in reasons)
     assert again["lines_bad"] == 3
-
-    # nothing is new but the one that is quiet now, and that nobody judged
-    last = _analyse(spark, store, quiet_s=0.0)
-    assert (last["new"]["runs"], last["pending"], last["not_compared"]) == (1, 0, 1)
 
 
 def _damage(run: RunDir) -> None:

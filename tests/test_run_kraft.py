@@ -101,7 +101,8 @@ def asked_of(key: str, history: History) -> list[tuple[str, object]]:
 
 
 def test_repro_plays_the_same_faults_again(tmp_path: Path) -> None:
-    first = run(tmp_path, nemesis="kill,partition-halves", time_limit=6, rate=100, seed=4)
+    faults = "kill,partition-halves"
+    first = run(tmp_path, observers=0, nemesis=faults, time_limit=6, rate=100, seed=4)
     assert first.code == 0, first.explain()
     second = krucible(
         tmp_path, "repro", first.run_dir.path, "--store", tmp_path / "store", "--json"

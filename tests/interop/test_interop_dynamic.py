@@ -45,8 +45,8 @@ def test_the_voters_are_those_that_all_were_formatted_with(
     assert voters(mixed, tools) == {i: mixed[i].directory_id for i in FIRST}
 
 
-@pytest.mark.parametrize("leading", ["kafka", "ours"])
 @pytest.mark.parametrize("joining", JOINING)
+@pytest.mark.parametrize("leading", ["kafka", "ours"])  # the leader changes once
 def test_a_controller_is_added_and_removed(
     mixed: Quorum, tools: KafkaTools, leading: str, joining: int
 ) -> None:

@@ -16,6 +16,8 @@ import pyspark
 from pipeline.spark import LOOPBACK, java_home
 
 START_S = 120
+# Each of its JVMs lives for seconds: a second compiler would take a third of all that it does.
+_BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Registering worker")
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -27,6 +29,7 @@ def standalone_cluster(folder: Path, workers: int) -> Iterator[str]:
     environ = {
         **{name: value for name, value in os.environ.items() if name != "SPARK_CONF_DIR"},
         "JAVA_HOME": str(java_home(folder / "java")),
+        "JDK_JAVA_OPTIONS": _BRIEF,  # which the workers hand on to the executors
         "SPARK_LOCAL_IP": LOOPBACK,
         "PYSPARK_PYTHON": sys.executable,
     }
