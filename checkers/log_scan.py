@@ -22,8 +22,9 @@ TRACEBACK = re.compile(r"^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recen
 # An exception's own line, at the left edge: "ValueError: text", "node.errors.NodeFatalError".
 _RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?::|$)")
 ORDERLY = frozenset({"KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError"})
-# What a JVM says when a page that is mapped into its memory cannot be read (SIGBUS).
-_MAPPED = "unsafe memory access operation"
+# What a JVM says of EIO: a page that is mapped into its memory cannot be read (SIGBUS), or an fsync
+# has failed, for whatever reason.
+_EIO = ("unsafe memory access operation", "java.io.SyncFailedException: sync failed")
 # What Kafka says when it must not start: its log begins above 0, and there is no snapshot.
 _NO_SNAPSHOT = "Inconsistent snapshot state"
 _CHAINED = ("The above exception was", "During handling of the above")
@@ -116,8 +117,10 @@ def _is_of(finding: Finding, errors: Sequence[int]) -> bool:
     if any(f"[Errno {number}]" in finding.line for number in errors):
         return True
     said = [f": {os.strerror(number)}" for number in errors]
-    mapped = errno.EIO in errors
-    return any(line.endswith(tuple(said)) or (mapped and _MAPPED in line) for line in finding.why)
+    unnamed = _EIO if errno.EIO in errors else ()
+    return any(
+        line.endswith(tuple(said)) or any(text in line for text in unnamed) for line in finding.why
+    )
 
 
 def scan(lines: Sequence[str]) -> Iterator[Finding]:

@@ -142,10 +142,18 @@ def test_a_node_may_die_of_the_disk_error_that_a_fault_gave_it(
         assert result.valid is (valid or Valid.INVALID)
 
 
-def test_a_mapped_page_that_cannot_be_read_is_an_eio_to_a_jvm() -> None:
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "java.lang.InternalError: a fault occurred in a recent unsafe memory access operation in",
+        "java.io.UncheckedIOException: vote\nCaused by: java.io.SyncFailedException: sync failed",
+    ],
+    ids=["mapped", "fsync"],
+)
+def test_what_a_jvm_says_of_an_eio_without_its_name(raised: str) -> None:
     lines = (
         "06:10:48.258 ERROR ProcessTerminatingFaultHandler: Encountered fatal fault: in raft IO",
-        "java.lang.InternalError: a fault occurred in a recent unsafe memory access operation in",
+        *raised.splitlines(),
         "\tat org.apache.kafka.common.record.FileRecords.batchesFrom(FileRecords.java:426)",
     )
     for number, valid in ((errno.EIO, Valid.VALID), (errno.ENOSPC, Valid.INVALID)):
