@@ -22,9 +22,13 @@ TRACEBACK = re.compile(r"^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recen
 # An exception's own line, at the left edge: "ValueError: text", "node.errors.NodeFatalError".
 _RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?::|$)")
 ORDERLY = frozenset({"KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError"})
-# What a JVM says of EIO: a page that is mapped into its memory cannot be read (SIGBUS), or an fsync
-# has failed, for whatever reason.
-_EIO = ("unsafe memory access operation", "java.io.SyncFailedException: sync failed")
+# What a JVM says of EIO without its name: a page that is mapped into its memory cannot be read
+# (SIGBUS), an fsync has failed; and Kafka, whose reason was logged before.
+_EIO = (
+    "unsafe memory access operation",
+    "java.io.SyncFailedException: sync failed",
+    "No readable meta.properties files found",
+)
 # What Kafka says when it must not start: its log begins above 0, and there is no snapshot.
 _NO_SNAPSHOT = "Inconsistent snapshot state"
 _CHAINED = ("The above exception was", "During handling of the above")

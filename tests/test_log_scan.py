@@ -147,8 +147,9 @@ def test_a_node_may_die_of_the_disk_error_that_a_fault_gave_it(
     [
         "java.lang.InternalError: a fault occurred in a recent unsafe memory access operation in",
         "java.io.UncheckedIOException: vote\nCaused by: java.io.SyncFailedException: sync failed",
+        "java.lang.RuntimeException: No readable meta.properties files found.",
     ],
-    ids=["mapped", "fsync"],
+    ids=["mapped", "fsync", "start"],
 )
 def test_what_a_jvm_says_of_an_eio_without_its_name(raised: str) -> None:
     lines = (
