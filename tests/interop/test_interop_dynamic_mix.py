@@ -55,8 +55,7 @@ def write(quorum: Quorum) -> str:
 
 @pytest.mark.parametrize("kind", ["kafka", "ours"])
 def test_a_leader_of_either_kind_commits_what_an_admin_writes(mixed: Quorum, kind: str) -> None:
-    leader = mixed.of_kind(kind)[0]
-    mixed.make_leader(leader)
+    leader = mixed.make_kind_lead(kind)
     write(mixed)
     assert mixed.await_leader().leader_id == leader, "it was to stay the leader"
 
@@ -76,8 +75,7 @@ def test_the_others_go_on_when_one_is_killed_and_it_catches_up(mixed: Quorum, no
 
 @pytest.mark.parametrize("kind", ["kafka", "ours"])
 def test_a_leader_of_either_kind_that_stops_hands_over(mixed: Quorum, kind: str) -> None:
-    leader = mixed.of_kind(kind)[0]
-    mixed.make_leader(leader)
+    leader = mixed.make_kind_lead(kind)
     epoch = mixed.await_leader().epoch
     mixed[leader].stop()
     view = mixed.await_leader([i for i in mixed.members if i != leader], after_epoch=epoch)
@@ -89,8 +87,7 @@ def test_a_leader_of_either_kind_that_stops_hands_over(mixed: Quorum, kind: str)
 def test_a_leader_of_either_kind_removes_voters_of_both_and_adds_them_again(
     mixed: Quorum, tools: KafkaTools, kind: str
 ) -> None:
-    leader = mixed.of_kind(kind)[0]
-    mixed.make_leader(leader)
+    leader = mixed.make_kind_lead(kind)
     mixed.start_all()
     mixed.await_replicated()
     for node_id in mixed.members.keys() - {leader}:

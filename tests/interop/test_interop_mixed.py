@@ -61,8 +61,7 @@ def start_led_by(quorum: Quorum, kind: str) -> None:
 def test_a_leader_of_either_kind_commits_writes_that_all_images_hold(
     mixed: Quorum, kind: str
 ) -> None:
-    leader = mixed.of_kind(kind)[0]
-    mixed.make_leader(leader)
+    leader = mixed.make_kind_lead(kind)
     mixed.write(next(VALUES))
     assert mixed.await_leader().leader_id == leader, "it was to stay the leader"
 
@@ -82,8 +81,7 @@ def test_the_others_go_on_when_one_is_killed_and_it_catches_up(mixed: Quorum, no
 
 @pytest.mark.parametrize("kind", ["kafka", "ours"])
 def test_a_leader_of_either_kind_that_stops_hands_over(mixed: Quorum, kind: str) -> None:
-    leader = mixed.of_kind(kind)[0]
-    mixed.make_leader(leader)
+    leader = mixed.make_kind_lead(kind)
     epoch = mixed.await_leader().epoch
     mixed[leader].stop()
     view = mixed.await_leader([i for i in mixed.members if i != leader], after_epoch=epoch)

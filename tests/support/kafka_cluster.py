@@ -339,6 +339,15 @@ class Quorum:
         self.start_all(voters)
         assert self.await_leader().leader_id == node_id, self._tails()
 
+    def make_kind_lead(self, kind: str) -> int:
+        """Have a node of this kind lead, the one that does already if there is one; which."""
+        self.start_all()
+        leader = self.await_leader().leader_id
+        if leader not in self.of_kind(kind):
+            leader = self.of_kind(kind)[0]
+            self.make_leader(leader)
+        return leader
+
     def start_all(self, only: Iterable[int] = ()) -> None:
         """Start every node (of these) that does not run."""
         for node_id in set(only) or set(self.members):
