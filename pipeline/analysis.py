@@ -12,7 +12,7 @@ most frequent signatures. The stages of one batch:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from harness.errors import UsageError
 from harness.signatures import CHANGES, MESSAGE_MAX
 from harness.store import write_json
-from pipeline.buckets import Buckets
+from pipeline.buckets import BY, Buckets
 from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
 from pipeline.keyed import JUDGED_KEYS, judge_key
@@ -33,6 +33,7 @@ from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.spark import for_little
 from pipeline.summary import summarise
 from pipeline.transforms import REPLACED, Tables, judge_all
+from pipeline.transforms.windows import ORDER
 from pipeline.trends import latencies
 from pipeline.verdicts import verdicts_of
 
@@ -157,8 +158,8 @@ class _Batch:
         )
         told = (
             new.select(*LISTING.names)
-            .repartition(self._buckets, "run")
-            .sortWithinPartitions("run")
+            .repartition(self._buckets, BY)
+            .sortWithinPartitions(BY)
             .mapInArrow(work, spark_schema(DONE))
             .agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in DONE.names))
             .first()
@@ -189,9 +190,12 @@ class _Batch:
 
     def _transform(self, buckets: Buckets) -> None:
         """Judge events by all transforms, side by side."""
-        events, batches = self._bucketed(buckets, "events"), self._bucketed(buckets, "batches")
+        events = self._bucketed(buckets, "events", ORDER)
+        batches = self._bucketed(buckets, "batches")
+        names = self._new("runs").select("run", "run_id")
         judged = (
             judge_all(Tables(events, batches, buckets.keep))
+            .join(names, "run_id")
             .selectExpr("*", f"'{CONSENSUS}' as checker", "'transform' as by")
             .withColumn("signature", _signature())
         )
@@ -231,9 +235,10 @@ class _Batch:
         path = self._folder(table, batch)
         return self._spark.read.schema(spark_schema(TABLES[table])).parquet(path)
 
-    def _bucketed(self, buckets: Buckets, table: str) -> DataFrame:
+    def _bucketed(self, buckets: Buckets, table: str, order: Sequence[str] = ()) -> DataFrame:
         """The same of a table that was written where the runs were read, a bucket a task."""
-        return buckets.at(self._layout.table(table, self._batch), spark_schema(TABLES[table]))
+        path = self._layout.table(table, self._batch)
+        return buckets.at(path, spark_schema(TABLES[table]), order)
 
     def _folder(self, table: str, batch: int | None) -> str:
         path = self._layout.table(table, batch).absolute()

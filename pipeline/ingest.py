@@ -17,6 +17,7 @@ from checkers.pruning import pruned
 from harness.stored import StoredRun
 from pipeline.judging import Judged, judge_whole, stored_columns
 from pipeline.keyed import KEYED
+from pipeline.names import RunName
 from pipeline.parts import Parts
 from pipeline.reading import Read, read_run
 from pipeline.rows import (
@@ -83,9 +84,9 @@ def _take(
 ) -> dict[str, Any]:
     """Read, judge and write one run; gives its row of RUNS."""
     read = read_run(path)
-    name = listed["run"]
+    name = RunName(listed["run"], listed["run_id"])
     row = {
-        "run": name,
+        **name._asdict(),
         "fingerprint": listed["fingerprint"],
         "size_bytes": listed["size_bytes"],
         "started": path.name.partition("-")[0],
@@ -106,7 +107,7 @@ def _take(
     return row
 
 
-def _write(name: str, stored: StoredRun, trace: Whole, judged: Judged, parts: Parts) -> None:
+def _write(name: RunName, stored: StoredRun, trace: Whole, judged: Judged, parts: Parts) -> None:
     data = stored.data
     recoveries = judged.stats("availability").get("recoveries", ())
     for table, made in (
@@ -122,7 +123,7 @@ def _write(name: str, stored: StoredRun, trace: Whole, judged: Judged, parts: Pa
         ops = [op for op in known if KEYED[checker].asks(op)]
         for each in keyed_op_rows(name, checker, ops):
             parts.add("keyed_ops", each)
-    parts.add("anomalies", rows(ANOMALIES, anomaly_rows(name, "run", judged.anomalies)))
+    parts.add("anomalies", rows(ANOMALIES, anomaly_rows(name.run, "run", judged.anomalies)))
 
 
 def _columns(read: Read, stored: StoredRun, judged: Judged) -> dict[str, Any]:

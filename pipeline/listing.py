@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from pipeline.names import RunName
+
 RUNS_PER_SHARE = 500
 SHARES_MAX = 2_000
 LITTLE_BYTES = 256 << 20  # of events: 1.4 million
@@ -68,7 +70,7 @@ def runs_of(store: Path, family: str, share: int, of: int) -> Iterator[dict[str,
     for name in sorted(names):
         path = store / family / name
         if (path / "spec.json").is_file():
-            yield {"run": f"{family}/{name}", **_look(path)}
+            yield RunName.of(f"{family}/{name}")._asdict() | _look(path)
 
 
 def _look(path: Path) -> dict[str, Any]:

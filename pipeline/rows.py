@@ -16,11 +16,14 @@ from harness.history import Op
 from harness.protocols import RunData
 from harness.signatures import signature
 from harness.verdict import Anomaly
+from pipeline.names import RunName
 from pipeline.schemas import BATCHES, EVENT_FIELDS, EVENT_TYPES, EVENTS, FAULTS, KEYED_OPS, OPS
 
 _Stream = tuple[int, str, int]  # node, directory id, incarnation
-_Knowledge = tuple[set[_Stream], dict[_Stream, int]]
+_Replica = tuple[int, str]  # node, directory id
+_Knowledge = tuple[dict[_Replica, int], set[_Stream], dict[_Stream, int]]
 _stream: Callable[[Mapping[str, Any]], _Stream] = itemgetter("node", "dir", "inc")
+_replica: Callable[[Mapping[str, Any]], _Replica] = itemgetter("node", "dir")
 _INT64 = 1 << 63
 _ENCODE = msgspec.json.Encoder().encode
 _NO_EVENTS = EVENTS.empty_table()
@@ -39,8 +42,8 @@ for _column, (_field, _, _types) in EVENT_FIELDS.items():
         _BY_TYPE[_type].append((_column, _field))
 
 
-def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
-    """Rows of EVENTS for the whole events of a run that are kept, by node, dir and ord."""
+def event_rows(name: RunName, trace: Whole) -> Iterator[pa.RecordBatch]:
+    """Rows of EVENTS for the whole events of a run that are kept, by replica and ord."""
     by_type: dict[str, list[tuple[int, Mapping[str, Any]]]] = {kind: [] for kind in EVENT_TYPES}
     keep = by_type.get
     for ord_, event in enumerate(trace.events):
@@ -54,16 +57,17 @@ def event_rows(run: str, trace: Whole) -> Iterator[pa.RecordBatch]:
     if not tables:
         return
     together = pa.concat_tables([_NO_EVENTS, *tables], promote_options="default")
-    sorted_ = together.sort_by([(name, "ascending") for name in ("node", "dir", "ord")])
-    runs = pa.repeat(pa.scalar(run), sorted_.num_rows)
-    whole = sorted_.set_column(EVENTS.get_field_index("run"), EVENTS.field("run"), runs)
-    yield from whole.select(EVENTS.names).cast(EVENTS).combine_chunks().to_batches()
+    sorted_ = together.sort_by([(column, "ascending") for column in ("replica", "ord")])
+    for column, value in name._asdict().items():
+        same = pa.repeat(pa.scalar(value), sorted_.num_rows)
+        sorted_ = sorted_.set_column(EVENTS.get_field_index(column), EVENTS.field(column), same)
+    yield from sorted_.select(EVENTS.names).cast(EVENTS).combine_chunks().to_batches()
 
 
 def _events_of(
     kind: str, found: Sequence[tuple[int, Mapping[str, Any]]], knowledge: _Knowledge
 ) -> pa.Table:
-    """Events of one type, with those columns of EVENTS that they have, but for ``run``."""
+    """Events of one type, with those columns of EVENTS that they have, but for the run's own."""
     events = [event for _, event in found]
     columns: dict[str, Sequence[Any]] = {
         column: [event.get(field) for event in events]
@@ -76,7 +80,8 @@ def _events_of(
         columns["snapshot_end"] = [event["id"][0] for event in events]
     for column, field in _RENAMED.get(kind, {}).items():
         columns[column] = [event[field] for event in events]
-    unknown, eras = knowledge
+    replicas, unknown, eras = knowledge
+    columns["replica"] = [replicas[_replica(event)] for event in events]
     columns["known"] = _each(events, lambda stream: stream not in unknown, bool(unknown))
     columns["era"] = _each(events, lambda stream: eras.get(stream, 0), bool(eras))
     fields = [EVENTS.field(name) for name in columns]
@@ -94,7 +99,7 @@ def _each(
 
 
 def _knowledge(trace: Whole) -> _Knowledge:
-    """The incarnations whose disks are not known, and eras other than 0.
+    """Numbers of the replicas, the incarnations whose disks are not known, eras other than 0.
 
     What was known before such an incarnation does not count after it: another era.
     """
@@ -113,7 +118,8 @@ def _knowledge(trace: Whole) -> _Knowledge:
         if before is not None:
             eras[stream] = eras.get(before, 0) + (before in unknown)
         last[stream[:2]] = stream
-    return unknown, eras
+    replicas = {replica: n for n, replica in enumerate(sorted({of[:2] for of in begin}))}
+    return replicas, unknown, eras
 
 
 def _quorum_states(events: Iterable[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
@@ -123,7 +129,7 @@ def _quorum_states(events: Iterable[Mapping[str, Any]]) -> dict[str, Sequence[An
     return {column: [state.get(field) for state in states] for column, field in fields.items()}
 
 
-def op_rows(run: str, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
+def op_rows(name: RunName, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
     """Rows of OPS for a history."""
     invoked: dict[int | str, int] = {}
     latencies: list[int | None] = []
@@ -135,14 +141,14 @@ def op_rows(run: str, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
             began = invoked.pop(op.process, None)
             latencies.append(None if began is None else op.time_ns - began)
     columns: dict[str, Sequence[Any]] = {
-        name: [getattr(op, name) for op in ops]
-        for name in ("index", "time_ns", "type", "f", "key", "error", "node")
+        column: [getattr(op, column) for op in ops]
+        for column in ("index", "time_ns", "type", "f", "key", "error", "node")
     }
     columns["process"] = [str(op.process) for op in ops]
     columns["is_process_int"] = [isinstance(op.process, int) for op in ops]
     columns["value"] = [_ENCODE(op.value).decode() for op in ops]
     columns["latency_ns"] = latencies
-    yield _batch(OPS, run, len(ops), columns)
+    yield _batch(OPS, name, len(ops), columns)
 
 
 def op_of(row: Mapping[str, Any]) -> Op:
@@ -160,7 +166,7 @@ def op_of(row: Mapping[str, Any]) -> Op:
     )
 
 
-def batch_rows(run: str, data: RunData) -> Iterator[pa.RecordBatch]:
+def batch_rows(name: RunName, data: RunData) -> Iterator[pa.RecordBatch]:
     """Rows of BATCHES for the logs of a run."""
     found = [(node, place, b) for node, log in data.logs.items() for place, b in enumerate(log)]
     columns: dict[str, Sequence[Any]] = {
@@ -172,27 +178,27 @@ def batch_rows(run: str, data: RunData) -> Iterator[pa.RecordBatch]:
         "batch_epoch": [batch.epoch for _, _, batch in found],
         "crc": [batch.crc for _, _, batch in found],
     }
-    yield _batch(BATCHES, run, len(found), columns)
+    yield _batch(BATCHES, name, len(found), columns)
 
 
 def fault_rows(
-    run: str, data: RunData, recoveries: Iterable[Mapping[str, Any]]
+    name: RunName, data: RunData, recoveries: Iterable[Mapping[str, Any]]
 ) -> Iterator[pa.RecordBatch]:
     """Rows of FAULTS; ``recoveries`` are those of the checker ``availability``."""
     took = {str(each["fault"]): each["recovery_ms"] for each in recoveries}
     windows = fault_windows(data.history)
     columns: dict[str, Sequence[Any]] = {
-        name: [getattr(window, name) for window in windows]
-        for name in ("nemesis", "start_ns", "end_ns", "outcome", "evidence", "heal_evidence")
+        column: [getattr(window, column) for window in windows]
+        for column in ("nemesis", "start_ns", "end_ns", "outcome", "evidence", "heal_evidence")
     }
     columns["fault"] = [str(window.id) for window in windows]
     columns["recovery_ms"] = [took.get(str(window.id)) for window in windows]
-    yield _batch(FAULTS, run, len(windows), columns)
+    yield _batch(FAULTS, name, len(windows), columns)
 
 
-def keyed_op_rows(run: str, checker: str, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
+def keyed_op_rows(name: RunName, checker: str, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
     """Rows of KEYED_OPS for the ops that a checker judges key by key, in their order."""
-    for made in op_rows(run, ops):
+    for made in op_rows(name, ops):
         columns = [pa.repeat(pa.scalar(checker), len(ops)), pa.array(range(len(ops)), pa.int64())]
         yield pa.RecordBatch.from_arrays([*columns, *made.columns], schema=KEYED_OPS)
 
@@ -223,11 +229,12 @@ def rows(schema: pa.Schema, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatc
 
 
 def _batch(
-    schema: pa.Schema, run: str, count: int, columns: Mapping[str, Sequence[Any]]
+    schema: pa.Schema, name: RunName, count: int, columns: Mapping[str, Sequence[Any]]
 ) -> pa.RecordBatch:
+    own = name._asdict()
     arrays = [
-        pa.repeat(pa.scalar(run), count)
-        if field.name == "run"
+        pa.repeat(pa.scalar(own[field.name]), count)
+        if field.name in own
         else _array(columns.get(field.name), field.type, count)
         for field in schema
     ]

@@ -2,7 +2,8 @@
 
 A run is named by its folder below the store (``kraft-register/20260101T000000.000Z-7``). Times
 ``*_ns`` are nanoseconds on the clock of the run that the column's comment names. Offsets are
-Kafka's: 0-based, and an end, a log end or a high watermark is exclusive.
+Kafka's: 0-based, and an end, a log end or a high watermark is exclusive. ``run_id`` is a hash of
+the run's name: what joins and sorts by run compares a number, not a path.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _STRS, _INTS = pa.list_(_STR), pa.list_(_INT)
 LISTING: Final = pa.schema(
     [
         ("run", _STR),
+        ("run_id", _INT),
         ("size_bytes", _INT),
         ("fingerprint", _STR),  # of sizes and times of all that is judged
         ("newest_s", _F64),  # when it was last written to, by the file system's clock
@@ -33,6 +35,7 @@ _CHECKED: Final = pa.list_(pa.struct([("checker", _STR), ("valid", _STR), ("reas
 RUNS: Final = pa.schema(
     [
         ("run", _STR),
+        ("run_id", _INT),
         ("fingerprint", _STR),
         ("size_bytes", _INT),
         ("readable", _BOOL),
@@ -83,6 +86,7 @@ VERDICTS: Final = pa.schema(
 OPS: Final = pa.schema(
     [
         ("run", _STR),
+        ("run_id", _INT),
         ("index", _INT),
         ("time_ns", _INT),  # the harness's monotonic clock
         ("process", _STR),
@@ -100,7 +104,7 @@ OPS: Final = pa.schema(
 # The ops that are judged key by key, as their checker wants them: ``place`` is their order.
 KEYED_OPS: Final = pa.schema([("checker", _STR), ("place", _INT), *OPS])
 
-# What the nodes told, one row an event, in the order run, node, dir, ord. Only events that some
+# What the nodes told, one row an event, in the order run_id, replica, ord. Only events that some
 # transform reads are kept, and of these the fields that one reads: the rest is judged where it is
 # read, and more than half of all events.
 EVENT_TYPES: Final = frozenset(
@@ -109,8 +113,10 @@ EVENT_TYPES: Final = frozenset(
 )
 EVENT_COMMON: Final = [
     ("run", _STR),
+    ("run_id", _INT),
+    ("replica", _INT),  # a number within the run for its node and dir
     ("node", _INT),
-    ("dir", _STR),  # the directory id of its disk: with the node the replica
+    ("dir", _STR),  # the directory id of its disk
     ("inc", _INT),  # incarnation
     ("seq", _INT),
     ("ord", _INT),  # place in the one order of all events of the run
@@ -163,6 +169,7 @@ EVENTS: Final = pa.schema(
 BATCHES: Final = pa.schema(
     [
         ("run", _STR),
+        ("run_id", _INT),
         ("node", _STR),
         ("place", _INT),  # from the beginning of that log
         ("final", _BOOL),  # false: the simulation was stopped in the middle of a fault
@@ -176,6 +183,7 @@ BATCHES: Final = pa.schema(
 FAULTS: Final = pa.schema(
     [
         ("run", _STR),
+        ("run_id", _INT),
         ("fault", _STR),
         ("nemesis", _STR),
         ("start_ns", _INT),  # the harness's clock: its injection began

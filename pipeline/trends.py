@@ -21,14 +21,19 @@ def latencies(ops: DataFrame, faults: DataFrame) -> DataFrame:
     An op during two faults counts for both.
     """
     done = ops.where("type = 'ok' and latency_ns is not null and is_process_int").select(
-        "run", "f", "latency_ns", (F.col("time_ns") - F.col("latency_ns")).alias("began"), "time_ns"
+        "run_id",
+        "run",
+        "f",
+        "latency_ns",
+        (F.col("time_ns") - F.col("latency_ns")).alias("began"),
+        "time_ns",
     )
     windows = faults.where("not outcome <=> 'skipped'").select(
-        "run", "nemesis", "start_ns", "end_ns"
+        "run_id", "nemesis", "start_ns", "end_ns"
     )
     joined = done.alias("o").join(
         windows.alias("w"),
-        (F.col("o.run") == F.col("w.run"))
+        (F.col("o.run_id") == F.col("w.run_id"))
         & (F.col("start_ns") <= F.col("time_ns"))
         & F.coalesce(F.col("end_ns") >= F.col("began"), F.lit(True)),
         "left",
@@ -37,7 +42,8 @@ def latencies(ops: DataFrame, faults: DataFrame) -> DataFrame:
         F.log2(F.greatest(F.col("latency_ns") / 1_000, F.lit(1.0))) * BUCKETS_PER_DOUBLING
     )
     return joined.groupBy(
-        F.col("o.run").alias("run"),
+        F.col("o.run_id").alias("run_id"),
+        "run",
         "f",
         F.coalesce("nemesis", F.lit(NO_FAULT)).alias("nemesis"),
         bucket.alias("bucket"),

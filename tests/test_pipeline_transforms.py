@@ -24,9 +24,11 @@ from checkers.invariants.catalogue import names_of
 from checkers.invariants.trace import Whole
 from harness.protocols import RunData
 from pipeline.buckets import Buckets
+from pipeline.names import RunName
 from pipeline.rows import batch_rows, event_rows
 from pipeline.schemas import BATCHES, EVENTS, spark_schema
 from pipeline.transforms import REPLACED, TRANSFORMS, Tables, judge_all
+from pipeline.transforms.windows import ORDER
 
 pytestmark = [
     pytest.mark.spark,
@@ -91,17 +93,19 @@ def transformed(
     spark: SparkSession, runs: dict[str, RunData], tmp_path_factory: pytest.TempPathFactory
 ) -> Found:
     """What the transforms find."""
-    events = [b for name, data in runs.items() for b in event_rows(name, Whole.of(data.events))]
-    batches = [b for name, data in runs.items() for b in batch_rows(name, data)]
+    names = {name: RunName.of(name) for name in runs}
+    events = [b for n, run in runs.items() for b in event_rows(names[n], Whole.of(run.events))]
+    batches = [b for n, run in runs.items() for b in batch_rows(names[n], run)]
     buckets = Buckets(spark, tmp_path_factory.mktemp("scratch"), 1)
     tables = Tables(
-        buckets.keep(_frame(spark, events, EVENTS)),
+        buckets.keep(_frame(spark, events, EVENTS), ORDER),
         buckets.keep(_frame(spark, batches, BATCHES)),
         buckets.keep,
     )
     found: Found = defaultdict(set)
+    by_id = {name.run_id: name.run for name in names.values()}
     for row in judge_all(tables).collect():
-        found[row.invariant].add(row.run)
+        found[row.invariant].add(by_id[row.run_id])
     buckets.close()
     return found
 

@@ -1,8 +1,8 @@
 """Invariants as DataFrame transforms: joins, windows and aggregations over the events of all runs.
 
-A transform gives rows (run, message, time_ns) for what breaks its invariant; ``base`` has what they
-share, ``logs`` rebuilds what each replica's log held, and the others hold the invariants. They take
-nothing from the checkers of single runs but the statements: a second judgement by other means.
+A transform gives rows (run_id, message, time_ns) for what breaks its invariant; ``base`` has what
+they share, ``logs`` rebuilds what each replica's log held, and the others hold the invariants. They
+take nothing from the checkers of single runs but the statements: a second judgement by other means.
 """
 
 from __future__ import annotations

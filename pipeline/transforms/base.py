@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from pipeline.transforms import logs
-from pipeline.transforms.windows import BATCH, REPLICA
+from pipeline.transforms.windows import BATCH, ORDER, REPLICA
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,15 @@ def transform(
 class Tables:
     """What transforms read: EVENTS, and BATCHES of the final logs; and views that several need.
 
-    Where all rows of a run are together, nothing need be moved. ``keep`` writes what many read.
+    Where all rows of a run are together, nothing need be moved. ``keep`` writes what many read, in
+    the order that it is told.
     """
 
     def __init__(
-        self, events: DataFrame, batches: DataFrame, keep: Callable[[DataFrame], DataFrame]
+        self,
+        events: DataFrame,
+        batches: DataFrame,
+        keep: Callable[[DataFrame, Sequence[str]], DataFrame],
     ) -> None:
         self.events = events
         self.finals = batches.where("final")
@@ -64,17 +68,17 @@ class Tables:
     @cached_property
     def states(self) -> DataFrame:
         """See ``logs.states``; kept, for many read it."""
-        return self._keep(logs.states(self.events))
+        return self._keep(logs.states(self.events), ORDER)
 
     @cached_property
     def lives(self) -> DataFrame:
         """See ``logs.lives``; kept."""
-        return self._keep(logs.lives(self.states))
+        return self._keep(logs.lives(self.states), ORDER)
 
     @cached_property
     def committed(self) -> DataFrame:
         """See ``logs.commits``; kept."""
-        return self._keep(logs.commits(self.states, self.lives))
+        return self._keep(logs.commits(self.states, self.lives), ())
 
     @property
     def appends(self) -> DataFrame:
@@ -90,9 +94,9 @@ class Tables:
     def commit_map(self) -> DataFrame:
         """Every batch that is committed anywhere, with when first, and in which epoch."""
         return (
-            self.committed.groupBy("run", *BATCH)
-            .agg(F.min("by").alias("by"))
-            .select("run", *BATCH, F.expr("by.at as committed"), F.expr("by.epoch as by_epoch"))
+            self.committed.groupBy("run_id", *BATCH)
+            # of numbers, which are aggregated by hash; the least struct would be found by a sort
+            .agg(F.min("by.at").alias("committed"), F.min_by("by.epoch", "by.at").alias("by_epoch"))
         )
 
     @cached_property
@@ -111,7 +115,7 @@ class Tables:
 
 def told(found: DataFrame, message: str) -> DataFrame:
     """Rows of a transform: ``message`` is an SQL expression of its sentence."""
-    return found.select("run", F.expr(message).alias("message"), "time_ns")
+    return found.select("run_id", F.expr(message).alias("message"), "time_ns")
 
 
 def together(parts: Sequence[DataFrame]) -> DataFrame:
@@ -136,10 +140,12 @@ def overlaps(batches: DataFrame, *by: str) -> DataFrame:
 
 
 def judge_all(tables: Tables) -> DataFrame:
-    """All that any transform finds: (run, invariant, message, time_ns)."""
+    """All that any transform finds: (run_id, invariant, message, time_ns)."""
     return together(
         [
-            each.judge(tables).select("run", F.lit(name).alias("invariant"), "message", "time_ns")
+            each.judge(tables).select(
+                "run_id", F.lit(name).alias("invariant"), "message", "time_ns"
+            )
             for name, each in sorted(TRANSFORMS.items())
         ]
     )

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from checkers.invariants.trace import VOTE_LOST
 from pipeline.transforms.base import Tables, told, transform
 from pipeline.transforms.base import together as union
-from pipeline.transforms.windows import REPLICA, before, newest, so_far
+from pipeline.transforms.windows import REPLICA, SMALL, before, newest, so_far
 
 # A disk that was made to forget: what was known of its vote and epoch does not count any more.
 _LOST = f"type = 'disk' and damage in ({', '.join(map(repr, sorted(VOTE_LOST)))})"
@@ -23,22 +23,28 @@ def _lives(events: DataFrame) -> DataFrame:
 @transform("S1")
 def election_safety(tables: Tables) -> DataFrame:
     """In each epoch at most one replica leads, and all who name a leader name the same."""
-    leads = tables.events.where(
-        "type = 'elected' or (type = 'role' and role = 'leader')"
-        " or (type = 'append' and source = 'leader')"
-    ).selectExpr(
-        "run",
-        "if(type = 'append', batch_epoch, epoch) as of_epoch",
-        "concat('n', node, ' (dir ', dir, ')') as who",
-        "concat('n', node) as name",
-        "ord",
-        "time_ns",
+    leads = (
+        tables.events.where(
+            "type = 'elected' or (type = 'role' and role = 'leader')"
+            " or (type = 'append' and source = 'leader')"
+        )
+        .withColumn("of_epoch", F.expr("if(type = 'append', batch_epoch, epoch)"))
+        .groupBy(*REPLICA, "node", "dir", "of_epoch")
+        .agg(F.min_by("time_ns", "ord").alias("time_ns"), F.min("ord").alias("ord"))
+        .selectExpr(
+            "run_id",
+            "of_epoch",
+            "concat('n', node, ' (dir ', dir, ')') as who",
+            "concat('n', node) as name",
+            "ord",
+            "time_ns",
+        )
     )
     names = tables.events.where(
         "type in ('start', 'qs', 'role') and leader is not null"
         " and not (type = 'role' and role = 'leader')"
     ).selectExpr(
-        "run",
+        "run_id",
         "if(type = 'start', disk_epoch, epoch) as of_epoch",
         "concat('n', leader) as who",
         "ord",
@@ -53,9 +59,9 @@ def election_safety(tables: Tables) -> DataFrame:
     )
     two = (
         claims.where("of_epoch is not null")
-        .groupBy("run", "how", "of_epoch", "who")
+        .groupBy("run_id", "how", "of_epoch", "who")
         .agg(F.expr("min(struct(ord, time_ns, who))").alias("first"))
-        .groupBy("run", "how", "of_epoch")
+        .groupBy("run_id", "how", "of_epoch")
         .agg(F.sort_array(F.collect_list("first")).alias("firsts"))
         .where("size(firsts) > 1")
         .withColumn("time_ns", F.expr("firsts[1].time_ns"))
@@ -124,7 +130,7 @@ def vote_durability(tables: Tables) -> DataFrame:
     names = "disk.voted <=> whom and coalesce(disk.voted_dir = whose, true)"
     early = (
         asked.where(f"not coalesce(disk.epoch = epoch and {names}, false)")
-        .groupBy(*REPLICA, "inc", "epoch", "type", "whom")
+        .groupBy(*REPLICA, "node", "inc", "epoch", "type", "whom")
         .agg(F.min("time_ns").alias("time_ns"))
     )
     lost = known.where("type = 'start' and disk is not null and disk_epoch is not null").where(
@@ -198,9 +204,9 @@ def no_resumed_reign(tables: Tables) -> DataFrame:
     goes_on = (
         tables.events.where("type = 'elected' or (type = 'append' and source = 'leader')")
         .withColumn("of_epoch", F.expr("if(type = 'elected', epoch, batch_epoch)"))
-        .join(ends, [*REPLICA, "of_epoch"])
+        .join(ends.hint(SMALL), [*REPLICA, "of_epoch"])
         .where("ord > ended")
-        .groupBy(*REPLICA, "of_epoch")
+        .groupBy(*REPLICA, "node", "of_epoch")
         .agg(F.min("time_ns").alias("time_ns"))
     )
     return told(

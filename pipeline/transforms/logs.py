@@ -10,7 +10,17 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from pipeline.transforms.windows import BATCH, REPLICA, before, in_order, newest, so_far
+from pipeline.transforms.windows import (
+    BATCH,
+    REPLICA,
+    SMALL,
+    Within,
+    before,
+    in_order,
+    newest,
+    so_far,
+    with_parts,
+)
 
 NOTHING = -1  # an end that is not known, or a cut that leaves nothing
 _LOG_TYPES = (
@@ -18,9 +28,10 @@ _LOG_TYPES = (
     *("role", "apply", "claim", "renounce", "ack"),
 )
 _LOG = (*REPLICA, "log")
-# Of these what somebody reads: all else would be sorted and kept in vain.
+_SETS = "type in ('start', 'flush', 'snap', 'disk')"  # what says how much is on disk
+# Of these what somebody reads: all else would be kept in vain.
 _COLUMNS = (
-    *(*REPLICA, "inc", "ord", "type", "epoch", "time_ns", "known", "era", "leader", "role"),
+    *(*REPLICA, "node", "inc", "ord", "type", "epoch", "time_ns", "known", "era", "leader", "role"),
     *(*BATCH, "source", "control", "truncated_to", "high_watermark", "exposed_as", "offset"),
     *("acknowledged_at", "applied", "snapshot_op", "api", "log_end", "flushed", "log_start"),
     *("snapshot_end", "epoch_start"),
@@ -37,10 +48,12 @@ def states(events: DataFrame) -> DataFrame:
     the log begins, ``flushed_before`` how much is on disk.
     """
     met = events.where(F.col("type").isin(*_LOG_TYPES)).select(*_COLUMNS)
-    logs = met.where("type != 'snap' or snapshot_op = 'install'").withColumn(
-        "log", F.expr("count_if(type = 'disk')").over(so_far()) * 100_000 + F.col("era")
+    logs = met.where("type != 'snap' or snapshot_op = 'install'").withColumns(
+        {
+            "log": F.expr("count_if(type = 'disk')").over(so_far()) * 100_000 + F.col("era"),
+            "span": F.expr(f"count_if({_SETS})").over(so_far()),
+        }
     )
-    of_log = (*REPLICA, "log")
     end = F.expr(
         "case type when 'start' then log_end when 'append' then last + 1"
         " when 'trunc' then truncated_to when 'snap' then snapshot_end end"
@@ -51,14 +64,15 @@ def states(events: DataFrame) -> DataFrame:
     )
     begin = F.expr("case type when 'snap' then snapshot_end else log_start end")
     exposed = F.expr("case type when 'hwm' then high_watermark when 'snap' then snapshot_end end")
-    found = logs.withColumns(
-        {
-            "end_before": newest(end, before(*of_log)),
-            "start_before": newest(begin, before(*of_log)),
-            "hwm_before": F.max(exposed).over(before(*REPLICA, "inc")),
-            "began_before": newest(F.col("epoch_start"), before(*REPLICA, "epoch")),
-            "leads_before": F.nullif(newest(leads, before(*REPLICA, "inc")), F.lit(NOTHING)),
-        }
+    last = {
+        "end_before": Within(("log",), end, before()),
+        "start_before": Within(("log",), begin, before()),
+        "hwm_before": Within(("inc",), exposed, before(), F.max),
+        "began_before": Within(("epoch",), F.col("epoch_start"), before()),
+        "leads_before": Within(("inc",), leads, before()),
+    }
+    found = with_parts(logs, last).withColumn(
+        "leads_before", F.nullif(F.col("leads_before"), F.lit(NOTHING))
     )
     cut = F.expr(
         "case when type = 'trunc' then truncated_to"
@@ -66,29 +80,28 @@ def states(events: DataFrame) -> DataFrame:
         " when type = 'append' and base < end_before then base"
         " when type = 'start' and log_end < end_before then log_end end"
     )
-    return _with_flushed(found.withColumn("cut", cut), of_log)
+    return _with_flushed(found.withColumn("cut", cut))
 
 
-def _with_flushed(found: DataFrame, of_log: tuple[str, ...]) -> DataFrame:
+def _with_flushed(found: DataFrame) -> DataFrame:
     """Add ``flushed_before``: what was flushed last, or less where the log was cut since."""
-    sets = F.expr("type in ('start', 'flush', 'snap', 'disk')").cast("int")
     value = F.expr(
         "case type when 'start' then flushed"
         " when 'flush' then least(flushed, coalesce(end_before, flushed))"
         " when 'snap' then snapshot_end when 'disk' then 0 end"
     )
-    spans = found.withColumns({"span": F.sum(sets).over(so_far(*of_log)), "set_to": value})
-    of_span = (*of_log, "span")
-    cuts = F.expr("if(type in ('trunc', 'append'), cut, null)")
-    after = F.least(
-        F.first("set_to").over(so_far(*of_span)),
-        F.coalesce(F.min(cuts).over(so_far(*of_span)), F.first("set_to").over(so_far(*of_span))),
+    cuts = F.expr("if(type in ('trunc', 'append'), -cut, null)")
+    so_flushed = {
+        "set_to": Within(("log", "span"), value, so_far()),
+        "cut_to": Within(("log", "span"), cuts, so_far(), F.max),
+    }
+    after = with_parts(found, so_flushed).withColumn(
+        "flushed_after", F.expr("least(set_to, -cut_to)")
     )
-    return (
-        spans.withColumn("flushed_after", after)
-        .withColumn("flushed_before", F.lag("flushed_after").over(in_order(*of_log)))
-        .drop("span", "set_to", "flushed_after")
-    )
+    flushed = F.lag(F.struct("log", "flushed_after")).over(in_order())
+    return after.withColumn(
+        "flushed_before", F.when(flushed["log"] == F.col("log"), flushed["flushed_after"])
+    ).drop("span", "set_to", "cut_to", "flushed_after")
 
 
 def lives(found: DataFrame) -> DataFrame:
@@ -96,30 +109,41 @@ def lives(found: DataFrame) -> DataFrame:
 
     ``found`` are the ``states``. With ``end_before`` at its append.
     """
-    cuts = found.where("cut is not null or type = 'disk'").select(
-        *REPLICA, F.col("ord").alias("at"), "cut"
-    )
-    eras = Window.partitionBy(*REPLICA).orderBy("ord")
+    cuts = found.where("cut is not null").select(*REPLICA, F.col("ord").alias("at"), "cut")
     forgets = (
-        found.withColumn("changed", F.col("log") != F.lag("log").over(eras))
+        found.withColumn("changed", F.col("log") != F.lag("log").over(in_order()))
         .where("changed")
         .select(*REPLICA, F.col("ord").alias("at"), F.lit(NOTHING).cast("long").alias("cut"))
     )
+    # a replica's are few, and looked through for each of its batches
+    by_replica = (
+        cuts.unionByName(forgets)
+        .groupBy(*REPLICA)
+        .agg(F.collect_list(F.struct("at", "cut")).alias("cuts"))
+    )
     batches = found.where("type = 'append'").select(
-        *REPLICA, "log", "ord", "inc", "known", "epoch", "time_ns", "end_before", *BATCH
+        *REPLICA, "node", "log", "ord", "inc", "known", "epoch", "time_ns", "end_before", *BATCH
     )
-    ends = (
-        batches.select(*REPLICA, "ord", "last")
-        .join(cuts.unionByName(forgets), [*REPLICA])
-        .where("at > ord and cut <= last")
-        .groupBy(*REPLICA, "ord")
-        .agg(F.min("at").alias("until"))
+    later = "filter(cuts, c -> c.at > ord and c.cut <= last)"
+    return (
+        batches.join(by_replica.hint(SMALL), [*REPLICA], "left")
+        .withColumn("until", F.expr(f"array_min(transform({later}, c -> c.at))"))
+        .drop("cuts")
     )
-    return batches.join(ends, [*REPLICA, "ord"], "left")
 
 
 def appends(found: DataFrame) -> DataFrame:
-    """Appends with ``tail``: the batch that was the log's last one just before; null: not known."""
+    """Appends with ``tail``: the batch that was the log's last one just before; null: not known.
+
+    Mostly that is what the replica has appended before; only after a cut it must be looked for.
+    """
+    columns = [*REPLICA, "node", "ord", "known", "epoch", "time_ns", *BATCH]
+    last = F.lag(F.struct("until", *BATCH)).over(in_order())
+    is_tail = "coalesce(tail.last + 1 = end_before and coalesce(tail.until >= ord, true), false)"
+    with_last = found.withColumn("tail", last).withColumn("plain", F.expr(is_tail))
+    plain = with_last.where("plain").select(
+        *columns, F.struct("tail.base", "tail.last", "tail.batch_epoch", "tail.crc").alias("tail")
+    )
     tails = found.select(
         *REPLICA,
         (F.col("last") + 1).alias("end_before"),
@@ -127,14 +151,15 @@ def appends(found: DataFrame) -> DataFrame:
         F.col("ord").alias("since"),
         "until",
     )
-    near = found.drop("until").join(tails, [*REPLICA, "end_before"])
+    others = with_last.where("not plain and end_before is not null").drop("until", "tail")
+    near = tails.join(others.hint(SMALL), [*REPLICA, "end_before"])
     alive = near.where("since < ord and coalesce(until >= ord, true)")
-    return alive.select(*REPLICA, "ord", "known", "epoch", "time_ns", *BATCH, "tail")
+    return plain.unionByName(alive.select(*columns, "tail"))
 
 
 def final_pairs(finals: DataFrame) -> DataFrame:
     """Batches of the final logs with the one ``before`` each of them."""
-    place = Window.partitionBy("run", "node").orderBy("place")
+    place = Window.partitionBy("run_id", "node").orderBy("place")
     return (
         finals.withColumn("before", F.lag(F.struct(*BATCH)).over(place))
         .where("before is not null")
@@ -158,8 +183,8 @@ def commits(found: DataFrame, alive: DataFrame) -> DataFrame:
         "time_ns",
         F.coalesce("high_watermark", "offset").alias("below"),
     )
-    highest = F.max("below").over(before(*_LOG, "inc"))
-    steps = raises.withColumn("highest", highest).where("highest is null or below > highest")
+    highest = Within(("log", "inc"), F.col("below"), before(), F.max)
+    steps = with_parts(raises, {"highest": highest}).where("coalesce(below > highest, true)")
     own = _reached(alive.select(*_LOG, "inc", "ord", "until", *BATCH), steps)
     lasting = own.where("first is null").drop("first")
     reach = steps.groupBy(*_LOG, F.col("inc").alias("later")).agg(F.max("below").alias("reach"))
@@ -200,10 +225,14 @@ def _reached(batches: DataFrame, steps: DataFrame) -> DataFrame:
         ),
         allowMissingColumns=True,
     )
-    onwards = (
+    # from the highest down: to look onwards instead, Spark would go through the rest for each row
+    above = (
         Window.partitionBy(*_LOG, "inc")
-        .orderBy("key", "step")
-        .rowsBetween(0, Window.unboundedFollowing)
+        .orderBy(F.desc("key"), F.desc("step"))
+        .rowsBetween(Window.unboundedPreceding, 0)
     )
-    first = F.first("by", ignorenulls=True).over(onwards)
-    return rows.withColumn("first", first).where("step = 0").drop("key", "step", "by")
+    return (
+        rows.withColumn("first", newest(F.col("by"), above))
+        .where("step = 0")
+        .drop("key", "step", "by")
+    )

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from pipeline.transforms.base import Tables, told, transform
 from pipeline.transforms.base import together as union
-from pipeline.transforms.windows import BATCH, REPLICA, before, newest
+from pipeline.transforms.windows import BATCH, REPLICA, SMALL, before, newest
 
 
 @transform("S14")
@@ -19,18 +19,16 @@ def current_epoch_commit(tables: Tables) -> DataFrame:
         .withColumn("nth", F.row_number().over(order))
         .where("nth = 1")
         .withColumnRenamed("began_before", "start")
-        .select(*REPLICA, "ord", "epoch", "known", "time_ns", "high_watermark", "start")
+        .select(*REPLICA, "node", "ord", "epoch", "known", "time_ns", "high_watermark", "start")
     )
     held = tables.lives.select(*REPLICA, F.col("ord").alias("since"), "until", *BATCH)
-    foreign = (
-        first.where("known and high_watermark > start")
-        .join(held, [*REPLICA])
-        .where(
-            "since < ord and coalesce(until >= ord, true) and batch_epoch != epoch"
-            " and high_watermark - 1 between base and last"
-        )
+    foreign = held.join(
+        first.where("known and high_watermark > start").hint(SMALL), [*REPLICA]
+    ).where(
+        "since < ord and coalesce(until >= ord, true) and batch_epoch != epoch"
+        " and high_watermark - 1 between base and last"
     )
-    columns = [*REPLICA, "epoch", "high_watermark", "start", "time_ns"]
+    columns = [*REPLICA, "node", "epoch", "high_watermark", "start", "time_ns"]
     found = first.where("high_watermark <= start").select(*columns)
     return told(
         found.unionByName(foreign.select(*columns)),
@@ -47,13 +45,15 @@ def monotonic_high_watermark(tables: Tables) -> DataFrame:
     above = marks.where("known and exposed_as != 'leader' and high_watermark > end_before")
     epochs = (
         marks.where("exposed_as = 'leader'")
-        .groupBy("run", "epoch")
+        .groupBy("run_id", "epoch")
         .agg(
             F.min(F.struct("high_watermark", "time_ns")).alias("low"),
             F.max("high_watermark").alias("high"),
         )
     )
-    earlier = Window.partitionBy("run").orderBy("epoch").rowsBetween(Window.unboundedPreceding, -1)
+    earlier = (
+        Window.partitionBy("run_id").orderBy("epoch").rowsBetween(Window.unboundedPreceding, -1)
+    )
     behind = (
         epochs.withColumn("before", F.max(F.struct("high", "epoch")).over(earlier))
         .where("before.high > low.high_watermark")

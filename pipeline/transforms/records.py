@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from pipeline.transforms.base import Tables, overlaps, told, transform
 from pipeline.transforms.base import together as union
-from pipeline.transforms.windows import BATCH, REPLICA
+from pipeline.transforms.windows import BATCH, REPLICA, SMALL
 
 _IS = "concat('offsets ', base, '-', last, ' of epoch ', batch_epoch)"
 
@@ -17,13 +17,13 @@ def record_identity(tables: Tables) -> DataFrame:
     """An (offset, epoch) has one content on all replicas at all times, committed or not."""
     every = (
         tables.of("append")
-        .select("run", *BATCH, "time_ns")
-        .unionByName(tables.finals.select("run", *BATCH), allowMissingColumns=True)
-        .groupBy("run", *BATCH)
+        .select("run_id", *BATCH, "time_ns")
+        .unionByName(tables.finals.select("run_id", *BATCH), allowMissingColumns=True)
+        .groupBy("run_id", *BATCH)
         .agg(F.min("time_ns").alias("time_ns"))
     )
     return told(
-        overlaps(every, "run", "batch_epoch"),
+        overlaps(every, "run_id", "batch_epoch"),
         f"concat('two contents at offset ', base, ' of epoch ', batch_epoch, ': ', {_IS},"
         " ', and one that ends at ', end)",
     )
@@ -34,13 +34,13 @@ def log_matching(tables: Tables) -> DataFrame:
     """Logs that hold the same batch hold the same batches below it, as far as both retain."""
     pairs = tables.appends.where("known and tail.last + 1 = base")
     finals = tables.final_pairs.withColumnRenamed("before", "tail")
-    every = pairs.select("run", *BATCH, "tail", "time_ns").unionByName(
-        finals.select("run", *BATCH, "tail", "time_ns")
+    every = pairs.select("run_id", *BATCH, "tail", "time_ns").unionByName(
+        finals.select("run_id", *BATCH, "tail", "time_ns")
     )
     differ = (
-        every.groupBy("run", *BATCH, "tail")
+        every.groupBy("run_id", *BATCH, "tail")
         .agg(F.min("time_ns").alias("time_ns"))
-        .groupBy("run", *BATCH)
+        .groupBy("run_id", *BATCH)
         .agg(F.count("*").alias("count"), F.max("time_ns").alias("time_ns"))
         .where("count > 1")
     )
@@ -62,24 +62,26 @@ def log_matching(tables: Tables) -> DataFrame:
 )
 def commit_stability(tables: Tables) -> DataFrame:
     """What is committed at an offset is the same for every replica, and for ever."""
-    committed = tables.committed.select("run", *BATCH, F.col("by.time").alias("time_ns"))
+    committed = tables.committed.select("run_id", *BATCH, F.col("by.time").alias("time_ns"))
     ends = tables.of("hwm", "snap").where("type = 'hwm' or snapshot_op = 'install'")
-    highest = ends.groupBy("run", F.expr("concat('n', node)").alias("node")).agg(
-        F.expr("max(coalesce(high_watermark, snapshot_end))").alias("hwm")
+    highest = (
+        ends.groupBy("run_id", "node")
+        .agg(F.expr("max(coalesce(high_watermark, snapshot_end))").alias("hwm"))
+        .withColumn("node", F.expr("concat('n', node)"))
     )
-    finals = tables.finals.join(highest, ["run", "node"]).where("last < hwm")
+    finals = tables.finals.join(highest, ["run_id", "node"]).where("last < hwm")
     every = (
         committed.withColumn("sure", F.lit(True))
         .unionByName(
-            finals.select("run", *BATCH).withColumn("sure", F.lit(False)),
+            finals.select("run_id", *BATCH).withColumn("sure", F.lit(False)),
             allowMissingColumns=True,
         )
-        .groupBy("run", *BATCH)
+        .groupBy("run_id", *BATCH)
         .agg(F.bool_or("sure").alias("sure"), F.min("time_ns").alias("time_ns"))
     )
     # two final logs that differ where the trace does not say what is committed are S7's matter
     earlier = (
-        Window.partitionBy("run")
+        Window.partitionBy("run_id")
         .orderBy("base", "last", "crc", "batch_epoch")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
@@ -114,16 +116,16 @@ def no_committed_truncation(tables: Tables) -> DataFrame:
             }
         )
         .where("high is not null")
-        .select(*REPLICA, F.col("ord").alias("until"), "type", "time_ns", "low", "high")
+        .select(*REPLICA, "node", F.col("ord").alias("until"), "type", "time_ns", "low", "high")
     )
     gone = (
         tables.lives.where("until is not null")
         .select(*REPLICA, "until", *BATCH)
-        .join(cuts, [*REPLICA, "until"])
+        .join(cuts.hint(SMALL), [*REPLICA, "until"])
         .where("last >= low and last < high")
     )
-    lost = gone.join(tables.commit_map, ["run", *BATCH]).where("committed < until")
-    firsts = lost.groupBy(*REPLICA, "until", "type", "low").agg(
+    lost = tables.commit_map.join(gone.hint(SMALL), ["run_id", *BATCH]).where("committed < until")
+    firsts = lost.groupBy(*REPLICA, "node", "until", "type", "low").agg(
         F.min("base").alias("base"), F.min("time_ns").alias("time_ns")
     )
     return union(
@@ -148,6 +150,7 @@ def leader_completeness(tables: Tables) -> DataFrame:
     """The winner of an epoch has all that leaders of earlier epochs have committed."""
     wins = tables.states.where("type = 'elected' and known").select(
         *REPLICA,
+        "node",
         F.col("ord").alias("won"),
         F.col("epoch").alias("won_epoch"),
         "end_before",
@@ -155,9 +158,9 @@ def leader_completeness(tables: Tables) -> DataFrame:
         F.col("time_ns").alias("won_ns"),
     )
     due = (
-        wins.join(tables.commit_map, "run")
+        tables.commit_map.join(wins.hint(SMALL), "run_id")
         .where("committed < won and by_epoch < won_epoch and base >= start_before")
-        .select(*REPLICA, "won", "won_epoch", "won_ns", "end_before", *BATCH)
+        .select(*REPLICA, "node", "won", "won_epoch", "won_ns", "end_before", *BATCH)
     )
     held = tables.lives.select(*REPLICA, *BATCH, F.col("ord").alias("since"), "until")
     has = due.join(held, [*REPLICA, *BATCH]).where("since < won and coalesce(until >= won, true)")
@@ -173,10 +176,10 @@ def leader_completeness(tables: Tables) -> DataFrame:
             " and base between other_base and other_last"
         )
     )
-    columns = [*REPLICA, "won_epoch", "base", "won_ns as time_ns"]
+    columns = [*REPLICA, "node", "won_epoch", "base", "won_ns as time_ns"]
     beyond = lacks.where("base >= end_before").selectExpr(*columns)
     missing = beyond.unionByName(within.selectExpr(*columns))
-    firsts = missing.groupBy(*REPLICA, "won_epoch").agg(
+    firsts = missing.groupBy(*REPLICA, "node", "won_epoch").agg(
         F.min("base").alias("base"), F.min("time_ns").alias("time_ns")
     )
     return told(
@@ -190,10 +193,10 @@ def leader_append_only(tables: Tables) -> DataFrame:
     """A leader appends at its log end, first of all a control batch, and cuts nothing."""
     known = tables.states.where("known")
     wrote = known.where("type = 'append' and source = 'leader'")
-    begins = wrote.where("control = false").join(
-        tables.epoch_starts.select(*REPLICA, F.col("epoch").alias("batch_epoch"), "began", "start"),
-        [*REPLICA, "batch_epoch"],
+    starts = tables.epoch_starts.select(
+        *REPLICA, F.col("epoch").alias("batch_epoch"), "began", "start"
     )
+    begins = wrote.where("control = false").join(starts.hint(SMALL), [*REPLICA, "batch_epoch"])
     return union(
         [
             told(
