@@ -66,15 +66,18 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
     checked, found = 0, list[Anomaly]()
     for of_node in events.values():
         for sent in (e for e in of_node if e["t"] == "fetch_tx"):
+            sent_ns = sent["rx_ns"]
+            if not calm.covers(sent_ns, sent_ns + WAIT_NS):  # as most of a run under faults
+                continue
             taken = _taken(sent, accepted)
             if taken is None:
                 continue
             due_ns = taken["rx_ns"] + WAIT_NS + SLACK_NS
             lived = heard_ns[_process(sent)] > due_ns and heard_ns[_process(taken)] > due_ns
-            if not lived or not calm.covers(sent["rx_ns"], due_ns):
+            if not lived or not calm.covers(sent_ns, due_ns):
                 continue
             checked += 1
-            if not lives[_process(sent)].moves_within(sent["rx_ns"], due_ns):
+            if not lives[_process(sent)].moves_within(sent_ns, due_ns):
                 found.append(_silence(sent, taken, due_ns))
                 break
     return checked, found

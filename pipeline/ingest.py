@@ -98,7 +98,7 @@ def _take(
         try:
             trace = Whole.of(read.stored.data.events)
             judged = judge_whole(read.stored, trace, transformed)
-            row |= _columns(read, read.stored, judged)
+            row |= _columns(read, read.stored, trace, judged)
         except Exception as error:  # one strange run must not cost all the others
             row |= {"readable": False, "problem": f"could not be judged: {error!r}"}
         else:
@@ -126,7 +126,7 @@ def _write(name: RunName, stored: StoredRun, trace: Whole, judged: Judged, parts
     parts.add("anomalies", rows(ANOMALIES, anomaly_rows(name.run, "run", judged.anomalies)))
 
 
-def _columns(read: Read, stored: StoredRun, judged: Judged) -> dict[str, Any]:
+def _columns(read: Read, stored: StoredRun, trace: Whole, judged: Judged) -> dict[str, Any]:
     """The columns of RUNS for a run that could be read."""
     data, spec = stored.data, stored.data.spec
     outages = judged.stats("availability")
@@ -145,7 +145,7 @@ def _columns(read: Read, stored: StoredRun, judged: Judged) -> dict[str, Any]:
         "lines_bad": read.lines_bad,
         "warnings": list(stored.warnings[:WARNINGS_KEPT_MAX]),
         "duration_ns": data.history[-1].time_ns if len(data.history) else 0,
-        "elections": sum(e.get("t") == "elected" for of in data.events.values() for e in of),
+        "elections": sum(event["t"] == "elected" for event in trace.events),
         "outages": len(outages.get("outages", ())),
         "unavailable_ms": float(outages.get("unavailable_ms", 0.0)),
         "harness_ok": not crashed,

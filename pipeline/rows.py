@@ -70,7 +70,7 @@ def _events_of(
     """Events of one type, with those columns of EVENTS that they have, but for the run's own."""
     events = [event for _, event in found]
     columns: dict[str, Sequence[Any]] = {
-        column: [event.get(field) for event in events]
+        column: _values(events, field)
         for column, field in (*_COMMON.items(), *_BY_TYPE.get(kind, ()))
     }
     columns["ord"] = [ord_ for ord_, _ in found]
@@ -87,6 +87,14 @@ def _events_of(
     fields = [EVENTS.field(name) for name in columns]
     arrays = [_array(columns[field.name], field.type, len(found)) for field in fields]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _values(events: Sequence[Mapping[str, Any]], field: str) -> list[Any]:
+    """A field of each event; null of those that lack it."""
+    try:
+        return list(map(itemgetter(field), events))  # in half the time
+    except KeyError:
+        return [event.get(field) for event in events]
 
 
 def _each(
