@@ -30,6 +30,8 @@ _DRIVER_MEMORY = "2g"  # in local mode all that Spark has, beside its Python wor
 # For a JVM that lives for seconds: its second compiler, and the threads of a parallel collector,
 # would take a third of all that it does.
 _BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# For one that lives for minutes: the collector that takes least of two cores, pauses or not.
+_LASTING = "-XX:+UseParallelGC"
 _PACKAGES = ("harness", "node", "nemesis", "checkers", "workloads", "pipeline")
 _LOGGING = """\
 rootLogger.level = error
@@ -68,8 +70,8 @@ def spark_session(
         if master.startswith("local") or LOOPBACK in master:  # nobody else need reach the driver
             builder = builder.config("spark.driver.host", LOOPBACK)
             builder = builder.config("spark.driver.bindAddress", LOOPBACK)
-        if brief:
-            builder = builder.config("spark.driver.extraJavaOptions", _BRIEF)
+        options = _BRIEF if brief else _LASTING
+        builder = builder.config("spark.driver.extraJavaOptions", options)
         session = (
             builder.config("spark.ui.enabled", "false")
             .config("spark.sql.session.timeZone", "UTC")
