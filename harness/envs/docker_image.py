@@ -124,14 +124,15 @@ def _files_of(name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _node_files() -> Iterator[tuple[str, bytes]]:
-    """The files of our own package ``node``."""
+    """The files of our own package ``node``, without what tools keep beside them."""
     spec = util.find_spec("node")
     if spec is None or spec.origin is None:
         raise EnvError("the package `node` is not installed beside krucible")
     root = Path(spec.origin).parent
     for path in sorted(root.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path.relative_to(root).as_posix(), path.read_bytes()
+        place = path.relative_to(root)
+        if path.is_file() and not any(p == "__pycache__" or p.startswith(".") for p in place.parts):
+            yield place.as_posix(), path.read_bytes()
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
