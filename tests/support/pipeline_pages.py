@@ -32,10 +32,11 @@ or the set of broken invariants, differs. Both are listed with their reasons.
   the runs; totals and the most frequent signatures come back. Broadcast joins are off, as they
   would take tables through the driver.
 - **Nothing is moved that is together, nor sorted that is in order**: runs are spread by a hash of
-  their names (`run_id`) over tasks of some 128 MB, and what a task writes is a bucket of each table,
-  its events by run and replica as they happened. So transforms join within a bucket, and look back
-  over a replica's life without a sort. Events that no transform reads (more than half: fetches and
-  answers) are judged where they are read, and counted in `runs.events`, but no rows of `events`.
+  their names (`run_id`) over tasks of some 128 MB, and what a task writes is a bucket of each
+  table, its events by run and replica as they happened. So transforms join within a bucket, and
+  look back over a replica's life without a sort. Events that no transform reads (more than half:
+  fetches and answers) are judged where they are read, and counted in `runs.events`, but no rows of
+  `events`.
 - **Skew**: a task holds one run in memory at a time, and one key; keys are spread
   over tasks of some 100,000 ops by run and key, so that a big run's
   keys are judged wherever there is room, each with its own budget.
