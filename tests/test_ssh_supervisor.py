@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.envs.ssh_chain import Refused
-from harness.envs.ssh_supervisor import MARK_VARIABLE, Tail, kill_marked, remove_folder
+from harness.envs.ssh_files import unpack
+from harness.envs.ssh_supervisor import MARK_VARIABLE, Tail, kill_marked, pack, remove_folder
 
 
 def test_only_processes_with_our_mark_are_killed() -> None:
@@ -58,3 +60,18 @@ def test_a_tail_gives_what_is_new_and_begins_anew_with_another_file(tmp_path: Pa
     path.rename(tmp_path / "old")
     path.write_bytes(b"another")
     assert tail.read() == b"another"
+
+
+def test_a_file_of_two_names_comes_back_under_both(tmp_path: Path) -> None:
+    node, back = tmp_path / "node", tmp_path / "back"
+    (node / "data").mkdir(parents=True)
+    (node / "data" / "log").write_bytes(b"records")
+    (node / "kept").hardlink_to(node / "data" / "log")  # as the journal of a fault disk has it
+    (node / "link").symlink_to(node / "kept")
+    (node / "told").write_bytes(b"already")
+    parts: list[bytes] = []
+    pack(node, {"told"}, parts.append)
+    spool = io.BytesIO(b"".join(parts))
+    unpack(spool, back)
+    found = {str(p.relative_to(back)): p.read_bytes() for p in back.rglob("*") if p.is_file()}
+    assert found == {"data/log": b"records", "kept": b"records"}

@@ -24,7 +24,7 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -517,12 +517,7 @@ class Supervisor:
         for name, tail in self._tails.items():
             while data := tail.read():
                 self._send_file(name, data)
-        with tarfile.open(fileobj=_Parts(self._send_part), mode="w|gz") as tar:
-            node = Path(self._begun["folder"]) / "node"
-            for path in sorted(node.rglob("*")):
-                name = str(path.relative_to(node))
-                if path.is_file() and not path.is_symlink() and name not in self._tails:
-                    tar.add(path, name)
+        pack(Path(self._begun["folder"]) / "node", self._tails, self._send_part)
 
     def do_refresh(self, below: str, known: dict[str, list[int]]) -> dict[str, Any]:
         """Send what has changed below a folder of the node; returns ``stamps`` of all there."""
@@ -553,6 +548,18 @@ class Supervisor:
         """Undo what another supervisor has left."""
         self._ended = True
         return clean(folder, chain, mark)
+
+
+def pack(folder: Path, but: Container[str], send: Callable[[bytes], None]) -> None:
+    """Send the plain files below a folder as an archive, without the names ``but``.
+
+    A file of two names, as a fault disk has them, is sent twice: there are no links in it.
+    """
+    with tarfile.open(fileobj=_Parts(send), mode="w|gz", dereference=True) as tar:
+        for path in sorted(folder.rglob("*")):
+            name = str(path.relative_to(folder))
+            if path.is_file() and not path.is_symlink() and name not in but:
+                tar.add(path, name)
 
 
 class _Parts(io.RawIOBase):
