@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -35,8 +36,10 @@ from wire_server import until
 from harness.protocols import Outcome, TopicView
 from harness.systems import kafka_client, kafka_errors, kafka_route
 from harness.systems.kafka_client import KafkaClient
+from node.core.types import Endpoint
 from node.driver.apis.serving import NOTHING_WRITTEN, OUTCOME_UNKNOWN
 from node.wire.api import ApiKey
+from node.wire.connection import CONNECT_TIMEOUT_S, Connection
 from node.wire.network import Sockets
 
 NOT_CONTROLLER = kafka_errors.NOT_CONTROLLER
@@ -224,6 +227,42 @@ def test_a_write_that_never_began_is_a_definite_failure(
 def test_a_home_that_refuses_connections_is_a_definite_failure(op: Op) -> None:
     _, outcome = run(op, down=1)
     assert outcome is not None
+    assert (outcome.error, outcome.definite) == ("connect-failed", True)
+
+
+class RefusedThenSlow(Sockets):
+    """Refuses the first connection, and is not done with any other one in time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = False
+
+    async def connect(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> Connection:
+        if self.refused:
+            await asyncio.sleep(60)
+        self.refused = True
+        return await super().connect(endpoint, timeout_s=timeout_s, tls=tls)
+
+
+def test_a_deadline_in_the_middle_of_a_look_says_what_the_last_one_met() -> None:
+    async def main() -> Outcome:
+        async with fake_cluster(down=1) as cluster:
+            slow = RefusedThenSlow()
+            there = kafka_route.Cluster(cluster.addresses, cluster.names, slow)
+            client = KafkaClient(there, "n1")
+            with pytest.raises(Outcome) as caught:
+                await client.write("k", 1)
+            await client.close()
+            assert slow.refused
+            return caught.value
+
+    outcome = asyncio.run(main())
     assert (outcome.error, outcome.definite) == ("connect-failed", True)
 
 

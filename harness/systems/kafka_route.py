@@ -112,10 +112,12 @@ class Route:
             Outcome: As the last attempt ended.
         """
         loop = asyncio.get_running_loop()
+        why: Outcome = Unreachable("no-controller")  # of a deadline in the middle of a look
         while True:
             try:
-                return await attempt(await self._to_controller(deadline_s))
-            except (NotController, Unreachable):
+                return await attempt(await self._to_controller(deadline_s, why))
+            except (NotController, Unreachable) as error:
+                why = error
                 self._controller = None
                 if loop.time() + RETRY_S >= deadline_s:
                     raise
@@ -145,12 +147,13 @@ class Route:
         self._connections[node] = connection
         return connection
 
-    async def _to_controller(self, deadline_s: float) -> Caller:
+    async def _to_controller(self, deadline_s: float, why: Outcome) -> Caller:
+        """A connection to the controller; raises ``why`` at the deadline."""
         try:
             async with asyncio.timeout_at(deadline_s):
                 return await self.connect(await self._find_controller())
         except TimeoutError:
-            raise Unreachable("no-controller") from None
+            raise why from None
 
     async def _find_controller(self) -> str:
         """The node that the home takes for the active controller; it is asked when not known."""

@@ -216,6 +216,8 @@ class LibrdClient(Client):
 
     def _ask(self, request: Callable[[AdminClient], dict[Any, Any]]) -> list[Any]:
         admin = AdminClient(self.common)  # to be kept until all is answered
+        # whom it knows by an address only it forgets, and what it asked there, once it knows better
+        admin.list_topics(timeout=TIMEOUT_S)
         return [future.result(TIMEOUT_S) for future in request(admin).values()]
 
     def brokers(self) -> set[int]:
