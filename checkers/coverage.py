@@ -71,9 +71,12 @@ def _not_installed(run: RunData, windows: Sequence[FaultWindow]) -> Iterator[str
     for kind in planned:
         if kind not in installed:
             yield f"{kind} was never installed{_why(kind, windows)}"
-    for requested in run.spec.nemeses:
-        if not any(requested in (kind, _family(kind)) for kind in planned):
-            yield f"{requested} was requested and never scheduled"
+    known = {name for kind in planned for name in (kind, _family(kind))}
+    if unplanned := [requested for requested in run.spec.nemeses if requested not in known]:
+        yield (
+            f"{', '.join(unplanned)}: requested and never scheduled, for {run.spec.time_limit_s:g}"
+            f" s are too short for so many kinds of fault: give --time-limit more"
+        )
 
 
 def _family(kind: str) -> str | None:

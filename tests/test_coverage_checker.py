@@ -89,8 +89,12 @@ def test_a_fault_that_was_not_healed_with_evidence() -> None:
 
 
 def test_a_requested_nemesis_that_was_never_scheduled() -> None:
-    assert coverage(busy().run(nemeses=("clock",))).reason == (
-        "clock was requested and never scheduled"
+    tale = busy()
+    tale.inject(1, 0, "kill", "installed")
+    tale.heal(2, 0, "kill")
+    assert coverage(tale.run(nemeses=("clock", "kill", "pause"))).reason == (
+        "clock, pause: requested and never scheduled, for 30 s are too short for so many kinds of"
+        " fault: give --time-limit more"
     )
 
 
