@@ -74,8 +74,8 @@ def _not_installed(run: RunData, windows: Sequence[FaultWindow]) -> Iterator[str
     known = {name for kind in planned for name in (kind, _family(kind))}
     if unplanned := [requested for requested in run.spec.nemeses if requested not in known]:
         yield (
-            f"{', '.join(unplanned)}: requested and never scheduled, for {run.spec.time_limit_s:g}"
-            f" s are too short for so many kinds of fault: give --time-limit more"
+            f"{', '.join(unplanned)}: requested and never scheduled, as there is no time for them: "
+            f"give more than --time-limit {run.spec.time_limit_s:g}"
         )
 
 

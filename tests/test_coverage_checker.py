@@ -93,8 +93,8 @@ def test_a_requested_nemesis_that_was_never_scheduled() -> None:
     tale.inject(1, 0, "kill", "installed")
     tale.heal(2, 0, "kill")
     assert coverage(tale.run(nemeses=("clock", "kill", "pause"))).reason == (
-        "clock, pause: requested and never scheduled, for 30 s are too short for so many kinds of"
-        " fault: give --time-limit more"
+        "clock, pause: requested and never scheduled, as there is no time for them: "
+        "give more than --time-limit 30"
     )
 
 
