@@ -342,9 +342,12 @@ def test_each_column_is_what_a_look_at_all_other_events_says(events: list[Event]
 
 
 def test_only_the_first_mark_of_a_reign_is_told_apart() -> None:
-    marks = [{"t": "elected", "es": 2}, *({"t": "hwm", "v": v, "as": "leader"} for v in (3, 4))]
+    marks: list[Event] = [{"t": "hwm", "v": v, "as": "leader"} for v in (3, 4)]
     common = {"node": 1, "dir": "d", "inc": 1, "ep": 1}
-    events = [{"ts": n, "seq": n + 1, **common, **each} for n, each in enumerate(marks)]
+    events = [
+        {"ts": n, "seq": n + 1, **common, **each}
+        for n, each in enumerate([{"t": "elected", "es": 2}, *marks])
+    ]
     rows = fold(Whole.of({"n1": events})).rows["hwm"][1]
     began = FOLDED["hwm"].index("began")
     assert [row[began] for row in rows] == [2, None]
