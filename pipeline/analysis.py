@@ -4,8 +4,8 @@ Listing, reading, judging and adding up all happen in executors; to the driver c
 most frequent signatures. The stages of one batch:
 
 1. list the runs; those that the manifest knows, and those being written, are left out;
-2. read and judge each run as a whole, and write its rows (``ingest``);
-3. judge its keys, one by one (``keyed``), and its events by transforms (``transforms``);
+2. read and judge each run as a whole and key by key, and write its rows (``ingest``);
+3. judge big keys, one by one (``keyed``), and all events by transforms (``transforms``);
 4. put the verdicts together and compare them with results.json (``verdicts``);
 5. write the manifest: only now the batch counts.
 """
@@ -26,7 +26,7 @@ from harness.store import write_json
 from pipeline.buckets import BY, Buckets
 from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
-from pipeline.keyed import JUDGED_KEYS, judge_key
+from pipeline.keyed import JUDGED_KEYS, SPREAD_OPS, judge_group
 from pipeline.layout import MANIFEST, Layout
 from pipeline.listing import runs_of, shares
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
@@ -54,6 +54,7 @@ class Options:
     out: Path
     top: int = 20  # signatures in the summary
     quiet_s: float = QUIET_S
+    spread_ops: int = SPREAD_OPS
 
 
 def analyse(spark: SparkSession, options: Options, say: Say = lambda _: None) -> dict[str, Any]:
@@ -108,10 +109,11 @@ class _Batch:
             if count:
                 done = self._read(new, size)
                 self._suit(done["events"])
-                self._judge(done["ops"])
+                self._judge(done["spread"])
                 self._commit(new)
         finally:
             listed.unpersist()
+        del done["spread"]
         return {
             "new": {**done, "batch": self._batch if count else None},
             "pending": pending,
@@ -154,6 +156,7 @@ class _Batch:
             self._options.out.absolute(),
             self._batch,
             REPLACED,
+            self._options.spread_ops,
         )
         told = (
             new.select(*LISTING.names)
@@ -171,9 +174,10 @@ class _Batch:
         self._spark.conf.set("spark.sql.shuffle.partitions", str(self._buckets))
         for_little(self._spark, little=events < LITTLE_EVENTS)
 
-    def _judge(self, ops: int) -> None:
-        self._say("judge keys")
-        self._keys(ops)
+    def _judge(self, spread: int) -> None:
+        if spread:
+            self._say("judge big keys")
+            self._keys(spread)
         self._say("judge events by transforms")
         buckets = Buckets(self._spark, self._layout.scratch, self._buckets)
         try:
@@ -200,17 +204,17 @@ class _Batch:
         self._write("anomalies", judged, mode="append")
 
     def _keys(self, ops: int) -> None:
-        """Judge each key by itself."""
+        """Judge each of the big keys by itself; ``ops`` is how many these have."""
         tasks = max(self._spark.sparkContext.defaultParallelism, ops // TASK_OPS)
         judged = (
             self._new("keyed_ops")
             .repartition(int(tasks), "run", "checker", "key")
             .groupBy("run", "checker", "key")
-            .applyInArrow(judge_key, spark_schema(JUDGED_KEYS))
+            .applyInArrow(judge_group, spark_schema(JUDGED_KEYS))
             .persist()
         )
         try:
-            self._write("keys", judged.select(*KEYS.names))
+            self._write("keys", judged.select(*KEYS.names), "append")
             self._write(
                 "anomalies",
                 judged.select(F.explode("anomalies").alias("a")).select("a.*"),

@@ -17,11 +17,11 @@ from checkers.pruning import pruned
 from harness.stored import StoredRun
 from pipeline.event_rows import event_rows, life_rows
 from pipeline.judging import Judged, judge_whole, stored_columns
-from pipeline.keyed import KEYED
+from pipeline.keyed import by_key, judge_key
 from pipeline.names import RunName
 from pipeline.parts import Parts
 from pipeline.reading import Read, read_run
-from pipeline.replicas import fold
+from pipeline.replicas import Folded, fold
 from pipeline.rows import (
     anomaly_rows,
     batch_rows,
@@ -30,22 +30,22 @@ from pipeline.rows import (
     op_rows,
     rows,
 )
-from pipeline.schemas import ANOMALIES, RUNS
+from pipeline.schemas import ANOMALIES, KEYS, RUNS
 
 # What a task of the first stage tells of its runs.
 DONE: Final = pa.schema(
-    [(name, pa.int64()) for name in ("runs", "unreadable", "lines_bad", "events", "ops")]
+    [(name, pa.int64()) for name in ("runs", "unreadable", "lines_bad", "events", "ops", "spread")]
 )
 Batches = Iterator[pa.RecordBatch]
 WARNINGS_KEPT_MAX = 10
 
 
 def ingest(
-    store: Path, out: Path, batch: int, transformed: Collection[str]
+    store: Path, out: Path, batch: int, transformed: Collection[str], spread_ops: int
 ) -> Callable[[Batches], Batches]:
     """What a task does: rows of LISTING in, table parts written, one row of DONE out.
 
-    One run is in memory at a time.
+    One run is in memory at a time. Keys of ``spread_ops`` or more are left to ``pipeline.keyed``.
     """
 
     def work(listed: Batches) -> Batches:
@@ -57,7 +57,7 @@ def ingest(
             _collected() as collect,
         ):
             for row in chain.from_iterable(each.to_pylist() for each in listed):
-                told = _take(store / row["run"], row, parts, transformed)
+                told = _take(store / row["run"], row, parts, transformed, spread_ops)
                 collect()
                 done["runs"] += 1
                 for name in DONE.names[2:]:
@@ -81,7 +81,7 @@ def _collected() -> Iterator[Callable[[], object]]:
 
 
 def _take(
-    path: Path, listed: dict[str, Any], parts: Parts, transformed: Collection[str]
+    path: Path, listed: dict[str, Any], parts: Parts, transformed: Collection[str], spread_ops: int
 ) -> dict[str, Any]:
     """Read, judge and write one run; gives its row of RUNS."""
     read = read_run(path)
@@ -99,18 +99,19 @@ def _take(
         try:
             trace = Whole.of(read.stored.data.events)
             judged = judge_whole(read.stored, trace, transformed)
-            row |= _columns(read, read.stored, trace, judged)
+            folded = fold(trace)
+            row |= _columns(read, read.stored, folded, judged)
+            row["spread"] = _keys(name, read.stored, judged, parts, spread_ops)
         except Exception as error:  # one strange run must not cost all the others
             row |= {"readable": False, "problem": f"could not be judged: {error!r}"}
         else:
-            _write(name, read.stored, trace, judged, parts)
+            _write(name, read.stored, folded, judged, parts)
     parts.add("runs", rows(RUNS, [row]))
     return row
 
 
-def _write(name: RunName, stored: StoredRun, trace: Whole, judged: Judged, parts: Parts) -> None:
+def _write(name: RunName, stored: StoredRun, folded: Folded, judged: Judged, parts: Parts) -> None:
     data = stored.data
-    folded = fold(trace)
     recoveries = judged.stats("availability").get("recoveries", ())
     for table, made in (
         ("events", event_rows(name, folded)),
@@ -121,15 +122,28 @@ def _write(name: RunName, stored: StoredRun, trace: Whole, judged: Judged, parts
     ):
         for each in made:
             parts.add(table, each)
-    known = pruned(data) if judged.keyed else data.history
-    for checker in judged.keyed:
-        ops = [op for op in known if KEYED[checker].asks(op)]
-        for each in keyed_op_rows(name, checker, ops):
-            parts.add("keyed_ops", each)
     parts.add("anomalies", rows(ANOMALIES, anomaly_rows(name.run, "run", judged.anomalies)))
 
 
-def _columns(read: Read, stored: StoredRun, trace: Whole, judged: Judged) -> dict[str, Any]:
+def _keys(name: RunName, stored: StoredRun, judged: Judged, parts: Parts, spread_ops: int) -> int:
+    """Judge the keys that are not big, and hand on the ops of the others; gives how many these."""
+    known = pruned(stored.data) if judged.keyed else stored.data.history
+    found: list[dict[str, Any]] = []
+    spread = 0
+    for checker in judged.keyed:
+        for key, ops in by_key(checker, known).items():
+            if len(ops) < spread_ops:
+                found.append(judge_key(name.run, key, checker, ops))
+                continue
+            spread += len(ops)
+            for each in keyed_op_rows(name, checker, ops):
+                parts.add("keyed_ops", each)
+    parts.add("keys", rows(KEYS, found))
+    parts.add("anomalies", rows(ANOMALIES, [a for row in found for a in row["anomalies"]]))
+    return spread
+
+
+def _columns(read: Read, stored: StoredRun, folded: Folded, judged: Judged) -> dict[str, Any]:
     """The columns of RUNS for a run that could be read."""
     data, spec = stored.data, stored.data.spec
     outages = judged.stats("availability")
@@ -148,7 +162,7 @@ def _columns(read: Read, stored: StoredRun, trace: Whole, judged: Judged) -> dic
         "lines_bad": read.lines_bad,
         "warnings": list(stored.warnings[:WARNINGS_KEPT_MAX]),
         "duration_ns": data.history[-1].time_ns if len(data.history) else 0,
-        "elections": sum(event["t"] == "elected" for event in trace.events),
+        "elections": len(folded.rows["elected"][0]) if "elected" in folded.rows else 0,
         "outages": len(outages.get("outages", ())),
         "unavailable_ms": float(outages.get("unavailable_ms", 0.0)),
         "harness_ok": not crashed,

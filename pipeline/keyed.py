@@ -6,7 +6,8 @@ a run are judged wherever there is room, each with a budget of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from harness.verdict import CheckResult, Valid
 from pipeline.rows import anomaly_rows, op_of, rows
 from pipeline.schemas import ANOMALIES, KEYS
 
+# From so many ops on a key is judged wherever there is room, and not where its run is read.
+SPREAD_OPS = 2_000
 JUDGED_KEYS = pa.schema([*KEYS, pa.field("anomalies", pa.list_(pa.struct(list(ANOMALIES))))])
 
 
@@ -48,13 +51,29 @@ KEYED: Mapping[str, KeyedChecker] = {
 }
 
 
-def judge_key(group: pa.Table) -> pa.Table:
+def judge_group(group: pa.Table) -> pa.Table:
     """A row of JUDGED_KEYS for one group of rows of KEYED_OPS: the ops of one key of one run."""
     ops: list[dict[str, Any]] = group.sort_by("place").to_pylist()
     run, key, checker = (ops[0][name] for name in ("run", "key", "checker"))
-    result = _judge(checker, History(map(op_of, ops)))
+    row = judge_key(run, key, checker, list(map(op_of, ops)))
+    return pa.Table.from_batches([rows(JUDGED_KEYS, [row])])
+
+
+def by_key(checker: str, ops: Iterable[Op]) -> dict[str | None, list[Op]]:
+    """The ops that a checker looks at, by key, in their order."""
+    found: dict[str | None, list[Op]] = defaultdict(list)
+    asks = KEYED[checker].asks
+    for op in ops:
+        if asks(op):
+            found[op.key].append(op)
+    return found
+
+
+def judge_key(run: str, key: str | None, checker: str, ops: Sequence[Op]) -> dict[str, Any]:
+    """A row of JUDGED_KEYS, as an object, for the ops of one key of a run."""
+    result = _judge(checker, History(ops))
     nothing = result.valid is Valid.UNKNOWN and result.checked.get(KEYED[checker].needs) == 0
-    row = {
+    return {
         "run": run,
         "key": key,
         "checker": checker,
@@ -63,7 +82,6 @@ def judge_key(group: pa.Table) -> pa.Table:
         "ops": len(ops),
         "anomalies": anomaly_rows(run, "key", [(checker, each) for each in result.anomalies]),
     }
-    return pa.Table.from_batches([rows(JUDGED_KEYS, [row])])
 
 
 def _judge(checker: str, ops: History) -> CheckResult:

@@ -110,7 +110,7 @@ def test_verdicts_are_those_of_single_runs_and_what_was_read_is_not_read_again(
     quiet.results.unlink()
     for path in (quiet.path, *quiet.path.rglob("*")):
         os.utime(path, (1, 1), follow_symlinks=False)
-    again = _analyse(spark, store)
+    again = _analyse(spark, store, spread_ops=1)  # every key where there is room
     assert (again["new"]["runs"], again["pending"], again["not_compared"]) == (3, 1, 1)
     assert again["runs"] == 5, "what was read before still counts"
     assert again["disagreements"] >= 1

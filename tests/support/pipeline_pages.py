@@ -40,9 +40,9 @@ or the set of broken invariants, differs. Both are listed with their reasons.
   `quorum_voted`, `until`, `committed`). What replicas, leaders, incarnations and logs make of each
   other is left to transforms. Events that none of them reads (nearly three quarters: fetches,
   answers, flushes) are judged where they are read, and counted in `runs.events`, but no rows.
-- **Skew**: a task holds one run in memory at a time, and one key; keys are spread
-  over tasks of some 100,000 ops by run and key, so that a big run's
-  keys are judged wherever there is room, each with its own budget.
+- **Skew**: a task holds one run in memory at a time, and one key. Keys are judged where their run
+  is read, but for big ones, from 2,000 ops on: these are spread over tasks of some 100,000 ops by
+  run and key, and judged wherever there is room. Each has its own budget.
 - **Cluster**: `--master spark://HOST:PORT`. The workers are sent our code; they need the same
   Python packages, and the store and the tables under the same names.
 """
