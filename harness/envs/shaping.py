@@ -1,13 +1,16 @@
-"""Links that are slow, lossy, narrow, jammed or out of order, by firewall rules and a queue.
+"""Links that are slow, lossy, narrow, jammed or out of order: by netem, else by a queue of ours.
 
-The harness's side of ``docker_shaper``, which sits in a node's network, wherever that is, and holds
-what comes in. It is started when the first link to that node is to be shaped, and stays, idle,
-until the end. Environments say how it is started, told and heard.
+The kernel's netem does it where the sender has it; else firewall rules hand packets to a queue in
+user space at the receiver. This is the harness's side of ``docker_shaper``, which is that queue: it
+sits in a node's network, wherever that is, and holds what comes in. It is started when the first
+link to that node is to be shaped so, and stays, idle, until the end. Environments say how it is
+started, told and heard.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +19,7 @@ from typing import Any
 
 from harness.envs import docker_shaper
 from harness.envs.cuts import Cuts
+from harness.envs.netem import NETEM, Netems
 from harness.envs.node_clocks import NodeClocks
 from harness.envs.node_disks import NodeDisks
 from harness.errors import EnvError
@@ -101,11 +105,18 @@ class ShapedCuts(Cuts):
     def __init__(self, journal: Journal) -> None:
         super().__init__(journal)
         self._shapers: Shapers | None = None
+        self._netems: Netems | None = None
+        self._why_no_queue: dict[str, str] = {}  # node -> why packets to it cannot go through one
+        self._why_queued: dict[Link, str] = {}  # shaped link -> why netem does not do it
         self._shapes: dict[Link, dict[int, Shape]] = {}  # by owner
         self._shaping: dict[int, int] = {}  # owner -> its journal entry
 
     async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
-        """See ``Packets``: by a user-space queue in the destination's network; journalled first."""
+        """See ``Packets``: by netem or by a queue in user space; journalled first.
+
+        Raises:
+            EnvError: Neither can be had on a link.
+        """
         chosen = list(dict.fromkeys(links))
         for link in chosen:
             self._check(link)
@@ -117,39 +128,83 @@ class ShapedCuts(Cuts):
                 shapes.pop(owner, None)
                 if shape is not None:
                     shapes[owner] = shape
-            nodes = sorted({destination for _, destination in chosen})
-            if self._shapers is not None:
-                await asyncio.gather(*(self._shapers.apply(n, self._shapes_to(n)) for n in nodes))
-            await self._install(nodes)
+            await self._reshape(chosen)
             if shape is None and owner in self._shaping:
                 await asyncio.to_thread(self._journal.undone, self._shaping.pop(owner))
 
+    async def _reshape(self, links: Collection[Link]) -> None:
+        """Let links be as they are wanted now: by netem at their sources, else by the queues."""
+        await asyncio.gather(*(self._by_netem(node) for node in sorted({a for a, _ in links})))
+        lacking = [link for link in links if link in self._why_queued and self._no_queue(link)]
+        nodes = sorted({destination for _, destination in links})
+        if self._shapers is not None:
+            await asyncio.gather(*(self._shapers.apply(n, self._queued_to(n)) for n in nodes))
+        await self._install(nodes)
+        for link in lacking:
+            raise EnvError(
+                f"the link {link[0]} -> {link[1]} cannot be shaped: {self._why_queued[link]}; "
+                f"{self._no_queue(link)}"
+            )
+
+    async def _by_netem(self, source: str) -> None:
+        """Have netem treat what a node sends as far as it can; the rest is for queues."""
+        shapes = {
+            destination: sum(shapes.values(), Shape())
+            for (a, destination), shapes in self._shapes.items()
+            if a == source and shapes
+        }
+        if self._netems is None:
+            refused = dict.fromkeys(shapes, "netem is not asked here")
+        else:
+            refused = await self._netems.apply(source, shapes)
+        for link in [link for link in self._why_queued if link[0] == source]:
+            del self._why_queued[link]
+        self._why_queued |= {(source, b): why for b, why in refused.items()}
+
+    def _no_queue(self, link: Link) -> str | None:
+        return self._why_no_queue.get(link[1])
+
     async def shaped(self, link: Link) -> Mapping[str, Any]:
-        """See ``Packets``."""
+        """See ``Packets``; ``by`` says what does it, and ``why_not_netem`` why that does not."""
         self._check(link)
         wanted = sum(self._shapes.get(link, {}).values(), Shape())
-        counters = {} if self._shapers is None else await self._shapers.counters(link)
-        return {
+        counted = Counter(_NO_COUNTERS)
+        qdiscs: Sequence[Mapping[str, Any]] = ()
+        if self._shapers is not None:
+            counted.update(await self._shapers.counters(link))
+        if self._netems is not None:
+            by_netem, qdiscs = await self._netems.counters(link)
+            counted.update(by_netem)
+        why = self._why_queued.get(link)
+        told: dict[str, Any] = {
             "link": list(link),
-            "by": QUEUED,
+            "by": QUEUED if why is not None else NETEM if qdiscs else None,
             "latency_ms": wanted.delay_ms,
             **{key: value for key, value in asdict(wanted).items() if key != "delay_ms"},
             "repeated": 0,
-            **counters,
+            **counted,
         }
+        if why is not None:
+            told["why_not_netem"] = why
+        if qdiscs:
+            told["qdiscs"] = [dict(each) for each in qdiscs]
+        return told
 
     def _treatment(self, node: str) -> dict[str, str]:
         """What rules do with packets to a node, by their source; a cut comes first."""
         does = dict.fromkeys(sorted(a for a, b in self._cuts if b == node), "-j DROP")
         if self._shapers is not None:
-            does = {a: self._shapers.rule(a) for a in self._shapes_to(node)} | does
+            does = {a: self._shapers.rule(a) for a in self._queued_to(node)} | does
         return does
 
-    def _shapes_to(self, node: str) -> dict[str, Shape]:
+    def _queued_to(self, node: str) -> dict[str, Shape]:
+        """What queues do with packets to a node, by their source."""
+        if node in self._why_no_queue:
+            return {}
         return {
-            source: sum(shapes.values(), Shape())
-            for (source, destination), shapes in self._shapes.items()
-            if destination == node and shapes
+            source: sum(self._shapes[source, destination].values(), Shape())
+            for source, destination in self._why_queued
+            if destination == node
         }
 
     async def _forget(self) -> None:
@@ -157,6 +212,7 @@ class ShapedCuts(Cuts):
         for entry in self._shaping.values():
             await asyncio.to_thread(self._journal.undone, entry)
         self._shaping.clear()
+        self._why_queued.clear()
 
 
 class SpoiledHosts(NodeDisks, NodeClocks):

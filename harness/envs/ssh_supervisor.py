@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.envs.netem_host import lacking, obey, remove
 from harness.envs.ssh_chain import (
     Refused,
     counters,
@@ -42,6 +43,7 @@ from harness.envs.ssh_clocks import find_faketime, note_clock, remove_clocks
 MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
 _MARK_FILE = ".krucible"
 _PREFIX = "krucible-"
+_PLACE = ("folder", "chain", "mark", "qdisc")  # where a run is on a host
 _SLOW = ("probe", "hands")  # commands that take their time, and nobody else should wait for
 _TICK_S = 0.03
 _GONE_TIMEOUT_S = 5.0
@@ -242,7 +244,7 @@ def probe(host: str, port: int, timeout_s: float, request: bytes) -> dict[str, A
     return {"passed": passed, "detail": detail, "elapsed_ms": elapsed_ms}
 
 
-def clean(folder: str, chain: str, mark: str) -> dict[str, Any]:
+def clean(folder: str, chain: str, mark: str, qdisc: int = 0) -> dict[str, Any]:
     """Undo all that a run did here; each step is taken whatever becomes of the others."""
     done: dict[str, Any] = {}
     problems = []
@@ -250,6 +252,7 @@ def clean(folder: str, chain: str, mark: str) -> dict[str, Any]:
         ("killed", partial(kill_marked, mark)),
         ("clocks", partial(remove_clocks, folder)),
         ("chain", partial(remove_chain, chain)),
+        ("qdiscs", partial(remove, qdisc)),
         ("folder", partial(remove_folder, folder, mark)),
     )
     for name, step in steps:
@@ -381,7 +384,7 @@ class Supervisor:
         if self._process is not None and self._process.end is None:
             with contextlib.suppress(OSError, Refused):
                 self._process.signal(signal.SIGKILL)
-        return clean(self._begun["folder"], self._begun["chain"], self._begun["mark"])
+        return clean(**{key: self._begun[key] for key in _PLACE if key in self._begun})
 
     def _environ(self) -> dict[str, str]:
         """What all that we start has in common."""
@@ -417,6 +420,7 @@ class Supervisor:
         return {
             "filter": problem,
             "queue": problem or queue_problem(begun["chain"]),
+            "netem": lacking(),
             "faketime": find_faketime(),
         }
 
@@ -485,6 +489,10 @@ class Supervisor:
         """What our chain has dropped."""
         return {"before": counters(self._begun["chain"])}
 
+    def do_netem(self, order: dict[str, Any]) -> dict[str, Any]:
+        """See ``netem_host``."""
+        return {"answer": obey({**order, "handle": self._begun["qdisc"]})}
+
     def do_shaper(self, source: str, seed: str, queues: dict[str, int]) -> None:
         """Start what holds packets; ``source`` is its text."""
         self._net.mkdir()
@@ -544,10 +552,10 @@ class Supervisor:
         self._ended = True
         return done
 
-    def do_clean(self, folder: str, chain: str, mark: str) -> dict[str, Any]:
+    def do_clean(self, **place: Any) -> dict[str, Any]:
         """Undo what another supervisor has left."""
         self._ended = True
-        return clean(folder, chain, mark)
+        return clean(**place)
 
 
 def pack(folder: Path, but: Container[str], send: Callable[[bytes], None]) -> None:
