@@ -21,6 +21,7 @@ NETEM: Final = "netem"
 SOURCE: Final = Path(netem_host.__file__).read_text(encoding="utf-8")
 _LIMIT = ("limit", "16384")  # packets held of one link; more are lost, as in any queue
 _IN_ORDER = ("rate", "10gbit")  # netem keeps the order only of what has a rate
+_DELAYS = {"delay", "rate", "slot"}
 _HANDLES = range(0x1000, 0x7000)  # roots of ours; those of their netems lie just above each
 
 
@@ -33,22 +34,20 @@ def handle_of(mark: str) -> int:
 def stages(shape: Shape) -> tuple[tuple[str, ...], ...]:
     """The words of the netems that treat a link so, one inside the other; none for a plain link.
 
-    What is kept back is what netem delays while it sends the rest at once (``reorder``): such a
-    netem can delay nothing else, so that the other delays are a second one's, inside of it.
+    What is kept back is what netem delays while it sends the rest at once (``reorder``), past its
+    own queue: such a netem can delay nothing else, and is the inner one of two if there is more.
     """
-    first: tuple[str, ...] = ()
+    chances = {"loss": shape.loss, "duplicate": shape.duplicate, "corrupt": shape.corrupt}
+    given = (words for word, share in chances.items() if share for words in (word, _percent(share)))
+    always = _delays(shape)
+    first: tuple[str, ...] = (*given, *always)
+    keeps_back: tuple[str, ...] = ()
     if shape.keep_back:
         half_us = shape.late_ms * 500
-        first += ("delay", f"{half_us}us", f"{half_us}us")
-        first += ("reorder", _percent(1 - shape.keep_back))
-    chances = {"loss": shape.loss, "duplicate": shape.duplicate, "corrupt": shape.corrupt}
-    for word, share in chances.items():
-        if share:
-            first += (word, _percent(share))
-    delays = _delays(shape)
-    if not shape.keep_back:
-        first, delays = first + delays, ()
-    return tuple((*_LIMIT, *words) for words in (first, delays) if words)
+        share = _percent(1 - shape.keep_back)
+        keeps_back = ("delay", f"{half_us}us", f"{half_us}us", "reorder", share)
+    found = (first, keeps_back) if always else (first + keeps_back,)
+    return tuple((*_LIMIT, *words) for words in found if words)
 
 
 def _delays(shape: Shape) -> tuple[str, ...]:
@@ -79,16 +78,22 @@ def counters(told: Sequence[Mapping[str, Any]]) -> Counter[str]:
     if not told:
         return Counter()
     first, last = told[0], told[-1]
-    came = int(first["packets"]) + int(first["qlen"])
-    kept_back = came - int(first["requeues"]) if "reorder" in first["options"] else 0
-    held = came if {"delay", "rate", "slot"} & last["options"].keys() else 0
+    kept_back = held = 0
+    if "reorder" in last["options"]:  # requeues count what went past the queue
+        kept_back = held = max(0, _came(last) - int(last["requeues"]))
+    if len(told) > 1 or (not kept_back and _DELAYS & first["options"].keys()):
+        held = _came(first)
     return Counter(
         passed=int(last["packets"]),
         bytes=int(last["bytes"]),
         lost=int(first["drops"]),  # what the inner one drops is counted here, too
-        kept_back=max(0, kept_back),
-        held=kept_back if "reorder" in last["options"] else held,
+        kept_back=kept_back,
+        held=held,
     )
+
+
+def _came(stage: Mapping[str, Any]) -> int:
+    return int(stage["packets"]) + int(stage["qlen"])
 
 
 class Netems:

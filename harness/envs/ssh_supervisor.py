@@ -43,7 +43,6 @@ from harness.envs.ssh_clocks import find_faketime, note_clock, remove_clocks
 MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
 _MARK_FILE = ".krucible"
 _PREFIX = "krucible-"
-_PLACE = ("folder", "chain", "mark", "qdisc")  # where a run is on a host
 _SLOW = ("probe", "hands")  # commands that take their time, and nobody else should wait for
 _TICK_S = 0.03
 _GONE_TIMEOUT_S = 5.0
@@ -244,7 +243,7 @@ def probe(host: str, port: int, timeout_s: float, request: bytes) -> dict[str, A
     return {"passed": passed, "detail": detail, "elapsed_ms": elapsed_ms}
 
 
-def clean(folder: str, chain: str, mark: str, qdisc: int = 0) -> dict[str, Any]:
+def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
     """Undo all that a run did here; each step is taken whatever becomes of the others."""
     done: dict[str, Any] = {}
     problems = []
@@ -384,7 +383,7 @@ class Supervisor:
         if self._process is not None and self._process.end is None:
             with contextlib.suppress(OSError, Refused):
                 self._process.signal(signal.SIGKILL)
-        return clean(**{key: self._begun[key] for key in _PLACE if key in self._begun})
+        return clean(*(self._begun[key] for key in ("folder", "chain", "mark", "qdisc")))
 
     def _environ(self) -> dict[str, str]:
         """What all that we start has in common."""
@@ -553,7 +552,7 @@ class Supervisor:
         return done
 
     def do_clean(self, **place: Any) -> dict[str, Any]:
-        """Undo what another supervisor has left."""
+        """Undo what another one has left."""
         self._ended = True
         return clean(**place)
 
