@@ -26,7 +26,7 @@ from harness.journal import Journal
 from harness.protocols import Link
 
 LINK = ("n1", "n2")
-TEXT = b"a promise " * 300
+TEXT = b"a promise " * 200
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_each_shape_is_on_its_link_and_its_way_only_and_is_gone_after_the_heal(
 
 def _all_plain(made: Spaces, links: Iterable[Link]) -> None:
     for link in links:
-        seen = Seen(made, link, 10, every_ms=1, size=200)
+        seen = Seen(made, link, 5, every_ms=1, size=200)
         assert seen.plain, (link, seen.numbers)
         assert min(seen.took) < 40, (link, seen.took)
 
@@ -127,7 +127,7 @@ def test_tcp_brings_everything_unaltered_over_a_link_that_does_all_of_it(
     made: Spaces, net: NetnsNet
 ) -> None:
     async def scenario() -> None:
-        shape = Shape(10, 10, loss=0.1, keep_back=0.1, late_ms=20, corrupt=0.1)
+        shape = Shape(10, 10, loss=0.05, keep_back=0.2, late_ms=20, corrupt=0.05)
         await net.shape(1, [LINK, LINK[::-1]], shape)
         client, server = made.tcp(LINK)
         with client, server:

@@ -43,28 +43,27 @@ def change(handle: int, links: dict[str, Any]) -> dict[str, Any]:
         ``problems``: why not, of links that netem does not treat now; ``before``: ``statistics`` of
         the links as they were.
     """
-    before, problems = statistics(handle), {}
+    shown = _shown()
+    roots = {q["dev"]: q for q in shown if q.get("root")}
+    before, problems, gone = _links(handle, shown), {}, False
     for number, link in links.items():
         if number in before:
-            _clear(_device_of(before[number]), handle, number)
+            _tc(_clearing(before[number][0]["dev"], handle, number))
+            gone = True
         if link["stages"]:
             try:
-                _put(handle, number, link)
+                _put(handle, number, link, roots)
             except TcError as error:
                 problems[number] = str(error)
-    for device in _ours(handle):
-        if not _links(handle, device):
-            _tc([f"qdisc del dev {device} root handle {handle:x}:"])
+                gone = True
+    if gone:
+        _tidy(handle)
     return {"problems": problems, "before": {n: s for n, s in before.items() if n in links}}
 
 
 def statistics(handle: int) -> dict[str, list[dict[str, Any]]]:
     """What the kernel has counted, by link: one entry of ``tc -s -j qdisc show`` for each stage."""
-    return {
-        number: stages
-        for device in _ours(handle)
-        for number, stages in _links(handle, device).items()
-    }
+    return _links(handle, _shown())
 
 
 def remove(handle: int) -> int:
@@ -106,9 +105,10 @@ def lacking() -> str | None:
 # --------------------------------------------------------------------------- the tree
 
 
-def _put(handle: int, number: str, link: dict[str, Any]) -> None:
+def _put(handle: int, number: str, link: dict[str, Any], roots: dict[str, Any]) -> None:
+    """Hang a link's netems under our root; ``roots`` by interface, ours will be among them."""
     device, major, minor = _route(link["to"]), f"{handle:x}", f"{int(number):x}"
-    root = _root(device)
+    root = roots.get(device, {})
     lines = []
     if root.get("handle") != f"{major}:":
         if root and root.get("handle") != _DEFAULT:
@@ -134,15 +134,11 @@ def _put(handle: int, number: str, link: dict[str, Any]) -> None:
     except TcError:
         _undo(device, handle, number)
         raise
+    roots[device] = {"kind": "htb", "handle": f"{major}:"}
 
 
 def _undo(device: str, handle: int, number: str) -> None:
     """Take out what there is of a link that could not be made: any part may be missing."""
-    if device not in _ours(handle):
-        return
-    if len(_links(handle, device).keys() - {number}) == 0:
-        _tc([f"qdisc del dev {device} root handle {handle:x}:"])
-        return
     for line in _clearing(device, handle, number):
         try:
             _tc([line])
@@ -150,8 +146,14 @@ def _undo(device: str, handle: int, number: str) -> None:
             continue  # this part was never made
 
 
-def _clear(device: str, handle: int, number: str) -> None:
-    _tc(_clearing(device, handle, number))
+def _tidy(handle: int) -> None:
+    """Take out the roots that no link is under any more."""
+    shown = _shown()
+    used = {stages[0]["dev"] for stages in _links(handle, shown).values()}
+    for each in shown:
+        ours = each.get("root") and (each["kind"], each["handle"]) == ("htb", f"{handle:x}:")
+        if ours and each["dev"] not in used:
+            _tc([f"qdisc del dev {each['dev']} root handle {handle:x}:"])
 
 
 def _clearing(device: str, handle: int, number: str) -> list[str]:
@@ -172,36 +174,30 @@ def _route(address: str) -> str:
     return device
 
 
-def _root(device: str) -> dict[str, Any]:
-    """What is at the root of an interface; empty: nothing that tc tells of."""
-    found = [each for each in _json("tc", "-j", "qdisc", "show", "dev", device) if each.get("root")]
-    return dict(found[0]) if found else {}
+def _shown() -> list[dict[str, Any]]:
+    """All that tc tells of, on all interfaces, with counts."""
+    return _json("tc", "-s", "-j", "qdisc", "show")
 
 
 def _ours(handle: int) -> list[str]:
     """The interfaces with our root; any tc lists them so."""
-    shown = _run([_which("tc") or "tc", "qdisc", "show"], "").splitlines()
+    shown = _run([_which("tc") or "tc", "qdisc", "show"], "", name="tc").splitlines()
     begins = ["qdisc", "htb", f"{handle:x}:", "dev"]
     rows = [line.split() for line in shown]
     return [row[4] for row in rows if row[:4] == begins and row[5] == "root"]
 
 
-def _links(handle: int, device: str) -> dict[str, list[dict[str, Any]]]:
-    """The stages of the links under our root there, by the number of the link."""
-    shown = _json("tc", "-s", "-j", "qdisc", "show", "dev", device)
-    below = {each["parent"]: {**each, "dev": device} for each in shown if each.get("parent")}
+def _links(handle: int, shown: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The stages of the links under our roots, by the number of the link."""
+    below = {(each["dev"], each["parent"]): each for each in shown if each.get("parent")}
     links: dict[str, list[dict[str, Any]]] = {}
-    for parent, first in below.items():
+    for (device, parent), first in below.items():
         major, _, minor = parent.partition(":")
         if major == f"{handle:x}" and first["kind"] == "netem":
             stages = links[str(int(minor, 16))] = [first]
-            while (deeper := below.get(f"{stages[-1]['handle']}1")) is not None:
+            while (deeper := below.get((device, f"{stages[-1]['handle']}1"))) is not None:
                 stages.append(deeper)
     return links
-
-
-def _device_of(stages: list[dict[str, Any]]) -> str:
-    return str(stages[0]["dev"])
 
 
 # --------------------------------------------------------------------------- the tools
@@ -209,11 +205,12 @@ def _device_of(stages: list[dict[str, Any]]) -> str:
 
 def _tc(lines: list[str], *, wrapper: tuple[str, ...] = ()) -> None:
     """Have tc do these lines in turn, up to the first that fails; raises TcError."""
-    _run([*wrapper, _which("tc") or "tc", "-b", "-"], "".join(f"{line}\n" for line in lines))
+    argv = [*wrapper, _which("tc") or "tc", "-b", "-"]
+    _run(argv, "".join(f"{line}\n" for line in lines), name="tc")
 
 
 def _json(tool: str, *arguments: str) -> list[dict[str, Any]]:
-    said = _run([_which(tool) or tool, *arguments], "")
+    said = _run([_which(tool) or tool, *arguments], "", name=tool)
     try:
         found = json.loads(said or "[]")
     except ValueError as error:
@@ -221,18 +218,18 @@ def _json(tool: str, *arguments: str) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)]
 
 
-def _run(argv: list[str], text: str) -> str:
+def _run(argv: list[str], text: str, *, name: str) -> str:
     try:
         done = subprocess.run(
             argv, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
     except FileNotFoundError as error:
-        raise TcError(f"it has no {argv[0]}: apt-get install iproute2") from error
+        raise TcError(f"it has no {name}: apt-get install iproute2") from error
     except subprocess.TimeoutExpired as error:
-        raise TcError(f"{argv[0]} does not end within {_TIMEOUT_S} s") from error
+        raise TcError(f"{name} does not end within {_TIMEOUT_S} s") from error
     if done.returncode:
         said = done.stderr.strip().partition("\n")[0]
-        raise TcError(f"{argv[0]}: {said or f'it failed with {done.returncode}'}")
+        raise TcError(f"{name}: {said or f'it failed with {done.returncode}'}")
     return done.stdout
 
 
