@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.hosts import Packets, Shape
-from harness.protocols import Cluster, Fault, Injection, Link, Net
+from harness.protocols import Cluster, Fault, Injection, Link, Net, Probe
 from harness.registry import environments, nemeses
 from harness.spec import SIM, RunSpec
 from nemesis.evidence import sample_links
@@ -50,7 +50,7 @@ class BadLinks:
         """Draw how the links behave."""
         raise NotImplementedError
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """Whether a probe, with the link before and after it, tells that the fault is there."""
         raise NotImplementedError
 
@@ -128,7 +128,7 @@ class BadLinks:
             tries += 1
             before = await net.shaped(link)
             probe = await cluster.environment.net.probe(*link, timeout_s=_PROBE_TIMEOUT_S)
-            told = self.shows(before, await net.shaped(link), probe.elapsed_ms)
+            told = self.shows(before, await net.shaped(link), probe)
             if told or not probe.passed or tries == _TRIES_MAX:
                 return {"saw": "probe", **probe.to_json(), "told": told, "tries": tries}
 
@@ -148,10 +148,10 @@ class SlowLinks(BadLinks):
             delay_ms=int(params.get("delay_ms", 250)), jitter_ms=int(params.get("jitter_ms", 0))
         )
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """A request and its answer take longer than the delay of the link."""
         del before
-        return bool(elapsed_ms >= min(after["latency_ms"], _PROBE_TIMEOUT_S * 1e3 - 1))
+        return bool(probe.elapsed_ms >= min(after["latency_ms"], _PROBE_TIMEOUT_S * 1e3 - 1))
 
 
 @nemeses.register("lossy-links")
@@ -166,9 +166,9 @@ class LossyLinks(BadLinks):
         """Lossy."""
         return Shape(loss=float(params.get("loss", 0.2)))
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """A packet was lost on the link meanwhile."""
-        del elapsed_ms
+        del probe
         return bool(after["lost"] > before["lost"])
 
 
@@ -184,10 +184,10 @@ class JamLinks(BadLinks):
         """Jammed."""
         return Shape(jam_ms=int(params.get("jam_ms", 300)))
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """Connecting and asking are two messages: the second waits for a whole turn."""
         del before
-        return bool(elapsed_ms >= min(after["jam_ms"] / 2, _PROBE_TIMEOUT_S * 1e3 - 1))
+        return bool(probe.elapsed_ms >= min(after["jam_ms"] / 2, _PROBE_TIMEOUT_S * 1e3 - 1))
 
 
 @nemeses.register("repeating-links")
@@ -207,9 +207,9 @@ class RepeatingLinks(BadLinks):
             repeat=float(params.get("repeat", 0.2)), late_ms=int(params.get("late_ms", 1_500))
         )
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """A request was repeated on the link meanwhile."""
-        del elapsed_ms
+        del probe
         return bool(after["repeated"] > before["repeated"])
 
 
@@ -230,9 +230,9 @@ class ReorderingLinks(BadLinks):
             keep_back=float(params.get("keep_back", 0.1)), late_ms=int(params.get("late_ms", 400))
         )
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """A message was kept back on the link meanwhile."""
-        del elapsed_ms
+        del probe
         return bool(after["kept_back"] > before["kept_back"])
 
 
@@ -248,10 +248,10 @@ class NarrowLinks(BadLinks):
         """Narrow."""
         return Shape(bytes_per_s=int(params.get("bytes_per_s", 4_000)))
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """Connecting and asking take as long as their bytes need."""
         del before
-        return bool(elapsed_ms >= 1e3 * MESSAGE_BYTES / after["bytes_per_s"])
+        return bool(probe.elapsed_ms >= 1e3 * MESSAGE_BYTES / after["bytes_per_s"])
 
 
 def _links(targets: Sequence[str], nodes: Sequence[str], way: str) -> list[Link]:

@@ -55,7 +55,8 @@ def test_a_node_runs_without_capabilities_under_its_own_address_and_name(
             assert f"Uid:\t{os.getuid()}\t" in status
             holder = engine.inspect("krucible-test-run-n1-net")
             assert holder is not None
-            assert holder["HostConfig"]["CapAdd"] == sorted(HOLDER_CAPABILITIES) == ["NET_ADMIN"]
+            capabilities = holder["HostConfig"]["CapAdd"]
+            assert capabilities == sorted(HOLDER_CAPABILITIES) == ["NET_ADMIN", "NET_RAW"]
             assert len(left_of(tmp_path / "state")) == 5, "two of each node, and the network"
 
     asyncio.run(scenario())
@@ -152,8 +153,10 @@ def test_a_cut_link_drops_packets_until_it_is_healed(tmp_path: Path) -> None:
         (Shape(bytes_per_s=1000), 150, "held"),
         (Shape(loss=0.4), 0, "lost"),
         (Shape(keep_back=0.9, late_ms=50), 0, "kept_back"),
+        (Shape(duplicate=0.9), 0, "duplicated"),
+        (Shape(corrupt=0.4), 0, "corrupted"),
     ],
-    ids=["slow", "jammed", "narrow", "lossy", "reordering"],
+    ids=["slow", "jammed", "narrow", "lossy", "reordering", "duplicating", "corrupting"],
 )
 def test_what_links_can_be_like(
     slow_nodes: SlowNodes, shape: Shape, min_ms: float, counted: str
@@ -167,6 +170,8 @@ def test_what_links_can_be_like(
         during = await net.shaped(link)
         assert during[counted] > before.get(counted, 0)
         assert during["by"] == "NFQUEUE"
+        assert "n1 has no netem: " in during["why_not_netem"]
+        assert counted != "duplicated" or any(probe.doubled for probe in probes)
         await net.shape(7, [link], None)
         assert (await net.probe(*link, timeout_s=5)).passed
         assert (await net.shaped(link))["passed"] - during["passed"] <= during["held"]

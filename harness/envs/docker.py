@@ -40,7 +40,10 @@ from harness.registry import environments
 PORT: Final = 9093
 NODES_MAX: Final = 99
 # What containers may do beyond an ordinary process, and why. A node needs nothing of it.
-HOLDER_CAPABILITIES: Final = {"NET_ADMIN": "to cut and shape the links of its own network"}
+HOLDER_CAPABILITIES: Final = {
+    "NET_ADMIN": "to cut and shape the links of its own network",
+    "NET_RAW": "to send a packet of such a link a second time",
+}
 _STATE_TIMEOUT_S = 5.0
 _POLL_S = 0.005
 _FIRST_HOST = 10  # the addresses below are the harness's and the Engine's

@@ -97,7 +97,7 @@ class DockerNet(ShapedCuts):
         arguments = (address.host, str(address.port), str(timeout_s), REQUEST.hex())
         said = await self._execute(source, ["python3", "-I", "-c", _PROBE, *arguments])
         seen = json.loads(said)
-        return Probe(source, destination, seen["passed"], seen["detail"], seen["elapsed_ms"])
+        return Probe(source, destination, **seen)
 
     async def stats(self) -> Mapping[Link, Mapping[str, int]]:
         """Per link that was ever cut: ``dropped_packets``; ``held_bytes`` are the bytes of them."""

@@ -31,7 +31,7 @@ QUEUED = "NFQUEUE"
 SOURCE = Path(docker_shaper.__file__).read_text(encoding="utf-8")
 _ANSWER_TIMEOUT_S = 10.0
 _POLL_S = 0.005
-_NO_COUNTERS = {"passed": 0, "lost": 0, "kept_back": 0, "held": 0, "bytes": 0}
+_NO_COUNTERS = dict.fromkeys(("passed", "lost", "kept_back", "held", "bytes"), 0)
 
 
 class Shapers:
@@ -64,7 +64,7 @@ class Shapers:
 
     def rule(self, source: str) -> str:
         """What a firewall rule does with packets of a source that is shaped."""
-        return f"-j {QUEUED} --queue-num {self.queues[source]} --queue-bypass"
+        return f"! -i lo -j {QUEUED} --queue-num {self.queues[source]} --queue-bypass"
 
     async def apply(self, node: str, shapes: Mapping[str, Shape]) -> None:
         """Let packets from these sources to the node be treated so, and all others not.

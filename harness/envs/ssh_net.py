@@ -104,7 +104,7 @@ class SshNet(ShapedCuts):
             timeout_s=timeout_s,
             request=REQUEST.hex(),
         )
-        return Probe(source, destination, seen["passed"], seen["detail"], seen["elapsed_ms"])
+        return Probe(source, destination, **seen)
 
     async def stats(self) -> Mapping[Link, Mapping[str, int]]:
         """Per link that was ever cut: ``dropped_packets``; ``held_bytes`` are the bytes of them."""

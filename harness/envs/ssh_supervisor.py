@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.envs.docker_probe import probe
 from harness.envs.netem_host import lacking, obey, remove
 from harness.envs.ssh_chain import (
     Refused,
@@ -223,24 +224,6 @@ def remove_folder(folder: str, mark: str) -> bool:
             raise Refused(f"{folder} does not say whose it is: it is left alone; look at it")
         time.sleep(0.02)
     return found
-
-
-def probe(host: str, port: int, timeout_s: float, request: bytes) -> dict[str, Any]:
-    """Connect, send, wait for any answer, say what was seen."""
-    began = time.monotonic()
-    try:
-        with socket.create_connection((host, port), timeout=timeout_s) as sock:
-            sock.sendall(request)
-            sock.settimeout(max(0.001, began + timeout_s - time.monotonic()))
-            answer = sock.recv(4096)
-        passed = bool(answer)
-        detail = f"answer of {len(answer)} bytes" if answer else "closed by peer"
-    except TimeoutError:
-        passed, detail = False, f"no answer within {timeout_s:g} s"
-    except OSError as error:
-        passed, detail = False, f"{type(error).__name__}: {error.strerror or error}"
-    elapsed_ms = (time.monotonic() - began) * 1000
-    return {"passed": passed, "detail": detail, "elapsed_ms": elapsed_ms}
 
 
 def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
