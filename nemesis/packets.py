@@ -114,12 +114,12 @@ class BadLinks:
         undo, net = injection.undo, cluster.environment.net
         if not isinstance(undo, _Undo) or not isinstance(net, Packets):
             raise HarnessError(f"fault {fault.id} has nothing that links could heal")
-        before = [await net.shaped(link) for link in undo.links]
         await net.shape(fault.id, undo.links, None)
+        after = [await net.shaped(link) for link in undo.links]  # which counts all that was before
         return {
             "healed_links": len(undo.links),
-            **{kind: sum(link[kind] for link in before) for kind in _COUNTED},
-            "now": await net.shaped(undo.links[0]),
+            **{kind: sum(link[kind] for link in after) for kind in _COUNTED},
+            "now": after[0],
         }
 
     async def _probe(self, link: Link, net: Packets, cluster: Cluster) -> dict[str, Any]:
