@@ -12,7 +12,7 @@ most frequent signatures. The stages of one batch:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,7 @@ from pipeline.listing import runs_of, shares
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.spark import for_little
 from pipeline.summary import summarise
-from pipeline.transforms import REPLACED, Tables, judge_all
-from pipeline.transforms.windows import ORDER
+from pipeline.transforms import READ, REPLACED, Tables, judge_all
 from pipeline.trends import latencies
 from pipeline.verdicts import verdicts_of
 
@@ -190,11 +189,10 @@ class _Batch:
 
     def _transform(self, buckets: Buckets) -> None:
         """Judge events by all transforms, side by side."""
-        events = self._bucketed(buckets, "events", ORDER)
-        batches = self._bucketed(buckets, "batches")
+        events, lives, batches = (self._bucketed(buckets, each) for each in READ)
         names = self._new("runs").select("run", "run_id")
         judged = (
-            judge_all(Tables(events, batches, buckets.keep))
+            judge_all(Tables(events, lives, batches, buckets.keep))
             .join(names, "run_id")
             .selectExpr("*", f"'{CONSENSUS}' as checker", "'transform' as by")
             .withColumn("signature", _signature())
@@ -235,10 +233,10 @@ class _Batch:
         path = self._folder(table, batch)
         return self._spark.read.schema(spark_schema(TABLES[table])).parquet(path)
 
-    def _bucketed(self, buckets: Buckets, table: str, order: Sequence[str] = ()) -> DataFrame:
+    def _bucketed(self, buckets: Buckets, table: str) -> DataFrame:
         """The same of a table that was written where the runs were read, a bucket a task."""
         path = self._layout.table(table, self._batch)
-        return buckets.at(path, spark_schema(TABLES[table]), order)
+        return buckets.at(path, spark_schema(TABLES[table]))
 
     def _folder(self, table: str, batch: int | None) -> str:
         path = self._layout.table(table, batch).absolute()

@@ -1,14 +1,12 @@
 """Tables whose rows lie by run in a known number of buckets: what joins by run, moves nothing.
 
 A bucket is what one task wrote, and Spark's hash of a run's number says which one has its rows. So
-a window, a join or an aggregation by run, or by anything finer, finds its rows together; and where
-they lie in order, windows over that order sort nothing.
+a window, a join or an aggregation by run, or by anything finer, finds its rows together.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,34 +30,25 @@ class Buckets:
         self._count = count
         self._names: list[str] = []
 
-    def at(self, path: Path, schema: StructType, order: Sequence[str] = ()) -> DataFrame:
-        """A table that tasks wrote, one file each, named by their number (``pipeline.parts``).
-
-        ``order``: what the rows of each file are sorted by.
-        """
+    def at(self, path: Path, schema: StructType) -> DataFrame:
+        """A table that tasks wrote, one file each, named by their number (``pipeline.parts``)."""
         path.mkdir(parents=True, exist_ok=True)
         columns = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in schema)
         where = str(path.absolute()).replace("\\", "\\\\").replace("'", "\\'")
-        in_order = f" sorted by ({', '.join(order)})" if order else ""
         name = self._name()
         self._spark.sql(
-            f"create table {name} ({columns}) using parquet clustered by ({BY}){in_order}"
+            f"create table {name} ({columns}) using parquet clustered by ({BY})"
             f" into {self._count} buckets location '{where}'"
         )
         return self._spark.table(name)
 
-    def keep(self, found: DataFrame, order: Sequence[str] = ()) -> DataFrame:
-        """Write what many read, once: plans then begin there, and not where it came from.
-
-        ``order``: sort its rows by that, unless they are already.
-        """
+    def keep(self, found: DataFrame) -> DataFrame:
+        """Write what many read, once: plans then begin there, and not where it came from."""
         name = self._name()
         path = self._scratch / name
-        rows = found.sortWithinPartitions(*order) if order else found
-        writer = rows.write.format("parquet").option("path", str(path.absolute()))
+        writer = found.write.format("parquet").option("path", str(path.absolute()))
         writer.mode("overwrite").bucketBy(self._count, BY).saveAsTable(name)
-        # Spark would sort once more before it wrote a table that says its order
-        return self.at(path, found.schema, order) if order else self._spark.table(name)
+        return self._spark.table(name)
 
     def close(self) -> None:
         """Forget the tables, and remove what was only written meanwhile."""

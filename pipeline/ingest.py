@@ -15,15 +15,16 @@ from pyspark import TaskContext
 from checkers.invariants.trace import Whole
 from checkers.pruning import pruned
 from harness.stored import StoredRun
+from pipeline.event_rows import event_rows, life_rows
 from pipeline.judging import Judged, judge_whole, stored_columns
 from pipeline.keyed import KEYED
 from pipeline.names import RunName
 from pipeline.parts import Parts
 from pipeline.reading import Read, read_run
+from pipeline.replicas import fold
 from pipeline.rows import (
     anomaly_rows,
     batch_rows,
-    event_rows,
     fault_rows,
     keyed_op_rows,
     op_rows,
@@ -109,11 +110,13 @@ def _take(
 
 def _write(name: RunName, stored: StoredRun, trace: Whole, judged: Judged, parts: Parts) -> None:
     data = stored.data
+    folded = fold(trace)
     recoveries = judged.stats("availability").get("recoveries", ())
     for table, made in (
-        ("events", event_rows(name, trace)),
+        ("events", event_rows(name, folded)),
+        ("lives", life_rows(name, folded)),
         ("ops", op_rows(name, data.history)),
-        ("batches", batch_rows(name, data)),
+        ("batches", batch_rows(name, data, folded.exposed)),
         ("faults", fault_rows(name, data, recoveries)),
     ):
         for each in made:

@@ -31,7 +31,7 @@ class Parts:
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
-        """Take rows of a table."""
+        """Take rows of a table; columns that they lack are null."""
         held = self._held.setdefault(table, [])
         held.append(rows)
         if sum(each.num_rows for each in held) >= ROWS_HELD_MAX:
@@ -47,7 +47,9 @@ class Parts:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / self._draft
             self._writers[table] = pq.ParquetWriter(path, schema, compression="zstd")
-        self._writers[table].write_table(pa.Table.from_batches(held, schema))
+        tables = [schema.empty_table(), *(pa.Table.from_batches([each]) for each in held)]
+        whole = pa.concat_tables(tables, promote_options="default")
+        self._writers[table].write_table(whole)
 
     def __enter__(self) -> Self:
         return self

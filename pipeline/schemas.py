@@ -104,64 +104,109 @@ OPS: Final = pa.schema(
 # The ops that are judged key by key, as their checker wants them: ``place`` is their order.
 KEYED_OPS: Final = pa.schema([("checker", _STR), ("place", _INT), *OPS])
 
-# What the nodes told, one row an event, in the order run_id, replica, ord. Only events that some
+# What the nodes told, one row an event, but for appends, which are LIVES. Only events that some
 # transform reads are kept, and of these the fields that one reads: the rest is judged where it is
-# read, and more than half of all events.
-EVENT_TYPES: Final = frozenset(
-    {"start", "disk", "qs", "vote", "votereq", "role", "elected", "claim", "renounce"}
-    | {"append", "flush", "trunc", "lstart", "snap", "hwm", "apply", "ack"}
-)
-EVENT_COMMON: Final = [
+# read, and nearly three quarters of all events.
+_EVENT_COMMON: Final = [
     ("run", _STR),
     ("run_id", _INT),
     ("replica", _INT),  # a number within the run for its node and dir
     ("node", _INT),
     ("dir", _STR),  # the directory id of its disk
-    ("inc", _INT),  # incarnation
-    ("seq", _INT),
     ("ord", _INT),  # place in the one order of all events of the run
-    ("type", _STR),
     ("epoch", _INT),
     ("time_ns", _INT),  # the harness's clock, on arrival
     ("known", _BOOL),  # its incarnation is told of from a start on, and nothing is missing
-    ("era", _INT),  # grows when what was known of the replica's disk must be forgotten
 ]
-# column -> (the event's field, its type, the events that have it)
-EVENT_FIELDS: Final[dict[str, tuple[str, pa.DataType, tuple[str, ...]]]] = {
-    "leader": ("leader", _INT, ("qs", "role")),
-    "voted": ("voted", _INT, ("qs",)),
-    "voted_dir": ("voted_dir", _STR, ("qs",)),
-    "damage": ("what", _STR, ("disk",)),
-    "role": ("to", _STR, ("role",)),
-    "pre": ("pre", _BOOL, ("votereq", "vote")),
-    "ok": ("ok", _BOOL, ("vote",)),
-    "candidate": ("cand", _INT, ("vote",)),
-    "candidate_dir": ("cand_dir", _STR, ("vote",)),
-    "epoch_start": ("es", _INT, ("elected",)),
-    "base": ("base", _INT, ("append",)),
-    "last": ("last", _INT, ("append",)),
-    "batch_epoch": ("bep", _INT, ("append",)),
-    "crc": ("h", _INT, ("append",)),
-    "source": ("src", _STR, ("append",)),
-    "control": ("ctl", _BOOL, ("append",)),
-    "truncated_to": ("to", _INT, ("trunc",)),
-    "high_watermark": ("v", _INT, ("hwm",)),
-    "exposed_as": ("as", _STR, ("hwm",)),
-    "offset": ("off", _INT, ("apply", "ack")),
-    "acknowledged_at": ("hwm", _INT, ("ack",)),
-    "applied": ("applied", _INT, ("claim", "renounce")),
-    "snapshot_op": ("op", _STR, ("snap",)),
-    "api": ("api", _STR, ("ack",)),
-    "log_end": ("leo", _INT, ("start",)),
-}
+# What a replica was, and had, just before the event, as ``pipeline.replicas`` finds it.
+_BEFORE: Final = [
+    ("end_before", _INT),  # the end of its log
+    ("leads_before", _INT),  # the epoch that its incarnation leads
+    ("began", _INT),  # where the event's epoch begins, if the replica won that
+    ("resumed", _BOOL),  # it has started as the leader of the event's epoch before
+]
+# A batch, and the one before it, which was the last one of that log.
+BATCH: Final = ("base", "last", "batch_epoch", "crc")
+TAIL: Final = ("tail_base", "tail_last", "tail_epoch", "tail_crc")
+
 EVENTS: Final = pa.schema(
     [
-        *EVENT_COMMON,
-        *((column, kind) for column, (_, kind, _) in EVENT_FIELDS.items()),
+        *_EVENT_COMMON,
+        ("inc", _INT),  # incarnation
+        ("type", _STR),
+        *_BEFORE,
+        ("start_before", _INT),  # where its log begins
+        ("flushed_before", _INT),  # how much of its log is on disk
+        ("hwm_before", _INT),  # the highest that its incarnation exposed
+        ("epoch_before", _INT),  # its highest, since its disk was last made to forget
+        ("quorum_epoch", _INT),  # what its quorum-state said
+        ("quorum_leader", _INT),
+        ("quorum_voted", _INT),
+        ("quorum_voted_dir", _STR),
+        ("first_whom", _INT),  # its first vote in the event's epoch
+        ("first_whose", _STR),
+        ("held_epoch", _INT),  # of the batch that it has below the first mark of its reign
+        ("active", _BOOL),  # its controller was
         ("disk_epoch", _INT),  # of a start: the epoch in its quorum-state
-        ("flushed", _INT),  # of a start or flush
-        ("log_start", _INT),  # of a start, or where the log begins from now on
+        ("leader", _INT),
+        ("voted", _INT),
+        ("voted_dir", _STR),
+        ("role", _STR),
+        ("pre", _BOOL),
+        ("ok", _BOOL),
+        ("candidate", _INT),
+        ("candidate_dir", _STR),
+        ("truncated_to", _INT),
+        ("high_watermark", _INT),
+        ("exposed_as", _STR),
+        ("offset", _INT),
+        ("acknowledged_at", _INT),
+        ("api", _STR),
+        ("applied", _INT),
+        ("log_end", _INT),
         ("snapshot_end", _INT),
+    ]
+)
+# column -> (the event's field, the types of events that have it)
+EVENT_FIELDS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "leader": ("leader", ("qs", "role")),
+    "voted": ("voted", ("qs",)),
+    "voted_dir": ("voted_dir", ("qs",)),
+    "role": ("to", ("role",)),
+    "pre": ("pre", ("votereq", "vote")),
+    "ok": ("ok", ("vote",)),
+    "candidate": ("cand", ("vote",)),
+    "candidate_dir": ("cand_dir", ("vote",)),
+    "truncated_to": ("to", ("trunc",)),
+    "high_watermark": ("v", ("hwm",)),
+    "exposed_as": ("as", ("hwm",)),
+    "offset": ("off", ("ack",)),
+    "acknowledged_at": ("hwm", ("ack",)),
+    "api": ("api", ("ack",)),
+    "applied": ("applied", ("claim",)),
+    "log_end": ("leo", ("start",)),
+    "base": ("base", ("append",)),
+    "last": ("last", ("append",)),
+    "batch_epoch": ("bep", ("append",)),
+    "crc": ("h", ("append",)),
+    "source": ("src", ("append",)),
+    "control": ("ctl", ("append",)),
+}
+
+# Batches in the logs of replicas, one row an append: there from ``ord`` on, gone at ``until``.
+LIVES: Final = pa.schema(
+    [
+        *_EVENT_COMMON,
+        *_BEFORE,
+        ("opens", _BOOL),  # the first that the replica appends as the leader of that epoch
+        *((column, _INT) for column in TAIL),
+        *((column, _INT) for column in BATCH),
+        ("source", _STR),
+        ("control", _BOOL),
+        ("until", _INT),  # null: never
+        ("committed", _INT),  # when the replica took it for committed; null: never
+        ("committed_in", _INT),  # its epoch then
+        ("committed_ns", _INT),
     ]
 )
 
@@ -173,10 +218,9 @@ BATCHES: Final = pa.schema(
         ("node", _STR),
         ("place", _INT),  # from the beginning of that log
         ("final", _BOOL),  # false: the simulation was stopped in the middle of a fault
-        ("base", _INT),
-        ("last", _INT),
-        ("batch_epoch", _INT),
-        ("crc", _INT),
+        *((column, _INT) for column in TAIL),
+        *((column, _INT) for column in BATCH),
+        ("covered", _BOOL),  # its node has told of a high watermark above it
     ]
 )
 
@@ -241,6 +285,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "ops": OPS,
     "keyed_ops": KEYED_OPS,
     "events": EVENTS,
+    "lives": LIVES,
     "batches": BATCHES,
     "faults": FAULTS,
     "anomalies": ANOMALIES,

@@ -81,8 +81,6 @@ def spark_session(
             .config("spark.sql.autoBroadcastJoinThreshold", "-1")
             # tables whose rows are together by run need not be moved for a finer key
             .config("spark.sql.requireAllClusterKeysForCoPartition", "false")
-            # nor sorted again, where the one file of a bucket says that it is
-            .config("spark.sql.legacy.bucketedTableScan.outputOrdering", "true")
             .config("spark.sql.maxConcurrentOutputFileWriters", "4")  # no sort by bucket first
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .getOrCreate()

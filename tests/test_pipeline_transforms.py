@@ -24,11 +24,12 @@ from checkers.invariants.catalogue import names_of
 from checkers.invariants.trace import Whole
 from harness.protocols import RunData
 from pipeline.buckets import Buckets
+from pipeline.event_rows import event_rows, life_rows
 from pipeline.names import RunName
-from pipeline.rows import batch_rows, event_rows
-from pipeline.schemas import BATCHES, EVENTS, spark_schema
-from pipeline.transforms import REPLACED, TRANSFORMS, Tables, judge_all
-from pipeline.transforms.windows import ORDER
+from pipeline.replicas import fold
+from pipeline.rows import batch_rows
+from pipeline.schemas import TABLES, spark_schema
+from pipeline.transforms import READ, REPLACED, TRANSFORMS, Tables, judge_all
 
 pytestmark = [
     pytest.mark.spark,
@@ -94,14 +95,17 @@ def transformed(
 ) -> Found:
     """What the transforms find."""
     names = {name: RunName.of(name) for name in runs}
-    events = [b for n, run in runs.items() for b in event_rows(names[n], Whole.of(run.events))]
-    batches = [b for n, run in runs.items() for b in batch_rows(names[n], run)]
+    made: dict[str, list[Any]] = {each: [] for each in READ}
+    for name, run in runs.items():
+        folded = fold(Whole.of(run.events))
+        made["events"] += event_rows(names[name], folded)
+        made["lives"] += life_rows(names[name], folded)
+        made["batches"] += batch_rows(names[name], run, folded.exposed)
     buckets = Buckets(spark, tmp_path_factory.mktemp("scratch"), 1)
-    tables = Tables(
-        buckets.keep(_frame(spark, events, EVENTS), ORDER),
-        buckets.keep(_frame(spark, batches, BATCHES)),
-        buckets.keep,
+    events, lives, batches = (
+        buckets.keep(_frame(spark, made[each], TABLES[each])) for each in READ
     )
+    tables = Tables(events, lives, batches, buckets.keep)
     found: Found = defaultdict(set)
     by_id = {name.run_id: name.run for name in names.values()}
     for row in judge_all(tables).collect():
@@ -111,7 +115,8 @@ def transformed(
 
 
 def _frame(spark: SparkSession, made: list[Any], schema: Any) -> Any:
-    table = pa.Table.from_batches(made, schema)
+    parts = [schema.empty_table(), *(pa.Table.from_batches([each]) for each in made)]
+    table = pa.concat_tables(parts, promote_options="default").combine_chunks()
     return spark.createDataFrame(table, spark_schema(schema))
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from pipeline.transforms.base import TRANSFORMS, Tables, Transformed, judge_all
+from pipeline.transforms.base import READ, TRANSFORMS, Tables, Transformed, judge_all
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
 REPLACED = frozenset(name for name, each in TRANSFORMS.items() if each.whole)
 
-__all__ = ["REPLACED", "TRANSFORMS", "Tables", "Transformed", "judge_all"]
+__all__ = ["READ", "REPLACED", "TRANSFORMS", "Tables", "Transformed", "judge_all"]

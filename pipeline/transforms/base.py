@@ -1,16 +1,33 @@
-"""What transforms share: the registry, the tables that they read, and who is known when."""
+"""What transforms share: the registry, and the tables that they read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from pipeline.transforms import logs
-from pipeline.transforms.windows import BATCH, ORDER, REPLICA
+from pipeline.schemas import BATCH, TAIL
+
+READ: Final = ("events", "lives", "batches")  # the tables that they are given
+REPLICA: Final = ("run_id", "replica")
+SMALL: Final = "shuffle_hash"  # a hint: this side of a join is looked up, nothing is sorted
+IS_BATCH: Final = "concat('offsets ', base, '-', last, ' of epoch ', batch_epoch)"
+
+
+class Wrong(NamedTuple):
+    """What breaks an invariant: those of some rows for which ``where`` holds, each as it ``says``.
+
+    Both are SQL. The rows have ``run_id`` and ``time_ns``. Of equal sentences of a run the first
+    is told.
+    """
+
+    rows: DataFrame
+    says: str
+    where: str = "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +40,7 @@ class Transformed:
 
     name: str
     says: str
-    judge: Callable[[Tables], DataFrame]
+    judge: Callable[[Tables], Sequence[Wrong]]
     rest: str | None = None
 
     @property
@@ -33,14 +50,13 @@ class Transformed:
 
 
 TRANSFORMS: dict[str, Transformed] = {}
+_Judge = Callable[["Tables"], Sequence[Wrong]]
 
 
-def transform(
-    name: str, *, rest: str | None = None
-) -> Callable[[Callable[[Tables], DataFrame]], Callable[[Tables], DataFrame]]:
+def transform(name: str, *, rest: str | None = None) -> Callable[[_Judge], _Judge]:
     """Let a function judge the invariant of that name."""
 
-    def add(function: Callable[[Tables], DataFrame]) -> Callable[[Tables], DataFrame]:
+    def add(function: _Judge) -> _Judge:
         says = (function.__doc__ or "").splitlines()[0]
         TRANSFORMS[name] = Transformed(name, says, function, rest)
         return function
@@ -49,103 +65,89 @@ def transform(
 
 
 class Tables:
-    """What transforms read: EVENTS, and BATCHES of the final logs; and views that several need.
+    """What transforms read, a bucket each where all rows of a run are together: nothing is moved.
 
-    Where all rows of a run are together, nothing need be moved. ``keep`` writes what many read, in
-    the order that it is told.
+    ``events`` and ``lives`` as they are, ``finals`` of the final logs. ``keep`` writes what many
+    read.
     """
 
     def __init__(
         self,
         events: DataFrame,
+        lives: DataFrame,
         batches: DataFrame,
-        keep: Callable[[DataFrame, Sequence[str]], DataFrame],
+        keep: Callable[[DataFrame], DataFrame],
     ) -> None:
         self.events = events
-        self.finals = batches.where("final")
+        self.lives = lives
+        self.finals = batches.where("final").withColumn("time_ns", F.lit(None).cast("long"))
         self._keep = keep
 
     @cached_property
-    def states(self) -> DataFrame:
-        """See ``logs.states``; kept, for many read it."""
-        return self._keep(logs.states(self.events), ORDER)
+    def contents(self) -> DataFrame:
+        """Every batch that any log of a run ever held, kept.
 
-    @cached_property
-    def lives(self) -> DataFrame:
-        """See ``logs.lives``; kept."""
-        return self._keep(logs.lives(self.states), ORDER)
-
-    @cached_property
-    def committed(self) -> DataFrame:
-        """See ``logs.commits``; kept."""
-        return self._keep(logs.commits(self.states, self.lives), ())
-
-    @property
-    def appends(self) -> DataFrame:
-        """See ``logs.appends``."""
-        return logs.appends(self.lives)
-
-    @property
-    def final_pairs(self) -> DataFrame:
-        """See ``logs.final_pairs``."""
-        return logs.final_pairs(self.finals)
-
-    @cached_property
-    def commit_map(self) -> DataFrame:
-        """Every batch that is committed anywhere, with when first, and in which epoch."""
-        return (
-            self.committed.groupBy("run_id", *BATCH)
+        ``time_ns``: when first; null: only a final log has it. ``committed``: when a replica first
+        took it for that, in ``committed_in``, at ``committed_ns``; null: none did. ``covered``: it
+        is in a final log below the high watermark of that node. ``tails``: how many batches are
+        before it in the logs, the last one from ``tails_ns`` on.
+        """
+        before = "known and tail_last + 1 = base"
+        held = self.lives.selectExpr(
+            *("run_id", "time_ns", "committed", "committed_in", "committed_ns", "false as covered"),
+            *BATCH,
+            *(f"if({before}, {column}, null) as {column}" for column in TAIL),
+        )
+        final = self.finals.select("run_id", "covered", *BATCH, *TAIL)
+        folded: Mapping[str, str] = {
+            "time_ns": "min(time_ns)",
             # of numbers, which are aggregated by hash; the least struct would be found by a sort
-            .agg(F.min("by.at").alias("committed"), F.min_by("by.epoch", "by.at").alias("by_epoch"))
+            "committed_in": "min_by(committed_in, committed)",
+            "committed": "min(committed)",
+            "committed_ns": "min(committed_ns)",
+            "covered": "bool_or(covered)",
+        }
+        by_tail = _folded(
+            held.unionByName(final, allowMissingColumns=True), ("run_id", *BATCH, *TAIL), folded
         )
-
-    @cached_property
-    def epoch_starts(self) -> DataFrame:
-        """Where the epochs that replicas have won begin: ``start``, told at ``began``."""
-        return (
-            self.of("elected")
-            .groupBy(*REPLICA, "epoch")
-            .agg(F.min("ord").alias("began"), F.max_by("epoch_start", "ord").alias("start"))
-        )
-
-    def of(self, *types: str) -> DataFrame:
-        """The events of some types."""
-        return self.events.where(F.col("type").isin(*types))
+        tails = {
+            "tails": "count(tail_base)",
+            "tails_ns": "max(if(tail_base is null, null, time_ns))",
+        }
+        return self._keep(_folded(by_tail, ("run_id", *BATCH), {**folded, **tails}))
 
 
-def told(found: DataFrame, message: str) -> DataFrame:
-    """Rows of a transform: ``message`` is an SQL expression of its sentence."""
-    return found.select("run_id", F.expr(message).alias("message"), "time_ns")
+def _folded(rows: DataFrame, by: Iterable[str], folds: Mapping[str, str]) -> DataFrame:
+    return rows.groupBy(*by).agg(*(F.expr(sql).alias(name) for name, sql in folds.items()))
 
 
-def together(parts: Sequence[DataFrame]) -> DataFrame:
-    """All rows of several transforms."""
-    found = parts[0]
-    for each in parts[1:]:
-        found = found.unionByName(each)
-    return found
-
-
-def overlaps(batches: DataFrame, *by: str) -> DataFrame:
-    """Batches that begin before another one of their group ends, with that other's end as ``end``.
-
-    The batches of a group must be distinct.
-    """
-    earlier = (
-        Window.partitionBy(*by)
-        .orderBy("base", "last", "crc", "batch_epoch")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    return batches.withColumn("end", F.max("last").over(earlier)).where("end >= base")
+def before(*by: str, order: Sequence[str]) -> WindowSpec:
+    """From the first of a group up to the one before."""
+    return Window.partitionBy(*by).orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
 
 
 def judge_all(tables: Tables) -> DataFrame:
-    """All that any transform finds: (run_id, invariant, message, time_ns)."""
-    return together(
-        [
-            each.judge(tables).select(
-                "run_id", F.lit(name).alias("invariant"), "message", "time_ns"
-            )
-            for name, each in sorted(TRANSFORMS.items())
-        ]
+    """All that any transform finds: (run_id, invariant, message, time_ns).
+
+    What several look for in the same rows is found in one pass.
+    """
+    by_rows: dict[int, list[tuple[str, Wrong]]] = {}
+    for name, each in sorted(TRANSFORMS.items()):
+        for wrong in each.judge(tables):
+            by_rows.setdefault(id(wrong.rows), []).append((name, wrong))
+    found = reduce(DataFrame.unionByName, map(_in_one_pass, by_rows.values()))
+    return found.groupBy("run_id", "invariant", "message").agg(F.min("time_ns").alias("time_ns"))
+
+
+def _in_one_pass(wrongs: Sequence[tuple[str, Wrong]]) -> DataFrame:
+    """(run_id, invariant, message, time_ns) for what is wrong with the same rows."""
+    rows = wrongs[0][1].rows
+    sentences = ", ".join(
+        f"if({wrong.where}, struct('{name}' as invariant, {wrong.says} as message), null)"
+        for name, wrong in wrongs
+    )
+    any_ = " or ".join(f"({wrong.where})" for _, wrong in wrongs)
+    told = rows.where(any_).selectExpr("run_id", "time_ns", f"explode(array({sentences})) as told")
+    return told.where("told is not null").selectExpr(
+        "run_id", "told.invariant", "told.message", "time_ns"
     )

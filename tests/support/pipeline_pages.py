@@ -31,12 +31,15 @@ or the set of broken invariants, differs. Both are listed with their reasons.
 - **Nothing that grows with the number of runs goes to the driver**: executors list, read and judge
   the runs; totals and the most frequent signatures come back. Broadcast joins are off, as they
   would take tables through the driver.
-- **Nothing is moved that is together, nor sorted that is in order**: runs are spread by a hash of
-  their names (`run_id`) over tasks of some 128 MB, and what a task writes is a bucket of each
-  table, its events by run and replica as they happened. So transforms join within a bucket, and
-  look back over a replica's life without a sort. Events that no transform reads (more than half:
-  fetches and answers) are judged where they are read, and counted in `runs.events`, but no rows of
-  `events`.
+- **Nothing is moved that is together**: runs are spread by a hash of their names (`run_id`) over
+  tasks of some 128 MB, and what a task writes is a bucket of each table. So transforms join within
+  a bucket.
+- **One replica's story is told where its run is read**: what it had and was just before each of its
+  events, how long a batch stayed in its log and when it took it for committed is found in one pass
+  over the events, which are in memory then, and lies in columns beside them (`end_before`,
+  `quorum_voted`, `until`, `committed`). What replicas, leaders, incarnations and logs make of each
+  other is left to transforms. Events that none of them reads (nearly three quarters: fetches,
+  answers, flushes) are judged where they are read, and counted in `runs.events`, but no rows.
 - **Skew**: a task holds one run in memory at a time, and one key; keys are spread
   over tasks of some 100,000 ops by run and key, so that a big run's
   keys are judged wherever there is room, each with its own budget.
