@@ -62,6 +62,9 @@ class Packets(Protocol):
         """Treat what is sent over these directed links so from now on; None: no longer.
 
         What several owners want adds up.
+
+        Raises:
+            NotShapedError: They cannot be; never for None.
         """
         ...
 

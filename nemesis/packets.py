@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, NotShapedError
 from harness.hosts import Packets, Shape
 from harness.protocols import Cluster, Fault, Injection, Link, Net, Probe
 from harness.registry import environments, nemeses
@@ -93,7 +93,10 @@ class BadLinks:
         choice = await choose_or_one(target, rng, cluster)
         links = tuple(_links(choice.nodes, cluster.system.nodes, way))
         shape = self.shape(fault.params)
-        await net.shape(fault.id, links, shape)
+        try:
+            await net.shape(fault.id, links, shape)
+        except NotShapedError as error:
+            return Injection("skipped", choice.nodes, str(error))
         cuts = cluster.environment.net.cuts()
         usable = [link for link in links if link not in cuts and link[::-1] not in cuts]
         watched = sample_links(usable, _PROBED, rng, cluster)

@@ -16,7 +16,7 @@ from harness.envs import netem, netem_host
 from harness.envs.netem import Netems, counters, handle_of, stages, to_address
 from harness.envs.shaping import ShapedCuts
 from harness.envs.ssh_packets import SshNetems
-from harness.errors import EnvError
+from harness.errors import NotShapedError
 from harness.hosts import Shape
 from harness.journal import Journal
 from harness.protocols import Address, Link
@@ -114,6 +114,7 @@ class Links(ShapedCuts):
     def __init__(self, journal: Journal, netems: TwoWays, why_no_queue: dict[str, str]) -> None:
         super().__init__(journal)
         self._netems, self._why_no_queue = netems, why_no_queue
+        self.installed: list[list[str]] = []
 
     def _check(self, link: Link) -> None:
         assert set(link) <= set(NODES)
@@ -122,7 +123,7 @@ class Links(ShapedCuts):
         return await self._journal.announce("rules", links=[list(link) for link in links])
 
     async def _install(self, nodes: Iterable[str]) -> None:
-        """There is nothing to install."""
+        self.installed.append(list(nodes))
 
     def queued(self, node: str) -> dict[str, Shape]:
         return self._queued_to(node)
@@ -159,6 +160,7 @@ def test_what_has_no_netem_or_is_refused_goes_through_a_queue_and_says_why(
         assert (await net.shaped(LINK))["by"] == "netem"
         await net.shape(1, links, None)
         assert net.queued("n2") == {}
+        assert net.installed == [["n2"]] * 4, "the last time to take them out"
         assert (await net.shaped(LINK))["by"] is None
         tried = [node for node, do, _ in netems.told if do == "attempt"]
         assert sorted(tried) == ["n1", "n3"], "once a run"
@@ -176,18 +178,24 @@ def test_only_links_that_change_are_told(journal: Journal) -> None:
         await net.shape(1, [LINK, ("n1", "n3")], None)
         changes = [sorted(links) for _, do, links in netems.told if do == "change"]
         assert changes == [["2", "3"], ["2"], ["2"], ["2", "3"]]
+        assert net.installed == [], "rules are for queues"
 
     asyncio.run(scenario())
 
 
-def test_where_neither_can_be_had_it_is_an_error_that_says_both_reasons(
+def test_where_neither_can_be_had_links_are_as_before_and_both_reasons_are_told(
     journal: Journal,
 ) -> None:
     async def scenario() -> None:
-        net = Links(journal, TwoWays({"n1": "no such kind"}), {"n2": "on host b, no NFQUEUE"})
-        with pytest.raises(EnvError, match=r"n1 -> n2 .*no such kind; on host b, no NFQUEUE"):
-            await net.shape(1, [LINK], Shape(loss=0.1))
-        assert net.queued("n2") == {}
+        netems = TwoWays({}, refuses="duplicate")
+        net = Links(journal, netems, {"n2": "on host b, no NFQUEUE"})
+        await net.shape(1, [LINK], Shape(delay_ms=5))
+        with pytest.raises(NotShapedError, match=r"n1 -> n2: no; on host b, no NFQUEUE"):
+            await net.shape(2, [LINK, ("n1", "n3")], Shape(duplicate=0.1))
+        told = await net.shaped(LINK)
+        assert (told["by"], told["duplicate"], told["latency_ms"]) == ("netem", 0, 5)
+        assert net.queued("n2") == net.queued("n3") == {}
+        assert len(journal.open_entries()) == 1
         await net.shape(1, [LINK], None)
 
     asyncio.run(scenario())

@@ -22,7 +22,7 @@ from harness.envs.cuts import Cuts
 from harness.envs.netem import NETEM, Netems
 from harness.envs.node_clocks import NodeClocks
 from harness.envs.node_disks import NodeDisks
-from harness.errors import EnvError
+from harness.errors import EnvError, NotShapedError
 from harness.hosts import Clocks, Disks, Power, Shape
 from harness.journal import Journal
 from harness.protocols import Link
@@ -107,44 +107,54 @@ class ShapedCuts(Cuts):
         self._shapers: Shapers | None = None
         self._netems: Netems | None = None
         self._why_no_queue: dict[str, str] = {}  # node -> why packets to it cannot go through one
+        self._ruled: set[str] = set()  # nodes with rules that hand packets to queues
         self._why_queued: dict[Link, str] = {}  # shaped link -> why netem does not do it
         self._shapes: dict[Link, dict[int, Shape]] = {}  # by owner
         self._shaping: dict[int, int] = {}  # owner -> its journal entry
 
     async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
-        """See ``Packets``: by netem or by a queue in user space; journalled first.
-
-        Raises:
-            EnvError: Neither can be had on a link.
-        """
+        """See ``Packets``: by netem or by a queue in user space; journalled first."""
         chosen = list(dict.fromkeys(links))
         for link in chosen:
             self._check(link)
         async with self._changing:
             if shape is not None and owner not in self._shaping:
                 self._shaping[owner] = await self._announce(chosen)
-            for link in chosen:
-                shapes = self._shapes.setdefault(link, {})
-                shapes.pop(owner, None)
-                if shape is not None:
-                    shapes[owner] = shape
+            self._want(owner, chosen, shape)
             await self._reshape(chosen)
-            if shape is None and owner in self._shaping:
+            reason = next(filter(None, map(self._lacking, chosen)), None)
+            if shape is not None and reason is not None:
+                self._want(owner, chosen, None)
+                await self._reshape(chosen)
+            if (shape is None or reason is not None) and owner in self._shaping:
                 await asyncio.to_thread(self._journal.undone, self._shaping.pop(owner))
+        if shape is not None and reason is not None:
+            raise NotShapedError(reason)
+
+    def _want(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
+        for link in links:
+            shapes = self._shapes.setdefault(link, {})
+            shapes.pop(owner, None)
+            if shape is not None:
+                shapes[owner] = shape
+
+    def _lacking(self, link: Link) -> str | None:
+        """Why a link is not as wanted: neither netem nor a queue treats it. None when it is."""
+        no_queue = self._why_no_queue.get(link[1])
+        if link not in self._why_queued or no_queue is None:
+            return None
+        return f"the link {link[0]} -> {link[1]}: {self._why_queued[link]}; {no_queue}"
 
     async def _reshape(self, links: Collection[Link]) -> None:
         """Let links be as they are wanted now: by netem at their sources, else by the queues."""
         await asyncio.gather(*(self._by_netem(node) for node in sorted({a for a, _ in links})))
-        lacking = [link for link in links if link in self._why_queued and self._no_queue(link)]
         nodes = sorted({destination for _, destination in links})
+        queues = {node for node in nodes if self._queued_to(node)}
         if self._shapers is not None:
             await asyncio.gather(*(self._shapers.apply(n, self._queued_to(n)) for n in nodes))
-        await self._install(nodes)
-        for link in lacking:
-            raise EnvError(
-                f"the link {link[0]} -> {link[1]} cannot be shaped: {self._why_queued[link]}; "
-                f"{self._no_queue(link)}"
-            )
+        if ruled := queues | self._ruled.intersection(nodes):  # netem needs no rules
+            await self._install(sorted(ruled))
+        self._ruled = self._ruled.difference(nodes) | queues
 
     async def _by_netem(self, source: str) -> None:
         """Have netem treat what a node sends as far as it can; the rest is for queues."""
@@ -213,6 +223,7 @@ class ShapedCuts(Cuts):
             await asyncio.to_thread(self._journal.undone, entry)
         self._shaping.clear()
         self._why_queued.clear()
+        self._ruled.clear()
 
 
 class SpoiledHosts(NodeDisks, NodeClocks):
