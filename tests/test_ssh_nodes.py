@@ -124,6 +124,11 @@ async def _links(scene: LiveScene) -> None:
     assert healed["passed"] > 0
     again = [await scene.env.net.probe(e["source"], e["destination"], timeout_s=2) for e in probes]
     assert max(probe.elapsed_ms for probe in again) < 290
+    for kind in ("duplicating-links", "corrupting-links"):
+        fault = await scene.inject(kind, target="all", way="both", duplicate=0.6, corrupt=0.3)
+        assert fault.injection.outcome == "installed", fault.injection
+        assert any(e["told"] for e in fault.saw("probe")), kind
+        await fault.heal()
     assert not [e for e in scene.journal.open_entries() if e.kind == "ssh rules"]
 
 
