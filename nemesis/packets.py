@@ -18,7 +18,7 @@ from harness.protocols import Cluster, Fault, Injection, Link, Net, Probe
 from harness.registry import environments, nemeses
 from harness.spec import SIM, RunSpec
 from nemesis.evidence import sample_links
-from nemesis.hosts import needs_sim, refusal
+from nemesis.hosts import refusal
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
@@ -56,8 +56,10 @@ class BadLinks:
 
     def misfit(self, spec: RunSpec) -> str | None:
         """Not all environments can shape links, and some not in every way."""
-        if spec.env == SIM or not hasattr(environments.get(spec.env), "cannot_shape"):
-            return needs_sim(spec)
+        if spec.env == SIM:
+            return None
+        if not hasattr(environments.get(spec.env), "cannot_shape"):
+            return f"environment {spec.env!r} cannot shape its links"
         return self._refused(environments.get(spec.env))
 
     def available(self, cluster: Cluster) -> str | None:

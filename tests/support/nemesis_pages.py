@@ -49,7 +49,7 @@ def _lines() -> Iterator[str]:
         yield row((f"`{name}`", factory().family, *(cells[where][name] for where in cells)))
     yield from _LINKS.splitlines()
     head, *rows = _NETEM_AND_QUEUE
-    yield from (row(head), "|---" * len(head) + "|", *map(row, rows))
+    yield from ("", row(head), "|---" * len(head) + "|", *map(row, rows))
 
 
 _LINKS = """
@@ -66,8 +66,7 @@ _NETEM_AND_QUEUE = (
     ("", "netem", "NFQUEUE"),
     (
         "where",
-        "the sender's interface: an htb of the run's own at its root, below it a class, a netem "
-        "and u32 filters for each link",
+        "the sender's interface: an htb of the run's own, under it a netem for each link",
         "the receiver's packet filter, and a process beside the node",
     ),
     (
