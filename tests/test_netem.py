@@ -89,9 +89,10 @@ def test_what_the_kernel_counts_is_told_as_of_any_link(
 class TwoWays(Netems):
     """Netems whose kernels are a table: what each refuses, and what it was told."""
 
-    def __init__(self, lacks: dict[str, str], refuses: str = "") -> None:
+    def __init__(self, lacks: dict[str, str], refuses: str = "", alone: int = 0) -> None:
         super().__init__(NODES)
-        self.lacks, self.refuses = lacks, refuses
+        self.lacks, self.refuses, self.alone = lacks, refuses, alone
+        self.wanted: dict[tuple[str, str], str] = {}
         self.told: list[tuple[str, str, dict[str, Any]]] = []
 
     async def order(self, node: str, do: str, **arguments: Any) -> Any:
@@ -101,7 +102,16 @@ class TwoWays(Netems):
             return self.lacks.get(node)
         if do == "statistics":
             return {"2": [stage(packets=4, options={"delay": {}})]}
-        refused = {n: "no" for n, e in links.items() if self.refuses and self.refuses in str(e)}
+        self.wanted |= {(node, n): str(e["stages"]) for n, e in links.items() if e["stages"]}
+        for number, each in links.items():
+            if not each["stages"]:
+                self.wanted.pop((node, number), None)
+        many = sum(1 for at, _ in self.wanted if at == node) > self.alone
+        refused = {
+            n: "no" for n, e in links.items() if many and self.refuses and self.refuses in str(e)
+        }
+        for number in refused:
+            del self.wanted[node, number]
         return {"problems": refused, "before": {n: [stage(packets=1)] for n in links}}
 
     def place(self, link: Link) -> dict[str, Any]:
@@ -164,6 +174,21 @@ def test_what_has_no_netem_or_is_refused_goes_through_a_queue_and_says_why(
         assert (await net.shaped(LINK))["by"] is None
         tried = [node for node, do, _ in netems.told if do == "attempt"]
         assert sorted(tried) == ["n1", "n3"], "once a run"
+
+    asyncio.run(scenario())
+
+
+def test_a_link_that_the_kernel_takes_at_last_leaves_its_queue(journal: Journal) -> None:
+    async def scenario() -> None:
+        net = Links(journal, TwoWays({}, refuses="duplicate", alone=1), {})
+        await net.shape(1, [LINK], Shape(delay_ms=5))
+        await net.shape(2, [("n1", "n3")], Shape(duplicate=0.5))
+        assert net.queued("n3") == {"n1": Shape(duplicate=0.5)}
+        assert net.installed == [["n3"]]
+        await net.shape(1, [LINK], None)
+        assert net.queued("n3") == {}
+        assert net.installed == [["n3"], ["n3"]], "its rule is taken out"
+        await net.shape(2, [("n1", "n3")], None)
 
     asyncio.run(scenario())
 

@@ -146,9 +146,14 @@ class ShapedCuts(Cuts):
         return f"the link {link[0]} -> {link[1]}: {self._why_queued[link]}; {no_queue}"
 
     async def _reshape(self, links: Collection[Link]) -> None:
-        """Let links be as they are wanted now: by netem at their sources, else by the queues."""
+        """Let links be as they are wanted now: by netem at their sources, else by the queues.
+
+        Other links of a source may change hands: a kernel takes or refuses what is there together.
+        """
+        before = self._why_queued.keys() | ()
         await asyncio.gather(*(self._by_netem(node) for node in sorted({a for a, _ in links})))
-        nodes = sorted({destination for _, destination in links})
+        moved = before ^ self._why_queued.keys()
+        nodes = sorted({destination for _, destination in (*links, *moved)})
         queues = {node for node in nodes if self._queued_to(node)}
         if self._shapers is not None:
             await asyncio.gather(*(self._shapers.apply(n, self._queued_to(n)) for n in nodes))
@@ -171,9 +176,6 @@ class ShapedCuts(Cuts):
             del self._why_queued[link]
         self._why_queued |= {(source, b): why for b, why in refused.items()}
 
-    def _no_queue(self, link: Link) -> str | None:
-        return self._why_no_queue.get(link[1])
-
     async def shaped(self, link: Link) -> Mapping[str, Any]:
         """See ``Packets``; ``by`` says what does it, and ``why_not_netem`` why that does not."""
         self._check(link)
@@ -188,7 +190,7 @@ class ShapedCuts(Cuts):
         why = self._why_queued.get(link)
         told: dict[str, Any] = {
             "link": list(link),
-            "by": QUEUED if why is not None else NETEM if qdiscs else None,
+            "by": QUEUED if why is not None else (NETEM if qdiscs else None),
             "latency_ms": wanted.delay_ms,
             **{key: value for key, value in asdict(wanted).items() if key != "delay_ms"},
             "repeated": 0,
