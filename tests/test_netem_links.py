@@ -11,21 +11,25 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from netns_links import HANDLE, NODES, NetnsNet, Seen, Spaces, inside, spaces
 
 from harness.envs import docker_heal, netem_host, ssh_supervisor
+from harness.envs.docker_engine import Engine
+from harness.envs.docker_packets import DockerNetems
 from harness.envs.ssh_connect import supervisor_source
-from harness.errors import NotShapedError
+from harness.errors import EnvError, NotShapedError
 from harness.hosts import Shape
 from harness.journal import Journal
-from harness.protocols import Link
+from harness.protocols import Address, Link
 
 LINK = ("n1", "n2")
+GONE = "gone"
 TEXT = b"a promise " * 200
 
 
@@ -96,8 +100,8 @@ def test_each_shape_is_on_its_link_and_its_way_only_and_is_gone_after_the_heal(
 ) -> None:
     async def scenario() -> None:
         before = {node: made.qdiscs(node) for node in NODES}
-        for number, (link, (shape, _, _)) in enumerate(SHAPED.items()):
-            await net.shape(number, [link], shape)
+        for link, (shape, _, _) in SHAPED.items():
+            await net.shape(1, [link], shape)
         for link, (shape, shows, counted) in SHAPED.items():
             bad = made.bad_checksums(link[1])
             seen = Seen(made, link, 30, every_ms=8, size=200)
@@ -107,8 +111,7 @@ def test_each_shape_is_on_its_link_and_its_way_only_and_is_gone_after_the_heal(
             assert told[counted] > 0, told
             assert "why_not_netem" not in told
         _all_plain(made, [link for link in permutations(NODES, 2) if link not in SHAPED])
-        for number, link in enumerate(SHAPED):
-            await net.shape(number, [link], None)
+        await net.shape(1, SHAPED, None)
         assert {node: made.qdiscs(node) for node in NODES} == before
         _all_plain(made, SHAPED)
         assert (await net.shaped(("n1", "n3")))["lost"] > 0, "counts outlive it"
@@ -167,6 +170,44 @@ def test_what_several_faults_want_of_links_of_one_node_adds_up_and_they_do_not_m
         await net.shape(2, [LINK], None)
         assert made.qdiscs("n1") == before
         assert net.netems.orders.count("attempt") == 1, "it is tried once a run"
+
+    asyncio.run(scenario())
+
+
+class Holders:
+    """An Engine whose containers are the namespaces."""
+
+    def __init__(self, made: Spaces) -> None:
+        self._made = made
+
+    def execute(self, container: str, argv: list[str]) -> tuple[int, str]:
+        if container == GONE:
+            return 126, "no such container"
+        run = partial(subprocess.run, argv, capture_output=True, text=True, check=False)
+        done = inside(self._made.names[container], run)
+        return done.returncode, done.stdout + done.stderr
+
+
+def test_in_a_container_it_is_a_program_that_says_what_it_did(made: Spaces) -> None:
+    async def scenario() -> None:
+        before = made.qdiscs("n1")
+        addresses = {node: Address(host, 9093) for node, host in made.addresses.items()}
+        holders = {node: node for node in NODES}
+        netems = DockerNetems(cast("Engine", Holders(made)), HANDLE, holders, addresses)
+        assert await netems.apply("n1", {"n2": Shape(loss=1.0)}) == {}
+        assert Seen(made, LINK, 3, every_ms=1, size=50).numbers == []
+        counts, told = await netems.counters(LINK)
+        assert (counts["lost"], told[0]["kind"]) == (3, "netem")
+        assert await netems.apply("n1", {}) == {}
+        assert (await netems.counters(LINK))[0]["lost"] == 3
+        assert made.qdiscs("n1") == before
+        bad = {**netems.place(LINK), "stages": [["x"]]}
+        done = await netems.order("n1", "change", links={"2": bad})
+        assert done["problems"] == {"2": 'tc: What is "x"?'}
+        assert made.qdiscs("n1") == before
+        holders["n1"] = GONE
+        with pytest.raises(EnvError, match="cannot change netem in the network of n1: no such"):
+            await netems.order("n1", "change", links={})
 
     asyncio.run(scenario())
 
