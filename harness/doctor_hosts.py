@@ -125,13 +125,13 @@ def check_packet_filter() -> Finding:
 
 
 def check_netem() -> Finding:
-    """The kernel can delay, reorder, repeat and corrupt packets."""
+    """The kernel can itself make links slow, lossy, ...; else a queue in user space does."""
     finding = _tried(
         "netem",
         ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
-        "delays, reorders, repeats and corrupts packets",
+        "delays, loses, reorders, doubles and corrupts packets",
         "load the module (modprobe sch_netem) or use a kernel with CONFIG_NET_SCH_NETEM; tc comes "
-        "with iproute2. Without it partitions and losses work, delays do not",
+        "with iproute2. Without it a queue in user space (NFQUEUE) does the same",
     )
     unknown = "kind is unknown" in finding.detail
     return (

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.doctor_finding import Finding
+from harness.envs.netem import handle_of
 from harness.envs.procfs import identify
 from harness.envs.ssh_connect import Python, address_of, connect, find_python
 from harness.envs.ssh_hosts import Host, load
@@ -27,12 +28,10 @@ _FAULTS = (  # what a supervisor tells at its beginning, which faults want it, h
         "iptables",
         "log in as root, and on the host: apt-get install iptables",
     ),
-    (
-        "queue",
-        "packets",
-        "NFQUEUE",
-        "on the host: modprobe xt_NFQUEUE nfnetlink_queue; partitions work without",
-    ),
+)
+_NETEM = "on the host: apt-get install iproute2; modprobe sch_netem"
+_PACKETS = (
+    "on the host: modprobe sch_netem, or xt_NFQUEUE and nfnetlink_queue; partitions work without"
 )
 
 
@@ -84,6 +83,7 @@ async def _begin(remote: Remote, python: Python, number: int) -> dict[str, Any]:
         folder=f"{host.folder.rstrip('/')}/krucible-{name}",
         chain=f"KRUCIBLE-DR{os.getpid()}-{number}",
         mark=name,
+        qdisc=handle_of(name),
         address=address,
         port=host.node_port,
         silence_s=silence_s(),
@@ -98,12 +98,23 @@ def _faults(host: Host, begun: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(f"{host} {faults}", "ok", f"{tool} works")
         else:
             yield Finding(f"{host} {faults}", "warn", str(begun[key]), remedy)
+    yield _packets(host, begun)
     library = begun["faketime"]
     if library is not None:
         yield Finding(f"{host} clocks", "ok", str(library))
     else:
         remedy = "on the host: apt-get install faketime"
         yield Finding(f"{host} clocks", "warn", "it has no libfaketime", remedy)
+
+
+def _packets(host: Host, begun: Mapping[str, Any]) -> Finding:
+    """What makes links slow, lossy, ... there: netem, or else NFQUEUE."""
+    name, netem, queue = f"{host} packets", begun["netem"], begun["queue"]
+    if netem is None:
+        return Finding(name, "ok", "netem works" + ("" if queue else "; so does NFQUEUE"))
+    if queue is None:
+        return Finding(name, "ok", f"NFQUEUE works; no netem: {netem}", _NETEM)
+    return Finding(name, "warn", f"{queue}; and no netem: {netem}", _PACKETS)
 
 
 def _version(python: Python) -> str:

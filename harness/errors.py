@@ -7,7 +7,8 @@
     │   ├── UnknownPluginError   a name that no plug-in has (says what was meant)
     │   └── HistoryFormatError   a history file that cannot be read (says where)
     ├── EnvError                 the environment cannot do what a run needs
-    │   └── NodeStartError       a node did not come up (says where its log is)
+    │   ├── NodeStartError       a node did not come up (says where its log is)
+    │   └── NotShapedError       links cannot be shaped so, here and now (says why)
     └── GuardError               a plug-in broke its contract (says which rule)
 
 An error of the system under test is none of these: it is data in the history. A programmer's
@@ -45,6 +46,10 @@ class EnvError(HarnessError):
 
 class NodeStartError(EnvError):
     """Raised when a node of the system under test does not come up."""
+
+
+class NotShapedError(EnvError):
+    """Raised when links cannot be made slow, lossy, ... so here and now; they are as before."""
 
 
 class GuardError(HarnessError):

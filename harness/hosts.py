@@ -26,6 +26,8 @@ class Shape:
     keep_back: float = 0.0  # share of messages that later ones of other connections overtake
     late_ms: int = 0  # by how much what is repeated or kept back is late, at most
     bytes_per_s: int = 0  # 0: as many as there are
+    duplicate: float = 0.0  # share of packets that come twice; the receiver's kernel notices
+    corrupt: float = 0.0  # share of packets with a flipped bit; their checksums tell
 
     def __add__(self, other: Shape) -> Shape:
         """Both at once; of two losses, jams, repetitions, ... the worse."""
@@ -38,6 +40,8 @@ class Shape:
             max(self.keep_back, other.keep_back),
             max(self.late_ms, other.late_ms),
             min(filter(None, (self.bytes_per_s, other.bytes_per_s)), default=0),
+            max(self.duplicate, other.duplicate),
+            max(self.corrupt, other.corrupt),
         )
 
 
@@ -58,6 +62,9 @@ class Packets(Protocol):
         """Treat what is sent over these directed links so from now on; None: no longer.
 
         What several owners want adds up.
+
+        Raises:
+            NotShapedError: They cannot be; never for None.
         """
         ...
 

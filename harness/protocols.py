@@ -70,15 +70,19 @@ class Probe:
     passed: bool
     detail: str
     elapsed_ms: float
+    resent: int = 0  # segments of the probe's own connection that were sent again
+    doubled: int = 0  # that came twice, as the peer's kernel has told
 
     def to_json(self) -> dict[str, Any]:
-        """The probe as a JSON object."""
+        """The probe as a JSON object; what was not counted is not in it."""
+        counts = {"resent": self.resent, "doubled": self.doubled}
         return {
             "source": self.source,
             "destination": self.destination,
             "passed": self.passed,
             "detail": self.detail,
             "elapsed_ms": round(self.elapsed_ms, 1),
+            **{name: count for name, count in counts.items() if count},
         }
 
 

@@ -1,9 +1,10 @@
 """Fault schedules: which fault when, as data drawn from a seed, saved one fault a line.
 
-A schedule is a list of faults, one after another with quiet gaps between them, and quiet at its
-start and end. When time allows, each requested nemesis comes once, in random order, before any
-comes again; afterwards they are drawn by weight. Equal input gives an equal schedule. A run may
-add late faults of its own (``harness.faults``), so that what is stored is all that it played.
+A schedule is a list of faults, one after another with gaps between them, and quiet at its start and
+end; its pace says how long they last, and whether two may be in force at a time. When time allows,
+each requested nemesis comes once, in random order, before any comes again; afterwards they are
+drawn by weight. Equal input gives an equal schedule. A run may add late faults of its own
+(``harness.faults``), so that what is stored is all that it played.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from harness import registry, seeds
 from harness.errors import HarnessError, UsageError
 from harness.protocols import Fault, Nemesis
-from harness.spec import RunSpec
+from harness.spec import STEADY, RunSpec
 
 _NODE = re.compile(r"n([1-9]\d*)")
 Span = tuple[int, int]  # from, to: both inclusive, ms
@@ -35,6 +36,7 @@ class ScheduleOptions:
     fault_ms: Span = (1_000, 2_500)
     gap_ms: Span = (800, 1_500)  # quiet between the end of a fault and the next one
     tail_ms: int = 2_000  # quiet at the end
+    lanes: int = 1  # faults that may be in force at a time
     weights: Mapping[str, float] = field(default_factory=dict)  # by nemesis; 1 when not named
 
     def __post_init__(self) -> None:
@@ -44,9 +46,31 @@ class ScheduleOptions:
                 raise HarnessError(f"{name} is ({low}, {high}), want 0 <= from <= to")
         if self.lead_ms < 0 or self.tail_ms < 0:
             raise HarnessError("lead_ms and tail_ms must not be negative")
+        if self.lanes < 1:
+            raise HarnessError(f"lanes is {self.lanes}, want 1 or more")
         bad = {name: weight for name, weight in self.weights.items() if weight <= 0}
         if bad:
             raise HarnessError(f"weights must be more than 0: {bad}")
+
+
+# How faults follow each other, by what ``--pace`` calls it.
+PACES: Final[Mapping[str, ScheduleOptions]] = {
+    STEADY: ScheduleOptions(),
+    "long": ScheduleOptions(fault_ms=(3_000, 8_000), gap_ms=(800, 2_500)),
+    "dense": ScheduleOptions(fault_ms=(300, 1_200), gap_ms=(0, 300)),
+    "overlapping": ScheduleOptions(fault_ms=(1_000, 5_000), gap_ms=(300, 1_500), lanes=2),
+}
+
+
+def paced(name: str) -> ScheduleOptions:
+    """The options of a pace.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    if name not in PACES:
+        raise UsageError(registry.unknown("pace", name, list(PACES)))
+    return PACES[name]
 
 
 def build(
@@ -55,17 +79,19 @@ def build(
     time_limit_s: float,
     options: ScheduleOptions | None = None,
 ) -> list[Fault]:
-    """The schedule of a seed; empty without nemeses or without time for a fault."""
+    """The schedule of a seed, by when faults begin; empty without nemeses or time for a fault."""
     options = options or ScheduleOptions()
     if not nemeses:
         return []
     end_ms = int(time_limit_s * 1_000) - options.tail_ms
-    squeeze = _squeeze(len(nemeses), end_ms - options.lead_ms, options)
+    in_a_lane = -(-len(nemeses) // options.lanes)
+    squeeze = _squeeze(in_a_lane, end_ms - options.lead_ms, options)
     order = seeds.rng(seed, "schedule", "order").sample(list(nemeses), len(nemeses))
     by_name = dict(nemeses)
     faults: list[Fault] = []
-    at_ms = options.lead_ms
+    free_ms = _lanes(seed, options)
     while True:
+        at_ms = min(free_ms)
         number = len(faults)
         rng = seeds.rng(seed, "schedule", number)
         first_round = number < len(order)
@@ -85,7 +111,13 @@ def build(
                 draw=seeds.unit(seed, "schedule", number, "draw"),
             )
         )
-        at_ms += duration_ms + gap_ms
+        free_ms[free_ms.index(at_ms)] = at_ms + duration_ms + gap_ms
+
+
+def _lanes(seed: int, options: ScheduleOptions) -> list[int]:
+    """When the first fault of each lane begins; those of later lanes somewhere in the first one."""
+    lead_ms, rng = options.lead_ms, seeds.rng(seed, "schedule", "lanes")
+    return [lead_ms, *(lead_ms + rng.randint(*options.fault_ms) for _ in range(1, options.lanes))]
 
 
 def capacity(time_limit_s: float, options: ScheduleOptions | None = None) -> int:
@@ -93,7 +125,7 @@ def capacity(time_limit_s: float, options: ScheduleOptions | None = None) -> int
     options = options or ScheduleOptions()
     budget_ms = int(time_limit_s * 1_000) - options.tail_ms - options.lead_ms
     fault_ms, gap_ms = options.fault_ms[0], options.gap_ms[0]
-    return max(0, (budget_ms + gap_ms) // max(1, fault_ms + gap_ms))
+    return max(0, (budget_ms + gap_ms) // max(1, fault_ms + gap_ms)) * options.lanes
 
 
 def _squeeze(count: int, budget_ms: int, options: ScheduleOptions) -> float:

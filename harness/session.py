@@ -108,11 +108,12 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
     if check_settings is not None:
         check_settings(spec.settings)
     _check_fit(spec)
+    pace = schedule.paced(spec.pace)
     workload = workloads.get(spec.workload)(spec)
     chosen = select(spec.nemeses, spec) if faults is None else of_schedule(faults)
     spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
     if faults is None:
-        faults = schedule.build(spec.seed, chosen, spec.time_limit_s)
+        faults = schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
     run_dir = store.new_run(spec)
     run_dir.write_schedule(faults)
     return Session(spec, run_dir, workload, dict(chosen), faults)

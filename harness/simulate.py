@@ -76,15 +76,15 @@ class SimPlan:
         if check_settings is not None:
             check_settings(spec.settings)
         workload = workloads.get(spec.workload)(spec)
-        spec = replace(spec, env=SIM)
+        spec, pace = replace(spec, env=SIM), schedule.paced(spec.pace)
         chosen = select(spec.nemeses, spec) if faults is None else of_schedule(faults)
         if not asked_for:
             chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
         if faults is None and ALL in spec.nemeses:
-            chosen = swarm(spec.seed, chosen, schedule.capacity(spec.time_limit_s))
+            chosen = swarm(spec.seed, chosen, schedule.capacity(spec.time_limit_s, pace))
         spec = replace(spec, nemeses=tuple(name for name, _ in chosen))
         if faults is None:
-            faults = schedule.build(spec.seed, chosen, spec.time_limit_s)
+            faults = schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
         return cls(spec, workload, dict(chosen), tuple(faults), asked_for)
 
 

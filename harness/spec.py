@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 SIM = "sim"  # the environment of simulated runs
+STEADY = "steady"  # the usual pace of faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class RunSpec:
     time_limit_s: float = 30.0
     rate_hz: float = 100.0
     concurrency: int = 10
+    pace: str = STEADY  # how faults follow each other: a name of harness.schedule.PACES
     mutant: str | None = None
     settings: dict[str, str] = field(default_factory=dict)  # extra node settings, Kafka's names
     only_ops: tuple[int, ...] | None = None  # numbers of the main phase's ops that are done; all

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from harness import seeds
 from harness.registry import nemeses
-from harness.spec import SIM, RunSpec
+from harness.schedule import capacity, paced
+from harness.spec import SIM, STEADY, RunSpec
 
 VOTERS: Final[Mapping[int, float]] = {1: 1, 2: 0.5, 3: 6, 4: 1, 5: 3, 6: 0.5, 7: 1}
 OBSERVERS: Final[Mapping[int, float]] = {0: 1, 1: 2, 2: 3, 3: 1, 4: 0.5, 5: 0.5}
@@ -29,6 +30,7 @@ WORKLOADS: Final[Mapping[str, float]] = {
 }
 RATES_HZ: Final = (5.0, 20.0, 50.0)
 TIMES_S: Final = (10.0, 20.0, 30.0)
+PACES: Final[Mapping[str, float]] = {"steady": 2, "long": 1, "dense": 1, "overlapping": 2}
 FAMILY_CHANCE: Final = 0.5
 CALM_CHANCE: Final = 0.05  # no faults at all
 QUORUM: Final = "krucible.quorum"
@@ -54,6 +56,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         "concurrency": rng.randint(1, 10),
         "time_limit_s": rng.choice(TIMES_S),
         "nemeses": _nemeses(seeds.rng(seed, "swarm", "nemeses")),
+        "pace": _weighted(seeds.rng(seed, "swarm", "pace"), PACES),
     }
     settings = {**_settings(seeds.rng(seed, "swarm", "settings")), **given.pop("settings", {})}
     spec = {**drawn, **given}
@@ -65,6 +68,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         settings = {**settings, QUORUM: "dynamic"}  # there must be voters to change,
         spec["voters"] = max(MEMBERS_MIN, spec["voters"])
         spec["nemeses"] = given.get("nemeses") or _without_losses(spec["nemeses"])
+    if not capacity(spec["time_limit_s"], paced(spec["pace"])):
+        spec["pace"] = given.get("pace", STEADY)  # there must be time for a fault
     return RunSpec(seed=seed, env=SIM, settings=settings, **spec)
 
 
@@ -96,7 +101,7 @@ def _settings(rng: Random) -> dict[str, str]:
         "controller.quorum.request.timeout.ms": 2 * election_ms,
         "controller.quorum.append.linger.ms": rng.choice((0, 0, 5, 25)),
         "metadata.max.idle.interval.ms": rng.choice((100, 500, 0)),
-        QUORUM: rng.choice(("static", "static", "dynamic")),
+        QUORUM: rng.choice(("static", "dynamic")),
         "broker.session.timeout.ms": rng.choice((2000, 9000)),
         "broker.heartbeat.interval.ms": rng.choice((300, 1000)),
     }

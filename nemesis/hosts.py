@@ -22,11 +22,6 @@ _WHAT: Final[Mapping[Any, str]] = {
 DISK: Final = "disk"  # a disk that a fault has broken, and will mend
 
 
-def needs_sim(spec: RunSpec) -> str | None:
-    """Why a fault that only simulated hosts know cannot be used in a run; None when it can."""
-    return None if spec.env == SIM else f"environment {spec.env!r} cannot do it, only {SIM!r} can"
-
-
 def needs(ability: type, spec: RunSpec) -> str | None:
     """Why a run with such options has not an ability of ``harness.hosts``; None when it has.
 

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, NotShapedError
 from harness.hosts import Packets, Shape
-from harness.protocols import Cluster, Fault, Injection, Link, Net
+from harness.protocols import Cluster, Fault, Injection, Link, Net, Probe
 from harness.registry import environments, nemeses
 from harness.spec import SIM, RunSpec
 from nemesis.evidence import sample_links
-from nemesis.hosts import needs_sim, refusal
+from nemesis.hosts import refusal
 from nemesis.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
@@ -50,14 +50,16 @@ class BadLinks:
         """Draw how the links behave."""
         raise NotImplementedError
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """Whether a probe, with the link before and after it, tells that the fault is there."""
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
         """Not all environments can shape links, and some not in every way."""
-        if spec.env == SIM or not hasattr(environments.get(spec.env), "cannot_shape"):
-            return needs_sim(spec)
+        if spec.env == SIM:
+            return None
+        if not hasattr(environments.get(spec.env), "cannot_shape"):
+            return f"environment {spec.env!r} cannot shape its links"
         return self._refused(environments.get(spec.env))
 
     def available(self, cluster: Cluster) -> str | None:
@@ -93,7 +95,10 @@ class BadLinks:
         choice = await choose_or_one(target, rng, cluster)
         links = tuple(_links(choice.nodes, cluster.system.nodes, way))
         shape = self.shape(fault.params)
-        await net.shape(fault.id, links, shape)
+        try:
+            await net.shape(fault.id, links, shape)
+        except NotShapedError as error:
+            return Injection("skipped", choice.nodes, str(error))
         cuts = cluster.environment.net.cuts()
         usable = [link for link in links if link not in cuts and link[::-1] not in cuts]
         watched = sample_links(usable, _PROBED, rng, cluster)
@@ -114,12 +119,12 @@ class BadLinks:
         undo, net = injection.undo, cluster.environment.net
         if not isinstance(undo, _Undo) or not isinstance(net, Packets):
             raise HarnessError(f"fault {fault.id} has nothing that links could heal")
-        before = [await net.shaped(link) for link in undo.links]
         await net.shape(fault.id, undo.links, None)
+        after = [await net.shaped(link) for link in undo.links]  # which counts all that was before
         return {
             "healed_links": len(undo.links),
-            **{kind: sum(link[kind] for link in before) for kind in _COUNTED},
-            "now": await net.shaped(undo.links[0]),
+            **{kind: sum(link[kind] for link in after) for kind in _COUNTED},
+            "now": after[0],
         }
 
     async def _probe(self, link: Link, net: Packets, cluster: Cluster) -> dict[str, Any]:
@@ -128,7 +133,7 @@ class BadLinks:
             tries += 1
             before = await net.shaped(link)
             probe = await cluster.environment.net.probe(*link, timeout_s=_PROBE_TIMEOUT_S)
-            told = self.shows(before, await net.shaped(link), probe.elapsed_ms)
+            told = self.shows(before, await net.shaped(link), probe)
             if told or not probe.passed or tries == _TRIES_MAX:
                 return {"saw": "probe", **probe.to_json(), "told": told, "tries": tries}
 
@@ -148,10 +153,10 @@ class SlowLinks(BadLinks):
             delay_ms=int(params.get("delay_ms", 250)), jitter_ms=int(params.get("jitter_ms", 0))
         )
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """A request and its answer take longer than the delay of the link."""
         del before
-        return bool(elapsed_ms >= min(after["latency_ms"], _PROBE_TIMEOUT_S * 1e3 - 1))
+        return bool(probe.elapsed_ms >= min(after["latency_ms"], _PROBE_TIMEOUT_S * 1e3 - 1))
 
 
 @nemeses.register("lossy-links")
@@ -166,9 +171,9 @@ class LossyLinks(BadLinks):
         """Lossy."""
         return Shape(loss=float(params.get("loss", 0.2)))
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """A packet was lost on the link meanwhile."""
-        del elapsed_ms
+        del probe
         return bool(after["lost"] > before["lost"])
 
 
@@ -184,10 +189,10 @@ class JamLinks(BadLinks):
         """Jammed."""
         return Shape(jam_ms=int(params.get("jam_ms", 300)))
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """Connecting and asking are two messages: the second waits for a whole turn."""
         del before
-        return bool(elapsed_ms >= min(after["jam_ms"] / 2, _PROBE_TIMEOUT_S * 1e3 - 1))
+        return bool(probe.elapsed_ms >= min(after["jam_ms"] / 2, _PROBE_TIMEOUT_S * 1e3 - 1))
 
 
 @nemeses.register("repeating-links")
@@ -207,9 +212,9 @@ class RepeatingLinks(BadLinks):
             repeat=float(params.get("repeat", 0.2)), late_ms=int(params.get("late_ms", 1_500))
         )
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """A request was repeated on the link meanwhile."""
-        del elapsed_ms
+        del probe
         return bool(after["repeated"] > before["repeated"])
 
 
@@ -230,9 +235,9 @@ class ReorderingLinks(BadLinks):
             keep_back=float(params.get("keep_back", 0.1)), late_ms=int(params.get("late_ms", 400))
         )
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """A message was kept back on the link meanwhile."""
-        del elapsed_ms
+        del probe
         return bool(after["kept_back"] > before["kept_back"])
 
 
@@ -248,10 +253,10 @@ class NarrowLinks(BadLinks):
         """Narrow."""
         return Shape(bytes_per_s=int(params.get("bytes_per_s", 4_000)))
 
-    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], elapsed_ms: float) -> bool:
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
         """Connecting and asking take as long as their bytes need."""
         del before
-        return bool(elapsed_ms >= 1e3 * MESSAGE_BYTES / after["bytes_per_s"])
+        return bool(probe.elapsed_ms >= 1e3 * MESSAGE_BYTES / after["bytes_per_s"])
 
 
 def _links(targets: Sequence[str], nodes: Sequence[str], way: str) -> list[Link]:

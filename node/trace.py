@@ -37,7 +37,8 @@ snap     op, id, size, sha, voters[keys], kv   op = freeze | install | delete | 
 lstart   v                               the log begins at ``v`` now
 apply    off, n, st                      state machine applied below ``off``; st = digest
 claim    applied                         the controller became active
-renounce applied                         the controller stopped being active
+renounce applied, kept                   the controller stopped being active; kept = changes that
+         are not committed and that it still goes by
 ack      api, off, hwm                   a client's write, or an administrator's change of the
          voters, whose last record is ``off`` is answered
 read     api, off                        a client's read at applied offset ``off`` is answered

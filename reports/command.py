@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from harness.spec import SIM, RunSpec
+from harness.spec import SIM, STEADY, RunSpec
 from harness.verdict import Valid
 from reports.model import Command
 from reports.text import clean
@@ -43,6 +43,8 @@ def _run_line(spec: RunSpec) -> str:
         ("--rate", f"{spec.rate_hz:g}"),
         ("--concurrency", spec.concurrency),
     ]
+    if spec.pace != STEADY:
+        options.append(("--pace", spec.pace))
     if spec.mutant is not None:
         options.append(("--mutant", spec.mutant))
     options += [("--set", f"{key}={spec.settings[key]}") for key in sorted(spec.settings)]

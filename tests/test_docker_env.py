@@ -15,6 +15,7 @@ import pytest
 from docker_cluster import docker_nodes, kill, left_of, need_engine, start
 from local_cluster import eventually
 
+from harness.envs import netem_host
 from harness.envs.docker import HOLDER_CAPABILITIES, Docker
 from harness.envs.docker_engine import Engine
 from harness.envs.docker_net import DockerNet
@@ -55,7 +56,8 @@ def test_a_node_runs_without_capabilities_under_its_own_address_and_name(
             assert f"Uid:\t{os.getuid()}\t" in status
             holder = engine.inspect("krucible-test-run-n1-net")
             assert holder is not None
-            assert holder["HostConfig"]["CapAdd"] == sorted(HOLDER_CAPABILITIES) == ["NET_ADMIN"]
+            capabilities = holder["HostConfig"]["CapAdd"]
+            assert capabilities == sorted(HOLDER_CAPABILITIES) == ["NET_ADMIN", "NET_RAW"]
             assert len(left_of(tmp_path / "state")) == 5, "two of each node, and the network"
 
     asyncio.run(scenario())
@@ -152,8 +154,10 @@ def test_a_cut_link_drops_packets_until_it_is_healed(tmp_path: Path) -> None:
         (Shape(bytes_per_s=1000), 150, "held"),
         (Shape(loss=0.4), 0, "lost"),
         (Shape(keep_back=0.9, late_ms=50), 0, "kept_back"),
+        (Shape(duplicate=0.9), 0, "duplicated"),
+        (Shape(corrupt=0.5), 0, "corrupted"),
     ],
-    ids=["slow", "jammed", "narrow", "lossy", "reordering"],
+    ids=["slow", "jammed", "narrow", "lossy", "reordering", "duplicating", "corrupting"],
 )
 def test_what_links_can_be_like(
     slow_nodes: SlowNodes, shape: Shape, min_ms: float, counted: str
@@ -165,8 +169,16 @@ def test_what_links_can_be_like(
         probes = [await net.probe(*link, timeout_s=5) for _ in range(4)]
         assert all(probe.elapsed_ms >= min_ms for probe in probes if probe.passed), probes
         during = await net.shaped(link)
-        assert during[counted] > before.get(counted, 0)
-        assert during["by"] == "NFQUEUE"
+        if netem_host.lacking() is None:
+            assert during["by"] == "netem"
+        else:
+            assert during["by"] == "NFQUEUE"
+            assert "n1 has no netem: " in during["why_not_netem"]
+        tells = {"duplicated": "doubled", "corrupted": "resent"}.get(counted)
+        while tells and not any(getattr(probe, tells) for probe in probes):
+            assert len(probes) < 40, "no probe's own connection tells of it"
+            probes.append(await net.probe(*link, timeout_s=5))
+        assert tells or during[counted] > before[counted]
         await net.shape(7, [link], None)
         assert (await net.probe(*link, timeout_s=5)).passed
         assert (await net.shaped(link))["passed"] - during["passed"] <= during["held"]

@@ -419,6 +419,17 @@ def test_a_voter_without_pre_vote_lets_the_prospective_stand() -> None:
     assert (one.replica.role, one.replica.epoch) == ("candidate", 1)
 
 
+def test_pre_votes_count_of_who_takes_the_asker_for_the_leader() -> None:
+    """A leader that lost its vote with its disk: who followed it names it in each answer, for ever.
+
+    Between two voters there would never be a leader again, if such a grant did not count.
+    """
+    one = One(election=ElectionState(3))
+    one.stand()
+    one.answer(one.sent(VoteRequest), VoteResponse(Error.NONE, 3, 1, granted=True))
+    assert (one.replica.role, one.replica.epoch) == ("candidate", 4)
+
+
 def test_a_late_answer_to_a_pre_vote_is_no_vote() -> None:
     """KIP-996: answers to an earlier role are not heard any more."""
     one = One(voters=5)

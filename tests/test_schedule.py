@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from kernel import FakeNemesis
 from harness import schedule
 from harness.errors import HarnessError, UsageError
 from harness.protocols import Fault, Nemesis
-from harness.schedule import ScheduleOptions, build
+from harness.schedule import PACES, ScheduleOptions, build, capacity, paced
 
 NEMESES: list[tuple[str, Nemesis]] = [(n, FakeNemesis()) for n in ("kill", "pause", "partition")]
 
@@ -120,3 +121,33 @@ def test_summary_counts_overlap_once() -> None:
         "fault_ms": 160,
         "end_ms": 310,
     }
+
+
+@pytest.mark.parametrize("pace", sorted(PACES))
+def test_every_pace_keeps_to_its_spans_and_its_lanes(pace: str) -> None:
+    options = paced(pace)
+    seen = 0
+    for seed in range(30):
+        faults = build(seed, NEMESES, 30.0, options)
+        assert faults == build(seed, NEMESES, 30.0, options)
+        assert [fault.id for fault in faults] == list(range(len(faults)))
+        assert [fault.at_ms for fault in faults] == sorted(fault.at_ms for fault in faults)
+        for fault in faults:
+            assert options.fault_ms[0] <= fault.duration_ms <= options.fault_ms[1]
+            assert fault.at_ms + fault.duration_ms <= 28_000
+            at_once = [f for f in faults if f.at_ms <= fault.at_ms < f.at_ms + f.duration_ms]
+            seen = max(seen, len(at_once))
+    assert seen == options.lanes
+
+
+def test_an_overlapping_schedule_has_a_turn_for_twice_as_many_nemeses() -> None:
+    options = paced("overlapping")
+    one_lane = replace(options, lanes=1)
+    assert capacity(30.0, options) == 2 * capacity(30.0, one_lane)
+    faults = build(7, NEMESES, 30.0, options)
+    assert {fault.nemesis for fault in faults[: len(NEMESES)]} == {name for name, _ in NEMESES}
+
+
+def test_a_pace_that_there_is_not_is_told_with_what_was_meant() -> None:
+    with pytest.raises(UsageError, match="no pace is called 'steadi': did you mean 'steady'"):
+        paced("steadi")

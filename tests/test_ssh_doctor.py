@@ -11,7 +11,8 @@ from krucible_process import COMMAND, environ
 from sshd_hosts import sshd_hosts
 
 from harness.doctor_finding import Finding
-from harness.doctor_ssh import examine_hosts
+from harness.doctor_ssh import _packets, examine_hosts
+from harness.envs.ssh_hosts import Host
 from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 
 pytestmark = pytest.mark.slow
@@ -53,6 +54,23 @@ def test_each_host_is_told_whether_it_is_reached_and_known_and_what_it_lacks(
 def test_a_file_that_is_not_there_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
     code, said = doctor(tmp_path, tmp_path / "none.txt")
     assert (code, "none.txt" in said) == (EXIT_USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("netem", "queue", "status", "said"),
+    [
+        (None, None, "ok", "netem works; so does NFQUEUE"),
+        (None, "no NFQUEUE", "ok", "netem works"),
+        ("no such kind", None, "ok", "NFQUEUE works; no netem: no such kind"),
+        ("no such kind", "no NFQUEUE", "warn", "no NFQUEUE; and no netem: no such kind"),
+    ],
+)
+def test_what_shapes_links_on_a_host_is_named(
+    netem: str | None, queue: str | None, status: str, said: str
+) -> None:
+    finding = _packets(Host("there"), {"netem": netem, "queue": queue})
+    assert (finding.name, finding.status, finding.detail) == ("there packets", status, said)
+    assert (finding.remedy is None) == (netem is None)
 
 
 def doctor(folder: Path, hosts: Path) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from live_moves import move_there_and_back
 from live_scene import SPEC, LiveScene, play
 from sshd_hosts import Hosts, sshd_hosts
 
-from harness.envs import node_clocks
+from harness.envs import netem_host, node_clocks
 from harness.envs.ssh_hosts import HOSTS_VARIABLE
 from harness.hosts import Clocks, Disks, Power
 from harness.registry import nemeses
@@ -116,13 +116,19 @@ async def _links(scene: LiveScene) -> None:
     slow = await scene.inject("slow-links", target="leader", way="in", delay_ms=150, jitter_ms=0)
     assert slow.injection.outcome == "installed", slow.injection
     (link,) = slow.saw("shaped link")
-    assert (link["by"], link["latency_ms"]) == ("NFQUEUE", 150)
+    by = "netem" if netem_host.lacking() is None else "NFQUEUE"
+    assert (link["by"], link["latency_ms"]) == (by, 150)
     probes = slow.saw("probe")
     assert min(e["elapsed_ms"] for e in probes if e["passed"]) >= 290, "a handshake and a request"
     healed = await slow.heal()
     assert healed["passed"] > 0
     again = [await scene.env.net.probe(e["source"], e["destination"], timeout_s=2) for e in probes]
     assert max(probe.elapsed_ms for probe in again) < 290
+    for kind in ("duplicating-links", "corrupting-links"):
+        fault = await scene.inject(kind, target="all", way="both", duplicate=0.6, corrupt=0.3)
+        assert fault.injection.outcome == "installed", fault.injection
+        assert any(e["told"] for e in fault.saw("probe")), kind
+        await fault.heal()
     assert not [e for e in scene.journal.open_entries() if e.kind == "ssh rules"]
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from harness.history import NEMESIS, History, Op
 from harness.protocols import RunData
 from harness.reached import WANTED, never, reached
+from harness.schedule import PACES
 from harness.simulate import SimPlan
 from harness.spec import RunSpec
 from harness.swarm import OBSERVERS, VOTERS, WORKLOADS, draw, families
@@ -26,6 +27,7 @@ def test_everything_is_drawn_by_some_seed() -> None:
     assert {spec.workload for spec in specs} == set(WORKLOADS)
     assert {name for spec in specs for name in spec.nemeses} == {*families(), "none"}
     assert {spec.settings["krucible.quorum"] for spec in specs} == {"static", "dynamic"}
+    assert {spec.pace for spec in specs} == set(PACES)
     sizes = Counter(len(spec.nemeses) for spec in specs)
     assert len(sizes) > 2, "families are left out"
 
@@ -38,6 +40,13 @@ def test_what_is_pinned_stays_and_does_not_shift_the_rest() -> None:
         assert (pinned.voters, pinned.nemeses) == (3, ("kill",))
         assert pinned.settings == {**free.settings, **settings}
         assert (pinned.workload, pinned.rate_hz) == (free.workload, free.rate_hz)
+
+
+def test_however_short_a_run_is_there_is_time_for_a_fault() -> None:
+    for seed in SEEDS:
+        plan = SimPlan.of(draw(seed, {"time_limit_s": 4.0}), asked_for=False)
+        assert plan.faults or not plan.nemeses
+    assert draw(1, {"time_limit_s": 4.0, "pace": "long"}).pace == "long", "it was asked for"
 
 
 def test_every_seed_can_be_run() -> None:

@@ -98,7 +98,7 @@ class LeaderAppendOnly(Invariant):
 class ClaimAfterCatchUp(Invariant):
     """S21: a controller is active only while its node leads, and has applied its own epoch's start.
 
-    An active controller loads no snapshot.
+    An active controller loads no snapshot. One that has renounced goes by what is committed.
     """
 
     name: ClassVar[str] = "S21"
@@ -109,13 +109,15 @@ class ClaimAfterCatchUp(Invariant):
         self._active: dict[ReplicaId, Event] = {}
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
-        """Look at claims, and at snapshots that come while one stands."""
+        """Look at claims, at what is left of them, and at snapshots that come while one stands."""
         replica = world.replica(event)
         if event["t"] == "claim":
             self._active[replica.id] = event
             return self._claim(event, replica)
         if event["t"] != "snap":
             self._active.pop(replica.id, None)
+            if event["t"] == "renounce" and event.get("kept"):
+                return self._kept(event)
         elif event["op"] == "install" and replica.id in self._active:
             return self._loaded(event, self._active[replica.id])
         return ()
@@ -141,6 +143,15 @@ class ClaimAfterCatchUp(Invariant):
                 epoch=event["ep"],
                 applied=event["applied"],
             )
+
+    def _kept(self, event: Event) -> Iterator[Anomaly]:
+        yield self._anomaly(
+            f"the controller of n{event['node']} has renounced epoch {event['ep']}, and goes by"
+            f" {event['kept']} changes that are not committed ({label(event)})",
+            event,
+            epoch=event["ep"],
+            kept=event["kept"],
+        )
 
     def _loaded(self, event: Event, claim: Event) -> Iterator[Anomaly]:
         yield self._anomaly(

@@ -76,6 +76,7 @@ def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
     time_limit: options.TimeLimit = None,
     rate: options.Rate = None,
     concurrency: options.Concurrency = None,
+    pace: options.Pace = None,
     mutant: options.Mutant = None,
     setting: options.Settings = None,
     go_on: options.GoOn = False,
@@ -94,6 +95,7 @@ def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
         time_limit_s=time_limit,
         rate_hz=rate,
         concurrency=concurrency,
+        pace=pace,
         mutant=mutant,
     )
     where = Store(store)

@@ -20,7 +20,8 @@ from harness.judge import Judgement
 from harness.nemeses import ALL, NONE
 from harness.protocols import Kill, Pause, Roles
 from harness.registry import environments, mutant_names, systems, unknown
-from harness.spec import RunSpec
+from harness.schedule import PACES
+from harness.spec import STEADY, RunSpec
 from harness.store import Store
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
 
@@ -31,6 +32,8 @@ OBSERVERS_MAX = 20
 CONCURRENCY_MAX = 1_000
 RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
+
+PACE_HELP = f"How faults follow each other: {', '.join(PACES)}."
 
 StoreDir = Annotated[Path, typer.Option("--store", help="Folder of runs.")]
 HostsFile = Annotated[
@@ -75,6 +78,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     concurrency: Annotated[
         int, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
     ] = 10,
+    pace: Annotated[str, typer.Option(help=PACE_HELP)] = STEADY,
     seed: Annotated[
         int | None,
         typer.Option(min=0, max=SEED_MAX, help="Decides ops and faults; drawn when not given."),
@@ -100,6 +104,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         time_limit_s=time_limit,
         rate_hz=rate,
         concurrency=concurrency,
+        pace=pace,
         mutant=mutant,
         settings=parse_settings(setting or []),
     )

@@ -76,6 +76,7 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
     time_limit: options.TimeLimit = None,
     rate: options.Rate = None,
     concurrency: options.Concurrency = None,
+    pace: options.Pace = None,
     mutant: options.Mutant = None,
     setting: options.Settings = None,
     store: StoreDir = DEFAULT_STORE,
@@ -91,6 +92,7 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
         time_limit_s=time_limit,
         rate_hz=rate,
         concurrency=concurrency,
+        pace=pace,
         mutant=mutant,
     )
     where = Store(store)

@@ -11,6 +11,7 @@ import typer
 from harness.cli.run import (
     CONCURRENCY_MAX,
     OBSERVERS_MAX,
+    PACE_HELP,
     RATE_MAX_HZ,
     SEED_MAX,
     TIME_LIMIT_MAX_S,
@@ -37,6 +38,7 @@ Rate = Annotated[
 Concurrency = Annotated[
     int | None, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
 ]
+Pace = Annotated[str | None, typer.Option(help=PACE_HELP)]
 Mutant = Annotated[str | None, typer.Option(help="Seeded bug to switch on.")]
 Settings = Annotated[
     list[str] | None,

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from harness.envs import docker_heal, docker_image
+from harness.envs import docker_heal, docker_image, netem
 from harness.envs.docker_engine import Engine, EngineError, in_thread
 from harness.envs.docker_net import CHAIN_MAX, DockerNet
-from harness.envs.docker_packets import DockerShapers
+from harness.envs.docker_packets import DockerNetems, DockerShapers
 from harness.envs.docker_process import Contained, describe_end, not_of_this_host
 from harness.envs.docker_subnet import create_network
 from harness.envs.docker_watchdog import Watchdog
@@ -40,7 +40,10 @@ from harness.registry import environments
 PORT: Final = 9093
 NODES_MAX: Final = 99
 # What containers may do beyond an ordinary process, and why. A node needs nothing of it.
-HOLDER_CAPABILITIES: Final = {"NET_ADMIN": "to cut and shape the links of its own network"}
+HOLDER_CAPABILITIES: Final = {
+    "NET_ADMIN": "to cut and shape the links of its own network",
+    "NET_RAW": "to send a packet of such a link a second time",
+}
 _STATE_TIMEOUT_S = 5.0
 _POLL_S = 0.005
 _FIRST_HOST = 10  # the addresses below are the harness's and the Engine's
@@ -72,7 +75,7 @@ class Docker(SpoiledHosts):
         "disk": "the node's disk seam, and damage to its files",
         "clock": "libfaketime, one clock for each process",
         "partition": "iptables drops packets, in a chain of ours inside each network",
-        "packets": "a queue in user space (NFQUEUE), with netem in the kernel or without",
+        "packets": "netem where the kernel has it, else a queue in user space (NFQUEUE)",
     }
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
@@ -134,7 +137,11 @@ class Docker(SpoiledHosts):
             chain = f"KRUCIBLE-{hashlib.sha256(self._journal.run.encode()).hexdigest()[:12]}"
             holders = {node: self._holder(node) for node in nodes}
             shapers = DockerShapers(engine, holders, self._run_dir / _NET)
-            await self._net.start(engine, chain[:CHAIN_MAX], holders, self._addresses, shapers)
+            handle = netem.handle_of(self._journal.run)
+            netems = DockerNetems(engine, handle, holders, self._addresses)
+            await self._net.start(
+                engine, chain[:CHAIN_MAX], holders, self._addresses, shapers, netems
+            )
         except BaseException:
             await self.teardown()
             raise

@@ -26,10 +26,21 @@ def labels(journal: Journal) -> dict[str, str]:
     return {_PREFIX + key: value for key, value in journal.owner().items()}
 
 
-def flush_command(chain: str) -> list[str]:
-    """Empty a chain of ours, if it is there."""
-    script = 'iptables -w -n -L "$0" >/dev/null 2>&1 || exit 0; iptables -w -F "$0"'
-    return ["sh", "-c", script, chain]
+_FLUSH = """
+if [ -n "$1" ]; then
+    tc qdisc show | while read -r _ kind handle _ device where _; do
+        [ "$kind $handle $where" = "htb $1: root" ] || continue
+        tc qdisc del dev "$device" root handle "$1:" || exit 1
+    done || exit 1
+fi
+iptables -w -n -L "$0" >/dev/null 2>&1 || exit 0
+iptables -w -F "$0"
+"""
+
+
+def flush_command(chain: str, qdisc: int | None = None) -> list[str]:
+    """Empty a chain of ours, and take out our root of that handle, if they are there."""
+    return ["sh", "-c", _FLUSH, chain, "" if qdisc is None else f"{qdisc:x}"]
 
 
 @undoes("container")
@@ -54,11 +65,15 @@ def _flush(run: str, what: Mapping[str, Any]) -> str:
             if not _is_ours(engine, name, run):
                 continue
             try:
-                code, said = engine.execute(name, flush_command(str(what["chain"])))
+                code, said = engine.execute(
+                    name, flush_command(str(what["chain"]), what.get("qdisc"))
+                )
             except EngineError as error:
                 code, said = -1, str(error)
             if code and engine.runs(name):  # else it went meanwhile, with its rules
-                raise EnvError(f"cannot flush chain {what['chain']} in {name}: {said.strip()}")
+                raise EnvError(
+                    f"cannot take rules of {what['chain']} out of {name}: {said.strip()}"
+                )
             flushed += not code
     return f"flushed in {flushed} containers" if flushed else "gone with its containers"
 

@@ -3,7 +3,7 @@
 A cut link (a, b) is a rule in b's network that drops all packets from a, as in Jepsen. Packets are
 lost and not held: what TCP had on its way is sent again after the heal. With a packet filter a
 one-way cut keeps answers back too: b's data reaches a, but a's acknowledgements are lost. Packets
-of a link that is to be slow or lossy go through a queue in user space: see ``shaping``.
+of a link that is to be slow or lossy go through netem, or a queue in user space: see ``shaping``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness.envs import docker_probe
 from harness.envs.docker_engine import Engine, in_thread
+from harness.envs.docker_packets import DockerNetems
 from harness.envs.shaping import ShapedCuts, Shapers
 from harness.envs.tcp_probe import REQUEST
 from harness.errors import EnvError
@@ -50,6 +51,7 @@ class DockerNet(ShapedCuts):
     def __init__(self, journal: Journal) -> None:
         super().__init__(journal)
         self._engine: Engine | None = None
+        self._in_kernel: DockerNetems | None = None
         self._chain = ""
         self._holders: Mapping[str, str] = {}
         self._addresses: Mapping[str, Address] = {}
@@ -63,6 +65,7 @@ class DockerNet(ShapedCuts):
         holders: Mapping[str, str],
         addresses: Mapping[str, Address],
         shapers: Shapers,
+        netems: DockerNetems,
     ) -> None:
         """Make our chain in every node's network.
 
@@ -71,13 +74,15 @@ class DockerNet(ShapedCuts):
             chain: The chain's name.
             holders: By node, the container that may change its network.
             addresses: By node, where it listens.
-            shapers: What holds packets of links that are to be slow.
+            shapers: What holds packets of links that are to be slow, where there is no netem.
+            netems: What does so where there is.
 
         Raises:
             EnvError: There is no packet filter to be had.
         """
         self._engine, self._chain = engine, chain
         self._holders, self._addresses, self._shapers = holders, addresses, shapers
+        self._netems = self._in_kernel = netems
         self._names = {address.host: node for node, address in addresses.items()}
         await asyncio.gather(*(self._run(node, _CREATE) for node in holders))
 
@@ -92,7 +97,7 @@ class DockerNet(ShapedCuts):
         arguments = (address.host, str(address.port), str(timeout_s), REQUEST.hex())
         said = await self._execute(source, ["python3", "-I", "-c", _PROBE, *arguments])
         seen = json.loads(said)
-        return Probe(source, destination, seen["passed"], seen["detail"], seen["elapsed_ms"])
+        return Probe(source, destination, **seen)
 
     async def stats(self) -> Mapping[Link, Mapping[str, int]]:
         """Per link that was ever cut: ``dropped_packets``; ``held_bytes`` are the bytes of them."""
@@ -115,7 +120,8 @@ class DockerNet(ShapedCuts):
             "rules",
             engine=None if self._engine is None else self._engine.host,
             chain=self._chain,
-            containers=sorted({self._holders[destination] for _, destination in named}),
+            qdisc=None if self._in_kernel is None else self._in_kernel.handle,
+            containers=sorted({self._holders[node] for link in named for node in link}),
             links=[list(link) for link in named],
         )
 

@@ -1,4 +1,7 @@
-"""Shapers in the networks of containers: told and heard through a folder that we share."""
+"""What shapes links in the networks of containers: netem there, or a queue in user space.
+
+The queue is told and heard through a folder that we share.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.envs import netem
 from harness.envs.docker_engine import Engine, in_thread
 from harness.envs.shaping import SOURCE, Shapers
 from harness.errors import EnvError
+from harness.protocols import Address, Link
 
 _IN_BACKGROUND = '"$@" >>"$0" 2>&1 </dev/null & '
 
@@ -61,3 +66,43 @@ class DockerShapers(Shapers):
 
     def _log(self, node: str) -> Path:
         return self._folder / node / "shaper.log"
+
+
+class DockerNetems(netem.Netems):
+    """The netems of a run in containers: on the nodes' ends of their links to the run's bridge."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        handle: int,
+        holders: Mapping[str, str],
+        addresses: Mapping[str, Address],
+    ) -> None:
+        """Nothing is tried.
+
+        Args:
+            engine: Where the containers are.
+            handle: Of our roots.
+            holders: By node, the container of its network.
+            addresses: By node, where it listens.
+        """
+        super().__init__(tuple(holders))
+        self.handle = handle
+        self._engine = engine
+        self._holders = holders
+        self._addresses = addresses
+
+    async def order(self, node: str, do: str, **arguments: Any) -> Any:
+        """By a program in the node's holder."""
+        order = json.dumps({"do": do, "handle": self.handle, **arguments})
+        argv = ["python3", "-I", "-c", netem.SOURCE, order]
+        code, said = await in_thread(self._engine.execute, self._holders[node], argv)
+        answer = json.loads(said) if code == 0 else {"error": said.strip()[-1000:]}
+        if "error" in answer:
+            raise EnvError(f"cannot {do} netem in the network of {node}: {answer['error']}")
+        return answer["ok"]
+
+    def place(self, link: Link) -> dict[str, Any]:
+        """All packets to the other node's address."""
+        host = self._addresses[link[1]].host
+        return {"to": host, "match": [netem.to_address(host)]}

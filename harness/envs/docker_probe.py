@@ -1,33 +1,58 @@
-"""One real request from inside a container's network; stands alone, and runs by ``python3 -c``.
+"""One real request from inside a node's network; stands alone, and runs by ``python3 -c`` as well.
 
-Arguments: host, port, timeout in seconds, the request in hexadecimal. Prints one JSON object
-``{"passed", "detail", "elapsed_ms"}``.
+Arguments: host, port, timeout in seconds, the request in hexadecimal. Prints what ``probe`` found
+as one JSON object. On ssh hosts it is a part of the supervisor.
 """
 
 import json
 import socket
+import struct
 import sys
 import time
 
+_INFO_BYTES = 220
+_RESENT_AT, _DOUBLED_AT = 100, 216  # tcpi_total_retrans and tcpi_dsack_dups of linux/tcp.h
 
-def main() -> None:
-    """Connect, send, wait for any answer, say what was seen."""
-    host, port, timeout, request = sys.argv[1:5]
+
+def probe(host: str, port: int, timeout_s: float, request: bytes) -> dict[str, object]:
+    """Connect, send, wait for any answer, say what was seen.
+
+    Returns:
+        ``passed``, ``detail``, ``elapsed_ms``; and what the kernel knows of this very connection:
+        ``resent`` (segments sent again) and ``doubled`` (that came twice, as the peer has told).
+    """
     began = time.monotonic()
-    deadline = began + float(timeout)
+    told = {"resent": 0, "doubled": 0}
     try:
-        with socket.create_connection((host, int(port)), timeout=float(timeout)) as sock:
-            sock.sendall(bytes.fromhex(request))
-            sock.settimeout(max(0.001, deadline - time.monotonic()))
+        with socket.create_connection((host, port), timeout=timeout_s) as sock:
+            sock.sendall(request)
+            sock.settimeout(max(0.001, began + timeout_s - time.monotonic()))
             answer = sock.recv(4096)
+            told = _told(sock)
         passed = bool(answer)
         detail = f"answer of {len(answer)} bytes" if answer else "closed by peer"
     except TimeoutError:
-        passed, detail = False, f"no answer within {float(timeout):g} s"
+        passed, detail = False, f"no answer within {timeout_s:g} s"
     except OSError as error:
         passed, detail = False, f"{type(error).__name__}: {error.strerror or error}"
     elapsed_ms = (time.monotonic() - began) * 1000
-    print(json.dumps({"passed": passed, "detail": detail, "elapsed_ms": elapsed_ms}))  # noqa: T201
+    return {"passed": passed, "detail": detail, "elapsed_ms": elapsed_ms, **told}
+
+
+def _told(sock: socket.socket) -> dict[str, int]:
+    """From TCP_INFO; 0 where a kernel is too old to count."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES).ljust(
+        _INFO_BYTES, b"\0"
+    )
+    resent, doubled = (struct.unpack_from("=I", info, at)[0] for at in (_RESENT_AT, _DOUBLED_AT))
+    return {"resent": resent, "doubled": doubled}
+
+
+def main() -> None:
+    """Probe once."""
+    host, port, timeout, request = sys.argv[1:5]
+    seen = probe(host, int(port), float(timeout), bytes.fromhex(request))
+    print(json.dumps(seen))  # noqa: T201 - the answer
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Delays, loses, holds back and throttles packets of chosen links, also where there is no netem.
+"""Delays, loses, doubles, damages, holds back, throttles packets of links where there is no netem.
 
 Runs inside a node's network, by ``python3 -c`` with the standard library only: firewall rules hand
 it the packets of a link (NFQUEUE, one queue for each source), it decides when and whether each goes
@@ -20,6 +20,7 @@ import struct
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 _NETLINK_NETFILTER = 12
 _SUBSYSTEM = 3 << 8
@@ -31,8 +32,10 @@ _REQUEST, _REQUEST_ACK, _NLMSG_ERROR = 1, 5, 2
 _DROP, _ACCEPT = 0, 1
 _HEADER = struct.Struct("=IHHII")  # netlink: length, type, flags, sequence, port
 _IP_BYTES = 20  # of each packet: its length is in there
+_ALL_BYTES = 0xFFFF  # of each packet, while some are to be doubled or damaged
 _QUEUE_MAX = 16_384  # packets held of one source; more are lost, as in any queue
 _RECEIVE_BYTES = 1 << 22
+_MESSAGE_BYTES = 1 << 17  # the longest packet, and what is around it
 _POLL_S = 0.01
 _TELL_S = 0.005
 
@@ -45,6 +48,7 @@ class Link:
         self.last_s = 0.0  # when the last one in order goes on
         self.free_s = 0.0  # when the narrow link has sent all before
         self.counters = {"passed": 0, "lost": 0, "kept_back": 0, "held": 0, "bytes": 0}
+        self.counters |= {"duplicated": 0, "corrupted": 0}
 
     def due_s(self, now_s: float, size: int, rng: random.Random) -> float | None:
         """When a packet goes on; None: never. Those not kept back stay in order."""
@@ -65,6 +69,22 @@ class Link:
         self.last_s = max(self.last_s, due_s)
         return self.last_s
 
+    def has(self, chance: str, rng: random.Random) -> bool:
+        """Whether it happens to a packet."""
+        share = self.shape.get(chance, 0.0)
+        return bool(share) and rng.random() < share
+
+
+class Held(NamedTuple):
+    """A packet that waits for its time."""
+
+    due_s: float
+    packet: int
+    queue: int
+    source: str
+    content: bytes  # empty: what came
+    twice: bool
+
 
 class Shaper:
     """All queues of one node."""
@@ -74,7 +94,9 @@ class Shaper:
         self._rng = random.Random(seed)
         self._links = {source: Link() for source in queues}
         self._sources = {queue: source for source, queue in queues.items()}
-        self._held: list[tuple[float, int, int, str]] = []  # due, packet, queue, source
+        self._held: list[Held] = []
+        self._twice: socket.socket | None = None
+        self._bytes = _IP_BYTES
         self._version = -1
         self._stamp: object = None
         self._told_s = 0.0
@@ -90,7 +112,7 @@ class Shaper:
         while True:
             self._obey()
             now_s = time.monotonic()
-            wait_s = _POLL_S if not self._held else min(_POLL_S, self._held[0][0] - now_s)
+            wait_s = _POLL_S if not self._held else min(_POLL_S, self._held[0].due_s - now_s)
             if select.select([self._sock], [], [], max(0.0, wait_s))[0]:
                 self._receive()
             self._release(time.monotonic())
@@ -123,13 +145,26 @@ class Shaper:
             link.shape = wanted["links"].get(source, {})
             link.free_s = link.last_s = 0.0
         self._held = [
-            (due_s if self._links[source].shape else 0.0, packet, queue, source)
-            for due_s, packet, queue, source in self._held
+            held if self._links[held.source].shape else held._replace(due_s=0.0)
+            for held in self._held
         ]
         heapq.heapify(self._held)
+        self._prepare([link.shape for link in self._links.values()])
+
+    def _prepare(self, shapes: list[dict[str, float]]) -> None:
+        """Ask for whole packets, and for a way to send them, as long as that is wanted."""
+        doubles = any(shape.get("duplicate") for shape in shapes)
+        if doubles and self._twice is None:
+            self._twice = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        wanted = _ALL_BYTES if doubles or any(s.get("corrupt") for s in shapes) else _IP_BYTES
+        if wanted != self._bytes:
+            self._bytes = wanted
+            params = _attribute(_CFG_PARAMS, struct.pack(">IB", wanted, _COPY_PACKET))
+            for queue in self._sources:
+                self._send(_CONFIG, queue, params, _REQUEST)
 
     def _receive(self) -> None:
-        data, now_s = self._sock.recv(1 << 16), time.monotonic()
+        data, now_s = self._sock.recv(_MESSAGE_BYTES), time.monotonic()
         while len(data) >= _HEADER.size:
             length, kind = _HEADER.unpack_from(data)[:2]
             if kind == _SUBSYSTEM | _PACKET:
@@ -151,22 +186,32 @@ class Shaper:
             return
         link.counters["held"] += due_s > now_s
         link.counters["bytes"] += size
-        heapq.heappush(self._held, (due_s, packet, queue, source))
+        content = attributes[_A_PAYLOAD]
+        whole = len(content) == size  # when it began to be wanted, some were on their way
+        damaged = whole and link.has("corrupt", self._rng)
+        if damaged:
+            content = _damage(content, self._rng)
+            link.counters["corrupted"] += 1
+        twice = whole and link.has("duplicate", self._rng)
+        link.counters["duplicated"] += twice
+        changed = content if damaged or twice else b""
+        heapq.heappush(self._held, Held(due_s, packet, queue, source, changed, twice))
 
     def _release(self, now_s: float) -> None:
-        while self._held and self._held[0][0] <= now_s:
-            _, packet, queue, source = heapq.heappop(self._held)
-            self._links[source].counters["passed"] += 1
-            self._verdict(packet, queue, _ACCEPT)
+        while self._held and self._held[0].due_s <= now_s:
+            held = heapq.heappop(self._held)
+            self._links[held.source].counters["passed"] += 1
+            self._verdict(held.packet, held.queue, _ACCEPT, held.content)
             self._changed = True
+            if held.twice and self._twice is not None:  # over lo, where no rule of ours looks
+                self._twice.sendto(held.content, (socket.inet_ntoa(held.content[16:20]), 0))
 
-    def _verdict(self, packet: int, queue: int, verdict: int) -> None:
-        self._send(
-            _VERDICT,
-            queue,
-            _attribute(_A_VERDICT_HDR, struct.pack(">II", verdict, packet)),
-            _REQUEST,
-        )
+    def _verdict(self, packet: int, queue: int, verdict: int, content: bytes = b"") -> None:
+        """Let a packet go on, with another content if there is one, or not."""
+        attributes = _attribute(_A_VERDICT_HDR, struct.pack(">II", verdict, packet))
+        if content:
+            attributes += _attribute(_A_PAYLOAD, content)
+        self._send(_VERDICT, queue, attributes, _REQUEST)
 
     def _send(self, kind: int, queue: int, attributes: bytes, flags: int) -> None:
         body = struct.pack(">BBH", socket.AF_INET, 0, queue) + attributes
@@ -185,6 +230,16 @@ class Shaper:
         draft = self._folder / "counters.draft"
         draft.write_text(json.dumps(told), encoding="utf-8")
         draft.replace(self._folder / "counters.json")
+
+
+def _damage(packet: bytes, rng: random.Random) -> bytes:
+    """Flip a bit behind the IP header, which was looked at before it came to us."""
+    begin = 8 * 4 * (packet[0] & 0x0F)
+    bit = rng.randrange(begin, max(begin + 1, 8 * len(packet)))
+    found = bytearray(packet)
+    if bit < 8 * len(packet):
+        found[bit // 8] ^= 1 << bit % 8
+    return bytes(found)
 
 
 def _attribute(kind: int, payload: bytes) -> bytes:

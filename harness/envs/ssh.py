@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from harness.envs import ssh_heal
+from harness.envs.netem import handle_of
 from harness.envs.procfs import GONE
 from harness.envs.shaping import SpoiledHosts
 from harness.envs.ssh_connect import address_of, connect, find_python
@@ -75,7 +76,7 @@ class Ssh(SpoiledHosts):
         "power": "the node's disk seam forgets what was not fsynced",
         "disk": "the node's disk seam, and damage to its files",
         "clock": "libfaketime on the host, one clock for each process",
-        "packets": "a queue in user space (NFQUEUE) on the host, with or without netem",
+        "packets": "netem where the host's kernel has it, else a queue in user space (NFQUEUE)",
         "partition": "iptables on the host drops packets, in a chain of ours",
     }
     one_run_at_a_time = True  # a host has one node, on its own port
@@ -138,11 +139,16 @@ class Ssh(SpoiledHosts):
                 self._prepare(node, host, address, code)
                 for (node, host), address in zip(chosen.items(), addresses, strict=True)
             )
-            self._net.start(
+            queues = {
+                node: f"on {host}, {b['queue']}"
+                for (node, host), b in zip(chosen.items(), begun, strict=True)
+                if b["queue"]
+            }
+            await self._net.start(
                 {node: place.remote for node, place in self._places.items()},
                 {node: place.address for node, place in self._places.items()},
                 _problems(zip(hosts, (b["filter"] for b in begun), strict=False)),
-                _problems(zip(hosts, (b["queue"] for b in begun), strict=False)),
+                queues,
             )
         except BaseException as error:
             try:
@@ -192,6 +198,7 @@ class Ssh(SpoiledHosts):
             "folder": f"{host.folder.rstrip('/')}/krucible-{safe}-{digest[:8]}-{node}",
             "chain": f"KRUCIBLE-{digest[:12]}-{node}"[:CHAIN_MAX],
             "mark": f"{run}/{digest[:12]}/{node}",
+            "qdisc": handle_of(f"{digest} {node}"),
         }
 
     async def teardown(self) -> None:

@@ -27,7 +27,12 @@ PYTHON_MIN: Final = (3, 11)
 NEEDED: Final = ("kio", "crc32c", "msgspec")  # what node/ imports, beside the standard library
 _CANDIDATES = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 _ANSWER_MAX = 1 << 16
-_IMPORTED = ("ssh_chain", "ssh_clocks")  # by the supervisor; they import none of ours
+_IMPORTED = (
+    "ssh_chain",
+    "ssh_clocks",
+    "docker_probe",
+    "netem_host",
+)  # by the supervisor; they import none of ours
 _SOURCE = """\
 import sys, types
 for name, text in {modules!r}.items():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from harness.envs.shaping import ShapedCuts
 from harness.envs.ssh_heal import RULES_ENTRY
-from harness.envs.ssh_packets import SshShapers
+from harness.envs.ssh_packets import SshNetems, SshShapers
 from harness.envs.ssh_remote import CALL_TIMEOUT_S, Remote
 from harness.envs.tcp_probe import REQUEST
 from harness.errors import EnvError
@@ -47,17 +47,27 @@ class SshNet(ShapedCuts):
         self._why_not: str | None = "the ssh environment is not set up"
         self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
 
-    def start(
+    async def start(
         self,
         remotes: Mapping[str, Remote],
         addresses: Mapping[str, Address],
         why_not: str | None,
-        why_not_shape: str | None,
+        no_queue: Mapping[str, str],
     ) -> None:
-        """Begin; the last two say why links cannot be cut or shaped, None when they can."""
+        """Begin; ``why_not`` says why links cannot be cut, None when they can.
+
+        ``no_queue``: by node, why its host can hand no packets to a process. Links to it can be
+        shaped by netem only, on all hosts.
+        """
         self._remotes, self._addresses, self._why_not = remotes, dict(addresses), why_not
-        self.why_not_shape = why_not_shape
-        self._shapers = SshShapers(remotes)
+        self._shapers, self._why_no_queue = SshShapers(remotes), dict(no_queue)
+        self._netems = SshNetems(remotes, self._addresses)
+        if no_queue:
+            reasons = await asyncio.gather(*map(self._netems.why_not, remotes))
+            without = [f"{n}: {why}" for n, why in zip(remotes, reasons, strict=True) if why]
+            if without:
+                queue = "; ".join(no_queue.values())
+                self.why_not_shape = f"{queue}; and there is no netem: {'; '.join(without)}"
         self._names = {address.host: node for node, address in addresses.items()}
 
     async def stop(self) -> None:
@@ -68,8 +78,9 @@ class SshNet(ShapedCuts):
         """A node that is down will listen there; what is cut and shaped stays so."""
         async with self._changing:
             self._addresses[node] = address
-            treated = {destination for _, destination in (*self._cuts, *self._shapes)}
-            await self._install(treated)
+            shaped = [link for link, shapes in self._shapes.items() if shapes]
+            await self._reshape(shaped)
+            await self._install({destination for _, destination in self._cuts})
 
     def cannot_cut(self) -> str | None:
         """Why links cannot be cut here; None when they can."""
@@ -93,7 +104,7 @@ class SshNet(ShapedCuts):
             timeout_s=timeout_s,
             request=REQUEST.hex(),
         )
-        return Probe(source, destination, seen["passed"], seen["detail"], seen["elapsed_ms"])
+        return Probe(source, destination, **seen)
 
     async def stats(self) -> Mapping[Link, Mapping[str, int]]:
         """Per link that was ever cut: ``dropped_packets``; ``held_bytes`` are the bytes of them."""

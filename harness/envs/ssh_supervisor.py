@@ -29,6 +29,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.envs.docker_probe import probe
+from harness.envs.netem_host import lacking, obey, remove
 from harness.envs.ssh_chain import (
     Refused,
     counters,
@@ -224,25 +226,7 @@ def remove_folder(folder: str, mark: str) -> bool:
     return found
 
 
-def probe(host: str, port: int, timeout_s: float, request: bytes) -> dict[str, Any]:
-    """Connect, send, wait for any answer, say what was seen."""
-    began = time.monotonic()
-    try:
-        with socket.create_connection((host, port), timeout=timeout_s) as sock:
-            sock.sendall(request)
-            sock.settimeout(max(0.001, began + timeout_s - time.monotonic()))
-            answer = sock.recv(4096)
-        passed = bool(answer)
-        detail = f"answer of {len(answer)} bytes" if answer else "closed by peer"
-    except TimeoutError:
-        passed, detail = False, f"no answer within {timeout_s:g} s"
-    except OSError as error:
-        passed, detail = False, f"{type(error).__name__}: {error.strerror or error}"
-    elapsed_ms = (time.monotonic() - began) * 1000
-    return {"passed": passed, "detail": detail, "elapsed_ms": elapsed_ms}
-
-
-def clean(folder: str, chain: str, mark: str) -> dict[str, Any]:
+def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
     """Undo all that a run did here; each step is taken whatever becomes of the others."""
     done: dict[str, Any] = {}
     problems = []
@@ -250,6 +234,7 @@ def clean(folder: str, chain: str, mark: str) -> dict[str, Any]:
         ("killed", partial(kill_marked, mark)),
         ("clocks", partial(remove_clocks, folder)),
         ("chain", partial(remove_chain, chain)),
+        ("qdiscs", partial(remove, qdisc)),
         ("folder", partial(remove_folder, folder, mark)),
     )
     for name, step in steps:
@@ -381,7 +366,7 @@ class Supervisor:
         if self._process is not None and self._process.end is None:
             with contextlib.suppress(OSError, Refused):
                 self._process.signal(signal.SIGKILL)
-        return clean(self._begun["folder"], self._begun["chain"], self._begun["mark"])
+        return clean(*(self._begun[key] for key in ("folder", "chain", "mark", "qdisc")))
 
     def _environ(self) -> dict[str, str]:
         """What all that we start has in common."""
@@ -417,6 +402,7 @@ class Supervisor:
         return {
             "filter": problem,
             "queue": problem or queue_problem(begun["chain"]),
+            "netem": lacking(),
             "faketime": find_faketime(),
         }
 
@@ -485,6 +471,10 @@ class Supervisor:
         """What our chain has dropped."""
         return {"before": counters(self._begun["chain"])}
 
+    def do_netem(self, order: dict[str, Any]) -> dict[str, Any]:
+        """See ``netem_host``."""
+        return {"answer": obey({**order, "handle": self._begun["qdisc"]})}
+
     def do_shaper(self, source: str, seed: str, queues: dict[str, int]) -> None:
         """Start what holds packets; ``source`` is its text."""
         self._net.mkdir()
@@ -544,10 +534,10 @@ class Supervisor:
         self._ended = True
         return done
 
-    def do_clean(self, folder: str, chain: str, mark: str) -> dict[str, Any]:
-        """Undo what another supervisor has left."""
+    def do_clean(self, **place: Any) -> dict[str, Any]:
+        """Undo what another one has left."""
         self._ended = True
-        return clean(folder, chain, mark)
+        return clean(**place)
 
 
 def pack(folder: Path, but: Container[str], send: Callable[[bytes], None]) -> None:

@@ -17,7 +17,7 @@ def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
         *("--system", live.system, "--env", live.env, "--workload", live.workload),
         *("--nemesis", ",".join(live.nemesis), "--voters", str(live.voters)),
         *("--observers", str(live.observers), "--time-limit", str(live.time_limit)),
-        *("--rate", str(live.rate), "--concurrency", str(live.concurrency)),
+        *("--rate", str(live.rate), "--concurrency", str(live.concurrency), "--pace", live.pace),
         *(() if live.mutant is None else ("--mutant", live.mutant)),
         *settings,
     ]

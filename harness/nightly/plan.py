@@ -17,7 +17,7 @@ A TOML file::
     twice = 0.02              # the share of seeds that is simulated twice, for the same bytes
     save = 0.001              # the share of valid seeds that is stored
     nemesis = ["partition"]   # and workload, voters, observers, time-limit, rate, concurrency,
-    settings = {}             # settings, as options of `krucible sim`
+    settings = {}             # pace, settings, as options of `krucible sim`
 
     [[live]]                  # real processes
     name = "local-register"
@@ -49,7 +49,8 @@ from msgspec import Meta
 from harness import nemeses as nemesis_names
 from harness.errors import UsageError
 from harness.registry import environments, mutant_names, systems, unknown, workloads
-from harness.spec import SIM, RunSpec
+from harness.schedule import paced
+from harness.spec import SIM, STEADY, RunSpec
 from harness.swarm import draw
 
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
@@ -85,6 +86,7 @@ class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     time_limit: TimeLimit | None = None
     rate: Rate | None = None
     concurrency: Concurrency | None = None
+    pace: str | None = None
     mutant: str | None = None
     settings: dict[str, str] = {}
 
@@ -98,6 +100,7 @@ class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
             "time_limit_s": self.time_limit,
             "rate_hz": self.rate,
             "concurrency": self.concurrency,
+            "pace": self.pace,
             "mutant": self.mutant,
             "settings": self.settings or None,
         }
@@ -123,6 +126,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     time_limit: TimeLimit = 30.0
     rate: Rate = 100.0
     concurrency: Concurrency = 10
+    pace: str = STEADY
     mutant: str | None = None
     settings: dict[str, str] = {}
 
@@ -139,6 +143,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             time_limit_s=self.time_limit,
             rate_hz=self.rate,
             concurrency=self.concurrency,
+            pace=self.pace,
             mutant=self.mutant,
             settings=dict(self.settings),
         )
@@ -279,6 +284,7 @@ def _check_spec(place: str, spec: RunSpec, nemesis: Sequence[str]) -> None:
             environments.get(spec.env)
         workloads.get(spec.workload)(replace(spec, seed=1))
         _check_mutant(spec.mutant, system)
+        paced(spec.pace)
         nemesis_names.select(nemesis, spec)
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from error

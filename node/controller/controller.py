@@ -144,6 +144,11 @@ class QuorumController:
         return self.epoch is not None
 
     @property
+    def speculative(self) -> int:
+        """How many changes it goes by that are not committed; none unless it is active."""
+        return len(self._overlay)
+
+    @property
     def pending(self) -> int:
         """How many writes are not committed yet."""
         return len(self._pending)

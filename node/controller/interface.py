@@ -65,6 +65,11 @@ class Controller(Protocol):
         """Whether this controller may write."""
         ...
 
+    @property
+    def speculative(self) -> int:
+        """How many changes it goes by that are not committed; none unless it is active."""
+        ...
+
     def claim(self, epoch: int, now_ms: int) -> None:
         """Become the active controller of ``epoch``; brokers in service get a fresh session."""
         ...

@@ -268,10 +268,11 @@ class ReplicaState(OwnLog):
         """
         role = self._role
         if leader_id == self.config.key.id:
-            # "You lead epoch e": a disk was lost. Never vote in that epoch again.
+            # "You lead epoch e": a disk was lost. Never vote in that epoch again, but ask for
+            # another one: the teller will say so until there is one.
             if epoch > role.epoch:
                 self._become_unattached(epoch, why, leader_id)
-            return isinstance(role, Leader | Resigned) and epoch == role.epoch
+            return isinstance(role, Leader | Resigned | Prospective) and epoch == role.epoch
         if leader_id is not None and endpoint is None:
             endpoint = self._voters.endpoint(leader_id)
         if epoch > role.epoch:

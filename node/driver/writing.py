@@ -268,7 +268,9 @@ class Writing(Pump):
             return
         if self.controller.active:
             self.controller.renounce()
-            self.trace("renounce", applied=self.machine.applied)
+            self.trace(
+                "renounce", applied=self.machine.applied, kept=self.controller.speculative
+            )
         self._outbox += [write.abandoned for write in self._writes]
         # Not stepped yet, and refused by the core when they are: they speak of an epoch gone by.
         self._outbox += [write.refused for write in self._proposals.values()]

@@ -76,7 +76,7 @@ def acknowledged_after_commit(tables: Tables) -> Sequence[Wrong]:
     ]
 
 
-@transform("S21")
+@transform("S21", rest="what a controller goes by that has renounced")
 def claim_after_catch_up(tables: Tables) -> Sequence[Wrong]:
     """A controller is active only while its node leads, and has applied its own epoch's start."""
     return [

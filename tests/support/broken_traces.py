@@ -130,6 +130,11 @@ def claim_after_resigning(trace: Trace) -> None:
     trace.emit(1, "claim", applied=trace.disks[1].applied)
 
 
+def keep_what_was_not_committed(trace: Trace) -> None:
+    trace.role(1, "resigned")
+    last(trace, 1, "renounce")["kept"] = 2
+
+
 def load_a_snapshot_while_active(trace: Trace) -> None:
     trace.freeze(2)
     trace.install(1, 2)
@@ -364,6 +369,7 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S20", begin_anew_without_a_snapshot),
     ("S21", claim_before_the_epoch_is_applied),
     ("S21", claim_after_resigning),
+    ("S21", keep_what_was_not_committed),
     ("S21", load_a_snapshot_while_active),
     ("S22", freeze_at_another_level),
     ("S25", lose_what_was_flushed),

@@ -47,6 +47,48 @@ def _lines() -> Iterator[str]:
     yield "|---" * (len(cells) + 2) + "|"
     for name, factory in nemeses:
         yield row((f"`{name}`", factory().family, *(cells[where][name] for where in cells)))
+    yield from _LINKS.splitlines()
+    head, *rows = _NETEM_AND_QUEUE
+    yield from ("", row(head), "|---" * len(head) + "|", *map(row, rows))
+
+
+_LINKS = """
+## Links: netem, or a queue
+
+The family `packets` is netem's work where the sender's kernel has it, for each link by itself: it
+is tried once a run, by using it for a moment on the very interface. Where it is not to be had, or
+refuses, packets go through a queue of ours at the receiver (NFQUEUE). Which of them does it stands
+in each fault's evidence (`by`, with `why_not_netem`, or with the kernel's own counts in `qdiscs`),
+and `krucible doctor` tells it of this host and of those of `--hosts`.
+"""
+_SENT_AGAIN = "what is on its way is lost, and TCP sends it again"
+_NETEM_AND_QUEUE = (
+    ("", "netem", "NFQUEUE"),
+    (
+        "where",
+        "the sender's interface: an htb of the run's own, under it a netem for each link",
+        "the receiver's packet filter, and a process beside the node",
+    ),
+    (
+        "needs",
+        "sch_netem, sch_htb, cls_u32, and a root that is still the kernel's default",
+        "xt_NFQUEUE, nfnetlink_queue, Python",
+    ),
+    ("chances", "the kernel's dice, which no seed decides", "drawn from a seed, packet by packet"),
+    ("delay, jitter, loss, rate, jam, reordering, corruption", "yes", "yes"),
+    (
+        "duplication",
+        "yes; newer kernels want no other netem on the interface, and the queue does it then",
+        "yes",
+    ),
+    ("another fault on the link", _SENT_AGAIN, "what is on its way stays so"),
+    ("the heal", _SENT_AGAIN, "what is on its way comes at once"),
+    (
+        "after a kill",
+        "taken out by its handle; the kernel's default is back",
+        "the process ends with the node's network or supervisor; packets pass",
+    ),
+)
 
 
 def _spec(environment: str, system: str = "kraft") -> RunSpec:

@@ -84,6 +84,11 @@ class SshdHost:
         return [line for line in self.run("iptables", "-S") if not line.startswith("-P")]
 
     @property
+    def qdiscs(self) -> list[str]:
+        """Queueing disciplines that are not the kernel's defaults."""
+        return [line for line in self.run("tc", "qdisc", "show") if line.split()[2] != "0:"]
+
+    @property
     def key(self) -> str:
         """Its public key, as a line of known_hosts."""
         kind, key, *_ = (self.folder / "hostkey.pub").read_text().split()
@@ -126,7 +131,8 @@ class Hosts:
             variables = environment_of(pid)
             if MARK_VARIABLE in variables and str(there) in variables.get("PYTHONPATH", ""):
                 found.append(f"pid {pid}: {variables[MARK_VARIABLE]}")
-        return found + [rule for host in self.hosts if host.server for rule in host.chains]
+        there_now = [host for host in self.hosts if host.server]
+        return found + [rule for host in there_now for rule in (*host.chains, *host.qdiscs)]
 
 
 @contextlib.contextmanager

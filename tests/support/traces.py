@@ -173,7 +173,7 @@ class Trace:
         disk = self.disks[node]
         if disk.active and to != "leader":
             disk.active = False
-            self.emit(node, "renounce", applied=disk.applied)
+            self.emit(node, "renounce", applied=disk.applied, kept=0)
         return event
 
     def grant(self, node: int, candidate: int, *, ok: bool = True, pre: bool = False) -> Event:

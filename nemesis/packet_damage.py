@@ -1,0 +1,69 @@
+"""Links that bring packets twice, or damaged: the receiver's kernel notices, and nodes must not.
+
+TCP drops what comes twice, and what its checksum does not fit, which is then sent again: late. So
+only the time that things take changes, and what the nodes' kernels count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from harness.hosts import Shape
+from harness.protocols import Cluster, Probe
+from harness.registry import nemeses
+from harness.spec import SIM, RunSpec
+from nemesis.packets import BadLinks
+
+_NO_PACKETS = "the simulated network has messages and no packets"
+
+
+class BadPackets(BadLinks):
+    """What both share: they are of packets."""
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Where there are packets."""
+        return _NO_PACKETS if spec.env == SIM else super().misfit(spec)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """The same, and as for all links."""
+        return _NO_PACKETS if cluster.environment.name == SIM else super().available(cluster)
+
+
+@nemeses.register("duplicating-links")
+class DuplicatingLinks(BadPackets):
+    """Let a share of the packets come twice."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw the share."""
+        return {"duplicate": rng.choice((0.1, 0.3, 0.6))}
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """Duplicating."""
+        return Shape(duplicate=float(params.get("duplicate", 0.3)))
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
+        """Something came twice: the peer told the probe's kernel so, or the queue has counted."""
+        return probe.doubled > 0 or _more("duplicated", before, after)
+
+
+@nemeses.register("corrupting-links")
+class CorruptingLinks(BadPackets):
+    """Flip a bit in a share of the packets, which are thrown away there and sent again."""
+
+    def draw(self, rng: Random) -> Mapping[str, Any]:
+        """Draw the share."""
+        return {"corrupt": rng.choice((0.05, 0.1, 0.3))}
+
+    def shape(self, params: Mapping[str, Any]) -> Shape:
+        """Corrupting."""
+        return Shape(corrupt=float(params.get("corrupt", 0.1)))
+
+    def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
+        """Something had to be sent again, or the queue has counted."""
+        return probe.resent > 0 or _more("corrupted", before, after)
+
+
+def _more(count: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return bool(after.get(count, 0) > before.get(count, 0))
