@@ -40,6 +40,8 @@ SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
 BATCH_BYTES_MIN = 61  # the header of a batch
 # What elections and shutdowns are seen by: few of all events.
 _RARE = frozenset({"start", "role", "elected", "claim", "hb"})
+# What a node says of itself by, as ``Node.take`` hears it.
+_TELLING = frozenset({"start", "role", "hwm", "voters", "apply", "reg", "hb", "stop"})
 
 
 @dataclass(slots=True)
@@ -176,7 +178,8 @@ def _follow(run: RunData, end_ns: int, begin_ns: int = 0) -> dict[str, Node]:
         for event in run.events.get(name, ()):
             if event["rx_ns"] >= end_ns:  # the teardown begins at that very moment
                 break
-            node.take(event)
+            if event["t"] in _TELLING:
+                node.take(event)
             if event["rx_ns"] >= begin_ns:
                 node.events += 1
                 node.commits += event["t"] == "hwm"

@@ -15,6 +15,7 @@ from harness.verdict import Anomaly
 
 # A backoff of 20 ms lets 50 a second through to each of at most ten nodes.
 SAME_PER_S_MAX: Final = 1_000
+_QUESTIONS: Final = frozenset({"fetch_tx", "votereq"})
 
 
 def repeated_questions(events: Mapping[str, Sequence[Event]]) -> tuple[int, list[Anomaly]]:
@@ -27,11 +28,10 @@ def repeated_questions(events: Mapping[str, Sequence[Event]]) -> tuple[int, list
     for node, of_node in events.items():
         asked: Counter[tuple[object, ...]] = Counter()
         for event in of_node:
-            question = _question(event)
-            if question is None:
+            if event["t"] not in _QUESTIONS:
                 continue
             checked += 1
-            key = (*question, event["rx_ns"] // 1_000_000_000)
+            key = (*_question(event), event["rx_ns"] // 1_000_000_000)
             asked[key] += 1
             if asked[key] > SAME_PER_S_MAX:
                 found.append(_spinning(node, event))
@@ -39,19 +39,15 @@ def repeated_questions(events: Mapping[str, Sequence[Event]]) -> tuple[int, list
     return checked, found
 
 
-def _question(event: Event) -> tuple[object, ...] | None:
+def _question(event: Event) -> tuple[str, int, object]:
     """What a request asks, be it of whom it may."""
-    match event["t"]:
-        case "fetch_tx":
-            return "Fetch", event["ep"], event["off"]
-        case "votereq":
-            return "Vote", event["ep"], event["pre"]
-        case _:
-            return None
+    if event["t"] == "fetch_tx":
+        return "Fetch", event["ep"], event["off"]
+    return "Vote", event["ep"], event["pre"]
 
 
 def _spinning(node: str, event: Event) -> Anomaly:
-    what, epoch, _ = _question(event) or ("", 0, 0)
+    what, epoch, _ = _question(event)
     return Anomaly(
         "L12",
         f"{node} sent the same {what} of epoch {epoch} over {SAME_PER_S_MAX} times in a second",

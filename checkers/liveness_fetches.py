@@ -55,17 +55,21 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
     lives: dict[_Process, _Life] = defaultdict(_Life)
     accepted: dict[tuple[int, int, int], list[Event]] = defaultdict(list)
     heard_ns: dict[_Process, int] = {}  # last of all
+    asked: list[list[Event]] = []  # by node
     for of_node in events.values():
+        asked.append(own := [])
         heard_ns.update(zip(map(_process, of_node), map(_ARRIVED, of_node), strict=True))
         for event in of_node:
             kind = event["t"]
             if kind in _MOVES:
                 lives[_process(event)].moves_ns.append(event["rx_ns"])
+                if kind == "fetch_tx":
+                    own.append(event)
             elif kind == "fetch_rx" and event["res"] == "ok" and event.get("from") is not None:
                 accepted[event["from"], event["node"], event["off"]].append(event)
     checked, found = 0, list[Anomaly]()
-    for of_node in events.values():
-        for sent in (e for e in of_node if e["t"] == "fetch_tx"):
+    for own in asked:
+        for sent in own:
             sent_ns = sent["rx_ns"]
             if not calm.covers(sent_ns, sent_ns + WAIT_NS):  # as most of a run under faults
                 continue
