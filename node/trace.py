@@ -41,7 +41,8 @@ renounce applied, kept                   the controller stopped being active; ke
          are not committed and that it still goes by
 ack      api, off, hwm                   a client's write, or an administrator's change of the
          voters, whose last record is ``off`` is answered
-read     api, off                        a client's read at applied offset ``off`` is answered
+read     api, off, asked                 a client's read at applied offset ``off`` is answered;
+         asked = seq of the newest event when it was asked for
 image    off, digest, kind, n            a broker published the image at ``off``; kind = full |
          delta, n = records loaded for it
 catchup  off, from_snapshot, from_log    a broker caught up for the first time, having read so many
@@ -87,6 +88,11 @@ import msgspec
 class Tracer(Protocol):
     """Where a node's events go."""
 
+    @property
+    def seq(self) -> int:
+        """The number of the newest event; 0 before the first one."""
+        ...
+
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         """Take one event, stamped now."""
         ...
@@ -102,6 +108,8 @@ class Tracer(Protocol):
 
 class NoTrace:
     """Drops every event, for a node that nobody watches."""
+
+    seq = 0
 
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         """Drop it."""
@@ -133,6 +141,11 @@ class TraceWriter:
         self._clock_ns = clock_ns
         self._seq = 0
         self._lines: list[bytes] = []
+
+    @property
+    def seq(self) -> int:
+        """The number of the newest event; 0 before the first one."""
+        return self._seq
 
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         """Buffer one event, stamped now."""

@@ -38,6 +38,10 @@ class Trace:
         self.events: list[tuple[str, int, Mapping[str, Any]]] = []
         self.flushed = 0
 
+    @property
+    def seq(self) -> int:
+        return len(self.events)
+
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         self.events.append((type_, epoch, fields))
 

@@ -25,8 +25,8 @@ def _traced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raft_walk, "Cluster", TracedCluster)
 
 
-# What a walk of each kind has none of; the core alone acknowledges no writes and applies nothing.
-OUTSIDE = {"S20", "S21"}
+# What a walk of each kind has none of; the core alone acknowledges no writes, applies and reads nothing.
+OUTSIDE = {"S20", "S21", "S34"}
 UNEXAMINED = {
     "static": {*OUTSIDE, "S17", "S22", "S23", "S24", "S27"},
     "snapshots": {*OUTSIDE, "S17", "S27"},

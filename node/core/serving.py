@@ -73,25 +73,32 @@ class Serving(Barriers):
             self._trace_refusal("Fetch", request.replica.id, request.epoch, error)
             self._emit(fx.Reply(token, self._fetch_error(error)))
             return
-        voter = role.progress.voter(request.replica)
-        if voter is not None:
-            self._confirm_barriers(role, voter, connection)
         snapshot = self._find_snapshot(request)
         if snapshot is not None:
-            self._trace_fetch(request, "snapshot", snapshot.offset)
+            self._heard_fetch(role, connection, request, "snapshot", snapshot.offset)
             self._reply_now(role, token, connection, request, snapshot=snapshot)
             return
         diverging = self._find_divergence(request)
         if diverging is not None:
-            self._trace_fetch(request, "diverging", diverging.offset)
+            self._heard_fetch(role, connection, request, "diverging", diverging.offset)
             self._reply_now(role, token, connection, request, diverging=diverging)
             return
-        self._trace_fetch(request, "ok", self._log_end)
+        self._heard_fetch(role, connection, request, "ok", self._log_end)
+        voter = role.progress.voter(request.replica)
         self._take_progress(role, voter, request)
         if self._answer_at_once(role, voter, request):
             self._reply_now(role, token, connection, request)
         else:
             self._park(token, connection, request)
+
+    def _heard_fetch(
+        self, role: Leader, connection: int, request: FetchRequest, result: str, end: int
+    ) -> None:
+        """Tell of a fetch, and then let the reads go on that waited for it."""
+        self._trace_fetch(request, result, end)
+        voter = role.progress.voter(request.replica)
+        if voter is not None:
+            self._confirm_barriers(role, voter, connection)
 
     def _check_fetch(self, request: FetchRequest) -> Error:
         """Everything that must hold before a fetch is looked at, in Kafka's order."""

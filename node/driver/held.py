@@ -59,6 +59,7 @@ class HeldRead:
     api: str
     done: Callable[[], None]
     refused: Callable[[], None]
+    asked: int = 0  # the newest event of the trace when it was asked for
 
 
 @dataclass(slots=True)

@@ -95,6 +95,7 @@ class Writing(Pump):
     def read(self, pending: HeldRead) -> None:
         """Confirm leadership by fetches begun after now, then answer at a safe offset."""
         token = self._token()
+        pending.asked = self.tracer.seq
         self._reads[token] = pending
         self.submit(inputs.ReadBarrier(token))
 
@@ -268,9 +269,7 @@ class Writing(Pump):
             return
         if self.controller.active:
             self.controller.renounce()
-            self.trace(
-                "renounce", applied=self.machine.applied, kept=self.controller.speculative
-            )
+            self.trace("renounce", applied=self.machine.applied, kept=self.controller.speculative)
         self._outbox += [write.abandoned for write in self._writes]
         # Not stepped yet, and refused by the core when they are: they speak of an epoch gone by.
         self._outbox += [write.refused for write in self._proposals.values()]
@@ -327,7 +326,7 @@ class Writing(Pump):
             )
 
     def _answer_read(self, pending: HeldRead) -> None:
-        self.trace("read", api=pending.api, off=self.machine.applied)
+        self.trace("read", api=pending.api, off=self.machine.applied, asked=pending.asked)
         pending.done()
 
     def _barrier_failed(self, effect: fx.BarrierFailed) -> None:

@@ -20,7 +20,7 @@ class RecyclingLeader(Replica):
 
 @mutant(
     "recycled-confirmation",
-    breaks=("linearizability",),
+    breaks=("S34", "linearizability"),
     source="etcd #20418 (the confirmation of one read is used for another)",
     scenario=Scenario(
         seeds=(3, 4, 7, 8),

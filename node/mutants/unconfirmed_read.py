@@ -26,7 +26,7 @@ class TrustingLeader(Replica):
 
 @mutant(
     "unconfirmed-read",
-    breaks=("linearizability",),
+    breaks=("S34", "linearizability"),
     source="etcd #741 (the leader serves reads from memory without asking a quorum)",
     scenario=Scenario(
         seeds=(4, 7, 8),

@@ -62,6 +62,11 @@ class VirtualTracer:
         self._seq = 0
         self._lines: list[bytes] = []
 
+    @property
+    def seq(self) -> int:
+        """The number of the newest event; 0 before the first one."""
+        return self._seq
+
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         """Take one event, stamped now."""
         self._seq += 1

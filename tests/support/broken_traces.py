@@ -135,6 +135,16 @@ def keep_what_was_not_committed(trace: Trace) -> None:
     last(trace, 1, "renounce")["kept"] = 2
 
 
+def answer_a_read_by_fetches_from_before(trace: Trace) -> None:
+    answered = trace.read(1)
+    answered["asked"] = last(trace, 1, "fetch_rx")["seq"]
+
+
+def answer_a_read_by_a_refused_fetch(trace: Trace) -> None:
+    trace.read(1, 2)
+    last(trace, 1, "fetch_rx")["res"] = "UNKNOWN_LEADER_EPOCH"
+
+
 def load_a_snapshot_while_active(trace: Trace) -> None:
     trace.freeze(2)
     trace.install(1, 2)
@@ -371,6 +381,8 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S21", claim_after_resigning),
     ("S21", keep_what_was_not_committed),
     ("S21", load_a_snapshot_while_active),
+    ("S34", answer_a_read_by_fetches_from_before),
+    ("S34", answer_a_read_by_a_refused_fetch),
     ("S22", freeze_at_another_level),
     ("S25", lose_what_was_flushed),
     ("S26", take_up_an_old_reign),

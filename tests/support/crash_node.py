@@ -177,6 +177,10 @@ class ListTracer:
 
     events: list[tuple[str, int, Mapping[str, Any]]] = field(default_factory=list)
 
+    @property
+    def seq(self) -> int:
+        return len(self.events)
+
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         self.events.append((type_, epoch, fields))
 

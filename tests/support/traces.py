@@ -343,6 +343,14 @@ class Trace:
         self.served(node, leader)
         return told
 
+    def read(self, leader: int, *by: int) -> Event:
+        """The leader answers a read, for which these voters, or all others, have fetched anew."""
+        asked = self.events[f"n{leader}"][-1]["seq"]
+        for node in by or [voter for voter in self.voters if voter != leader]:
+            self.served(node, leader)
+        off = self.disks[leader].applied
+        return self.emit(leader, "read", api="DescribeConfigs", off=off, asked=asked)
+
     def heard(self, leader: int, *nodes: int, ok: bool = True) -> Event:
         """The leader tells who has fetched from it, or has not."""
         keys = [(node, self.disks[node].dir, 100) for node in nodes]
@@ -494,6 +502,7 @@ def healthy(voters: int = 3, observers: int = 1, make_fold: MakeFold = RecordsFo
     trace.start(3)
     trace.follow(3, 2)
     trace.write(2, "r0", 4)
+    trace.read(2)
     return trace
 
 
@@ -543,4 +552,5 @@ def changing(voters: int = 3) -> Trace:
     trace.replicate(1)
     trace.flush(1)
     trace.commit(1)
+    trace.read(1, *(v for v in left if v != 1))
     return trace
