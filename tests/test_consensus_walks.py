@@ -25,7 +25,7 @@ def _traced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raft_walk, "Cluster", TracedCluster)
 
 
-# What a walk of each kind has none of; the core alone acknowledges no writes, applies and reads nothing.
+# What a walk of each kind has none of; the core alone acknowledges, applies and reads nothing.
 OUTSIDE = {"S20", "S21", "S34"}
 UNEXAMINED = {
     "static": {*OUTSIDE, "S17", "S22", "S23", "S24", "S27"},
