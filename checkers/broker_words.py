@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from harness.errors import HistoryFormatError
 from harness.history import History, Interval
@@ -45,6 +46,33 @@ def words(history: History) -> list[Word]:
         for interval in history.clients().intervals()
         if interval.outcome == "ok" and interval.invocation.f in HEARTBEATS | {"register"}
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A registration that was asked for and not refused: it was done then, if ever."""
+
+    broker: int | None  # None where nobody was told
+    incarnation: str
+    invoked_ns: int
+    done_ns: float  # infinite where nobody was told
+
+    def may_be_between(self, first: Word, second: Word) -> bool:
+        """Whether it may have been done after the first began and before the second was."""
+        return self.invoked_ns < second.done_ns and first.invoked_ns < self.done_ns
+
+
+def registrations(history: History) -> list[Registration]:
+    """All of them, in the order in which they were asked for."""
+    found = []
+    for interval in history.clients().intervals():
+        op, end = interval.invocation, interval.completion
+        if op.f == "register" and interval.outcome != "fail":
+            told = end.value if end is not None and isinstance(end.value, dict) else {}
+            done_ns = end.time_ns if end is not None and interval.outcome == "ok" else inf
+            who = told.get("broker"), str(told.get("incarnation", ""))
+            found.append(Registration(*who, op.time_ns, done_ns))
+    return found
 
 
 def _word(interval: Interval) -> Word:

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from checkers.broker_sessions import Sessions
-from checkers.broker_words import Word, words
+from checkers.broker_words import Registration, Word, registrations, words
 from checkers.invariants.clocks import kept_time
 from harness.protocols import RunData
 from harness.registry import checkers
@@ -37,10 +37,11 @@ def brokers(run: RunData) -> CheckResult:
     by_broker: dict[int, list[Word]] = defaultdict(list)
     for word in said:
         by_broker[word.broker].append(word)
+    registered = registrations(run.history)
     checked: Counter[str] = Counter()
     anomalies: list[Anomaly] = []
     for each in by_broker.values():
-        anomalies += _epochs(each, checked)
+        anomalies += _epochs(each, registered, checked)
         anomalies += _let_in(each, checked)
         anomalies += _revived(each, checked)
     if kept_time(run) and any(run.events.values()):
@@ -58,8 +59,13 @@ def brokers(run: RunData) -> CheckResult:
     )
 
 
-def _epochs(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
-    """Epochs rise with each incarnation, which keeps its own; who has an old one is refused."""
+def _epochs(
+    said: Sequence[Word], registered: Sequence[Registration], checked: Counter[str]
+) -> Iterator[Anomaly]:
+    """Epochs rise with each incarnation, which keeps its own; who has an old one is refused.
+
+    An incarnation that another one has taken the place of may come back, as a new one.
+    """
     newest: Word | None = None  # of those that were told their epoch, whose is the highest
     given: dict[str, Word] = {}
     ended = sorted((w for w in said if w.f == "register"), key=lambda w: w.done_ns)
@@ -72,15 +78,28 @@ def _epochs(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
         checked[EPOCHS] += 1
         if word.f == "register":
             first = given.setdefault(word.incarnation, word)
-            if first.epoch != word.epoch:
+            if first.epoch != word.epoch and not _replaced(first, word, registered):
                 yield word.anomaly(
                     EPOCHS, f"has epoch {word.epoch}, and had {first.epoch} as the same", first
                 )
+            elif first.epoch < word.epoch:
+                given[word.incarnation] = word
         again = newest is not None and word.incarnation == newest.incarnation
         if newest is not None and not again and word.epoch < newest.epoch:
             yield word.anomaly(
                 EPOCHS, f"was served with epoch {word.epoch} after {newest.epoch} was given", newest
             )
+
+
+def _replaced(one: Word, other: Word, registered: Sequence[Registration]) -> bool:
+    """Whether another incarnation may have come between two answers to the same one."""
+    first, second = sorted((one, other), key=lambda word: word.epoch)
+    return first.invoked_ns < second.done_ns and any(
+        each.broker in (None, one.broker)
+        and each.incarnation != one.incarnation
+        and each.may_be_between(first, second)
+        for each in registered
+    )
 
 
 def _let_in(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:

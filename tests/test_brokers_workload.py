@@ -32,6 +32,10 @@ def registered(epoch: int, incarnation: str = "a") -> tuple[str, OpType, dict[st
     return "register", "ok", {"broker": B, "epoch": epoch, "incarnation": incarnation}
 
 
+def refused(incarnation: str) -> tuple[str, OpType, dict[str, Any]]:
+    return "register", "fail", {"broker": B, "incarnation": incarnation}
+
+
 def beat(
     epoch: int = 5,
     offset: int = 9,
@@ -99,6 +103,8 @@ def test_a_life_in_good_order_is_valid() -> None:
     [
         ([registered(5), registered(6)], "C1"),  # the same incarnation, another epoch
         ([registered(5), registered(4, "b")], "C1"),
+        ([registered(5), registered(7, "b"), registered(5)], "C1"),  # it was another since
+        ([refused("b"), registered(5), registered(6)], "C1"),
         ([registered(5), registered(9, "b"), beat(5)], "C1"),  # nobody has that epoch any more
         ([beat(offset=4)], "C6"),
         ([beat(offset=4, fenced=True, caught_up=True)], "C6"),
@@ -108,6 +114,21 @@ def test_a_life_in_good_order_is_valid() -> None:
 )
 def test_what_a_broker_must_not_be_told_is_found(ends: Any, invariant: str) -> None:
     assert {a.invariant for a in judge(*ends).anomalies} == {invariant}
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        registered(7, "b"),
+        ("register", "info", {"broker": B, "incarnation": "b"}),  # nobody knows
+        ("register", "info", None),
+    ],
+)
+def test_an_incarnation_that_another_took_the_place_of_may_come_back_as_a_new_one(
+    between: Any,
+) -> None:
+    result = judge(registered(5), between, registered(9), registered(9))
+    assert result.valid is Valid.VALID, result.anomalies
 
 
 def test_the_end_of_a_shutdown_that_was_begun_before_is_no_failure_to_come_back() -> None:
