@@ -233,6 +233,8 @@ def test_a_broker_that_stops_hands_over_first_and_comes_back(
 ) -> None:
     before, since = cluster.broker(12), cluster.image().end_offset
     with all_writing(cluster, clients, topic) as topics:
+        for each in topics:  # who is slow to begin falls out, and cannot take over
+            cluster.await_in_sync(each)
         assert cluster.brokers[12].stop() == SIGTERM_EXIT
         for each in topics:
             cluster.await_replicas(each, leaders={11}, isr={11})
