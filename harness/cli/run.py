@@ -33,7 +33,7 @@ CONCURRENCY_MAX = 1_000
 RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
 
-PACE_HELP = f"How faults follow each other: {', '.join(PACES)}."
+PACE_HELP = f"How faults follow each other: {', '.join(PACES)} (two at a time)."
 
 StoreDir = Annotated[Path, typer.Option("--store", help="Folder of runs.")]
 HostsFile = Annotated[
