@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from checkers.liveness import ELECTION_SETTING, EVENTS_PER_S_MAX, SNAPSHOT_SETTING, liveness
+from checkers.liveness import (
+    ELECTION_SETTING,
+    EVENTS_PER_S_MAX,
+    HEARD_PER_S_MAX,
+    SNAPSHOT_SETTING,
+    liveness,
+)
 from checkers.liveness_asking import SAME_PER_S_MAX
 from checkers.liveness_elections import IN_VAIN_MAX
 from harness.history import NEMESIS, History, Op, OpType
@@ -149,12 +155,24 @@ def test_a_broker_that_had_to_wait_for_its_registration_has_time_to_be_unfenced(
     assert "broker n4 is still fenced" in run.found()["L10"]
 
 
-def test_a_node_that_spins(run: Run) -> None:
-    run.events["n2"] += [
-        {"t": "hb", "node": 2, "inc": 1, "ep": 3, "err": 1, "rx_ns": 13 * S + i}
-        for i in range(5 * EVENTS_PER_S_MAX)
+def _say(run: Run, name: str, type_: str, times: int) -> None:
+    run.events[name] += [
+        {"t": type_, "node": int(name[1:]), "inc": 1, "ep": 3, "err": 1, "rx_ns": 13 * S + i}
+        for i in range(times)
     ]
+
+
+def test_a_node_that_spins(run: Run) -> None:
+    _say(run, "n2", "hb", 5 * EVENTS_PER_S_MAX)
     assert "n2 told" in run.found()["L12"]
+
+
+@pytest.mark.parametrize("heard", [HEARD_PER_S_MAX, 2 * HEARD_PER_S_MAX])
+def test_a_leader_hears_the_fetches_of_all_others(run: Run, heard: int) -> None:
+    """Seven voters and five brokers, a commit each 100 ms: each of them fetches 38 times a second."""
+    others = len(run.events) - 1
+    _say(run, "n1", "hb", 5 * (EVENTS_PER_S_MAX - 50 + heard * others))
+    assert ("n1 told" in run.found().get("L12", "")) is (heard > HEARD_PER_S_MAX)
 
 
 def test_a_leader_that_commits_nothing_in_peace_does_not_get_on(run: Run) -> None:
