@@ -36,6 +36,7 @@ TOLD_WITHIN_NS = 300_000_000
 # From its registration, for which a broker may have had to wait until an old session had run out.
 UNFENCED_WITHIN_NS = 2_000_000_000
 ANSWERED_WITHIN_NS = 2_000_000_000  # an op of a client; some ms are usual
+NOT_CONTROLLER = "not-controller"  # the error of an op
 ELECTION_SETTING = "controller.quorum.election.timeout.ms"
 QUORUM_SETTING = "krucible.quorum"
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
@@ -259,11 +260,19 @@ def _left_over(
 
 
 def _late_ops(history: History, since_ns: int) -> tuple[int, list[Anomaly]]:
-    """Ops that were invoked after the recovery and have no answer, or only a late one."""
+    """Ops that were invoked after the recovery and have no answer, or only a late one.
+
+    A process that was there before may still take a node for the controller that was it then. Not
+    every answer of that one can say that it did nothing; but the next op goes to the right one.
+    """
     invoked: dict[int | str, Op] = {}
+    dated: set[int | str] = set()  # processes that may go by what was before
     asked, late = 0, list[Anomaly]()
     for op in history:
-        if op.process == NEMESIS or op.time_ns < since_ns:
+        if op.process == NEMESIS:
+            continue
+        if op.time_ns < since_ns:
+            dated.add(op.process)
             continue
         if op.type == "invoke":
             asked += 1
@@ -273,7 +282,9 @@ def _late_ops(history: History, since_ns: int) -> tuple[int, list[Anomaly]]:
         if began is None:
             continue  # it was invoked before
         waited_ns = op.time_ns - began.time_ns
-        if op.type == "info" or waited_ns > ANSWERED_WITHIN_NS:
+        corrected = op.process in dated and op.error == NOT_CONTROLLER
+        dated.discard(op.process)
+        if (op.type == "info" and not corrected) or waited_ns > ANSWERED_WITHIN_NS:
             late.append(
                 _unanswered(began, f"{op.type} after {waited_ns / NS_PER_S:g} s: {op.error}")
             )

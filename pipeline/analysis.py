@@ -28,7 +28,7 @@ from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
 from pipeline.keyed import JUDGED_KEYS, SPREAD_OPS, judge_group
 from pipeline.layout import MANIFEST, Layout
-from pipeline.listing import runs_of, shares
+from pipeline.listing import is_little, runs_of, shares
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.spark import for_little
 from pipeline.summary import summarise
@@ -55,6 +55,11 @@ class Options:
     top: int = 20  # signatures in the summary
     quiet_s: float = QUIET_S
     spread_ops: int = SPREAD_OPS
+
+    @property
+    def is_little(self) -> bool:
+        """Whether it seems that little is new: worth a look, for it is cheap to be wrong."""
+        return is_little(self.store, Layout(self.out).since_ns)
 
 
 def analyse(spark: SparkSession, options: Options, say: Say = lambda _: None) -> dict[str, Any]:
@@ -227,7 +232,7 @@ class _Batch:
         self._say("write the manifest")
         rows_ = new.select("run", "fingerprint", F.lit(self._batch).cast("long").alias("batch"))
         rows_.coalesce(1).write.mode("overwrite").parquet(str(self._layout.draft.absolute()))
-        self._layout.commit(self._batch)
+        self._layout.commit(self._batch, self._now_s)
 
     def _new(self, table: str) -> DataFrame:
         """What this batch has of a table."""

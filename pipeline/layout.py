@@ -66,8 +66,15 @@ class Layout:
         """Where a manifest is written before it counts."""
         return self.table(MANIFEST) / ".draft"
 
-    def commit(self, batch: int) -> None:
-        """Let the batch count whose manifest is the draft."""
+    @property
+    def since_ns(self) -> int:
+        """When the last analysis that counts began, by the file system's clock; 0: none did."""
+        batches = self.batches()
+        return self.table(MANIFEST, batches[-1]).stat().st_mtime_ns if batches else 0
+
+    def commit(self, batch: int, began_s: float) -> None:
+        """Let the batch count whose manifest is the draft, and whose analysis began then."""
+        os.utime(self.draft, (began_s, began_s))
         os.replace(self.draft, self.table(MANIFEST, batch))  # noqa: PTH105 - atomic
 
     @contextmanager

