@@ -32,12 +32,12 @@ from typing import Any
 from bench_common import say, table
 
 from harness.judge import judge_here
+from harness.session import judges
 from harness.simulate import SimPlan, save, simulate
 from harness.store import RunDir, Store
 from harness.stored import load_run
 from harness.swarm import draw
 from harness.zoo import bugs, plan_of
-from pipeline.judging import checker_names
 
 KRUCIBLE = (sys.executable, "-c", "from harness.cli import main; main()")
 SAMPLE_S = 0.25
@@ -129,7 +129,7 @@ def judged_singly(base: list[RunDir]) -> tuple[int, float]:
     began, events = time.process_time(), 0
     for run in base:
         stored = load_run(run.path)
-        judge_here(stored.data, [n for n in checker_names(stored) if n != "stalled"])
+        judge_here(stored.data, judges(stored))
         events += sum(map(len, stored.data.events.values()))
     return events, time.process_time() - began
 

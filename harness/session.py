@@ -27,7 +27,7 @@ from harness.errors import HarnessError, UsageError
 from harness.events import EventCollector
 from harness.hosts import Expects, Mirrors
 from harness.journal import Journal
-from harness.judge import STANDARD, Judgement, judge
+from harness.judge import STANDARD, Judgement, conclude, judge
 from harness.nemeses import asked_for, of_schedule, select
 from harness.protocols import Cluster, Environment, Fault, Nemesis, System, Workload
 from harness.recorder import Progress, Silence
@@ -36,8 +36,8 @@ from harness.runner import RunPlan, RunResult
 from harness.runner import run as run_plan
 from harness.spec import RunSpec
 from harness.store import RunDir, Store
-from harness.stored import load_run
-from harness.verdict import Valid, merge
+from harness.stored import StoredRun, load_run
+from harness.verdict import Anomaly, CheckResult, Valid, merge
 
 
 @dataclass(slots=True)
@@ -180,29 +180,64 @@ async def _execute(session: Session, progress: Progress, state_dir: Path | None)
 def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
     """Judge a stored run (anew) and write ``results.json`` and ``report.html``.
 
-    A crash of the harness that an earlier judgement knows of is still one.
+    By the checkers that judged it before, if any has. A crash of the harness that an earlier
+    judgement knows of is still one, and what else that one knows is kept.
     """
     stored = load_run(run_dir.path)
-    crash = crash or next(iter((stored.results or {}).get("harness_reasons", ())), None)
-    spec = stored.data.spec
-    own: tuple[str, ...] = getattr(systems.get(spec.system), "checkers", ())
-    names = (*workloads.get(spec.workload)(spec).checkers, *own, *STANDARD)
-    chosen = applicable(spec, names)
+    before = stored.results or {}
+    crash = crash or next(iter(before.get("harness_reasons", ())), None)
+    chosen = judges(stored)
     if tells_full_disk(crash):  # traces and logs have holes then, and nodes died of our disk
         chosen = [name for name in chosen if not checkers.needs(name)]
     judgement = judge(stored.data, chosen, harness_reason=crash)
+    if told := as_told(stored):
+        judgement = conclude([*judgement.results, *told], crash)
     results = {
+        **before,
         **judgement.to_json(),
         "warnings": list(stored.warnings),
         "versions": {
             "krucible": version("krucible"),
             "python": platform.python_version(),
-            **getattr(systems.get(spec.system), "versions", {}),
+            **getattr(systems.get(stored.data.spec.system), "versions", {}),
         },
     }
     run_dir.write_results(results)
     write_report(run_dir)
     return judgement
+
+
+def judges(stored: StoredRun) -> list[str]:
+    """The checkers that judged a run; when nobody has, those that can."""
+    told = [each["checker"] for each in _told(stored)]
+    if told:
+        known = set(checkers.names())
+        return [name for name in told if name in known]
+    spec = stored.data.spec
+    own: tuple[str, ...] = getattr(systems.get(spec.system), "checkers", ())
+    return applicable(spec, (*workloads.get(spec.workload)(spec).checkers, *own, *STANDARD))
+
+
+def as_told(stored: StoredRun) -> list[CheckResult]:
+    """Results by what is no checker, and cannot judge again: a simulation that could not go on."""
+    known = set(checkers.names())
+    return [
+        CheckResult(
+            each["checker"],
+            Valid(each["valid"]),
+            tuple(
+                Anomaly(a["invariant"], a["message"], time_ns=a.get("time_ns"))
+                for a in each["anomalies"]
+            ),
+            reason=each["reason"],
+        )
+        for each in _told(stored)
+        if each["checker"] not in known
+    ]
+
+
+def _told(stored: StoredRun) -> Sequence[Mapping[str, Any]]:
+    return (stored.results or {}).get("results") or ()
 
 
 def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:

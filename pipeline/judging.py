@@ -9,14 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX
 from checkers.invariants.trace import Whole
 from checkers.watch import give_trace
-from harness.judge import STANDARD, judge_here
-from harness.registry import checkers, workloads
-from harness.session import applicable
+from harness.judge import judge_here
+from harness.session import as_told, judges
 from harness.stored import StoredRun
-from harness.verdict import Anomaly, CheckResult, Valid
+from harness.verdict import Anomaly, CheckResult
 from pipeline.keyed import KEYED
 
 CONSENSUS = "consensus"
@@ -35,15 +33,6 @@ class Judged:
         return next((each.stats for each in self.results if each.checker == checker), {})
 
 
-def checker_names(stored: StoredRun) -> list[str]:
-    """The checkers that judged the run, or would have."""
-    told = (stored.results or {}).get("results")
-    if told:
-        return [each["checker"] for each in told]
-    spec = stored.data.spec
-    return applicable(spec, (*workloads.get(spec.workload)(spec).checkers, *STANDARD))
-
-
 def judge_whole(stored: StoredRun, trace: Whole, transformed: Collection[str]) -> Judged:
     """Judge a run but for what is judged elsewhere.
 
@@ -52,27 +41,15 @@ def judge_whole(stored: StoredRun, trace: Whole, transformed: Collection[str]) -
         trace: Its events in their order.
         transformed: Invariants of ``consensus`` that DataFrame transforms judge.
     """
-    wanted = checker_names(stored)
-    known = set(checkers.names())
-    here = [name for name in wanted if name in known and name not in KEYED]
+    wanted = judges(stored)
+    here = [name for name in wanted if name not in KEYED]
     give_trace(stored.data, trace, transformed)
     results = list(judge_here(stored.data, here).results)
-    # what judged it and is no checker of ours (the simulator: it could not go on) is taken as told
-    results += [_told(each) for each in _stored_results(stored) if each["checker"] not in known]
+    results += as_told(stored)
     return Judged(
         tuple(results),
         tuple(name for name in wanted if name in KEYED),
         tuple((result.checker, anomaly) for result in results for anomaly in result.anomalies),
-    )
-
-
-def _told(result: Mapping[str, Any]) -> CheckResult:
-    anomalies = tuple(
-        Anomaly(a["invariant"], a["message"], time_ns=a.get("time_ns"))
-        for a in result["anomalies"][:KEPT_PER_INVARIANT_MAX]
-    )
-    return CheckResult(
-        result["checker"], Valid(result["valid"]), anomalies, reason=result["reason"]
     )
 
 

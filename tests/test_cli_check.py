@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,8 +13,10 @@ from command import BAD_END, GOOD, GOOD_END, krucible, write_history
 from harness.history import History, HistoryWriter, Op
 from harness.registry import models
 from harness.session import judge_run
+from harness.simulate import SimPlan, save, simulate
 from harness.spec import RunSpec
 from harness.store import RunDir, Store
+from harness.swarm import draw
 
 VERDICTS = {"good": "valid", "bad": "invalid", "open": "unknown", "none": "unreadable"}
 # A process whose read began when its write ended, to the nanosecond: before or after it?
@@ -165,6 +168,34 @@ def test_a_harness_that_broke_is_remembered(tmp_path: Path) -> None:
     ended = krucible("check", run.path, "--json")
     assert ended.code == 255
     assert ended.json[0]["verdict"] == "unknown"
+
+
+@pytest.fixture(scope="module")
+def seed(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """A stored seed of the swarm: no fault was asked for, and it is judged by liveness, too."""
+    plan = SimPlan.of(draw(5, {"time_limit_s": 1.0, "workload": "register"}), asked_for=False)
+    return save(simulate(plan), Store(tmp_path_factory.mktemp("store")))
+
+
+def test_a_stored_seed_is_judged_again_by_what_judged_it(seed: RunDir) -> None:
+    before = json.loads(seed.results.read_bytes())
+    assert krucible("check", seed.path).code == before["exit_code"] == 0
+    after = json.loads(seed.results.read_bytes())
+    assert [each["checker"] for each in after["results"]] == [
+        each["checker"] for each in before["results"]
+    ]
+    assert after["trace_sha256"] == before["trace_sha256"]
+
+
+def test_a_simulation_that_could_not_go_on_stays_invalid(seed: RunDir) -> None:
+    results = json.loads(seed.results.read_bytes())
+    anomaly = {"invariant": "L12", "message": "the simulation could not go on: it spins"}
+    stalled = {"checker": "stalled", "valid": "invalid", "anomalies": [anomaly], "reason": None}
+    seed.results.write_text(json.dumps({**results, "results": [*results["results"], stalled]}))
+    for _ in range(2):
+        ended = krucible("check", seed.path, "--json")
+        assert ended.code == 1
+        assert ended.json[0]["anomalies"][0]["message"] == anomaly["message"]
 
 
 def test_options_for_files_are_refused_with_a_run(tmp_path: Path) -> None:
