@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,8 +21,10 @@ from harness.journal import Journal
 from harness.protocols import Kill, Outcome, Pause, ProcessState, Registers, Roles, Topics
 from harness.spec import RunSpec
 from harness.store import RunDir, Store
+from harness.systems.kafka import Kafka
 from harness.systems.kraft import Kraft
 from harness.systems.kraft_log import UNREADABLE, read_log
+from harness.systems.kraft_nodes import KraftNodes
 from harness.systems.quorum_probe import Fetcher, QuorumView, ask
 from node.log.layout import partition_dir, segment_name
 from node.wire.api import ApiKey
@@ -155,6 +159,39 @@ def test_teardown_before_setup_touches_nothing() -> None:
 
 def test_a_cluster_with_a_dead_node_has_not_recovered() -> None:
     assert asyncio.run(kraft_on(FakeHost("gone")).await_recovery(30.0)) is False
+
+
+@pytest.mark.parametrize(
+    ("system", "marks", "settings", "recovered"),
+    [
+        (Kafka, (100, 100, 101), {}, True),
+        (Kafka, (100, 100, 100), {}, False),
+        (Kafka, (100, 100, 100), {"metadata.max.idle.interval.ms": "0"}, True),
+        (Kraft, (100, 100, 100), {}, True),  # its checkers see that for themselves
+    ],
+)
+def test_a_kafka_that_leads_and_commits_nothing_has_not_recovered(
+    monkeypatch: pytest.MonkeyPatch,
+    system: type[KraftNodes],
+    marks: Sequence[int],
+    settings: dict[str, str],
+    recovered: bool,
+) -> None:
+    """A linger that a clock which went back made endless: all fetch, and there is nothing new."""
+    looks = [
+        QuorumView(5, 1, mark, {n: Fetcher(mark, 50 + at) for n in (1, 2, 3, 4)})
+        for at, mark in enumerate(marks)
+    ]
+    kafka = system(replace(SPEC, settings=settings), cast("Any", FakeHost()), cast("Any", None))
+    number = SimpleNamespace(id=1)
+    kafka._node.update(dict.fromkeys(kafka.nodes, cast("Any", number)))
+
+    async def look(*, timeout_s: float) -> QuorumView:
+        assert timeout_s > 0
+        return looks.pop(0) if len(looks) > 1 else looks[0]
+
+    monkeypatch.setattr(kafka, "_quorum", look)
+    assert asyncio.run(kafka.await_recovery(1.0)) is recovered
 
 
 def test_the_system_can_do_all_that_faults_and_workloads_ask_for() -> None:

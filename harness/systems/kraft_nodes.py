@@ -38,6 +38,7 @@ SIGTERM, SIGKILL, SIGSTOP, SIGCONT = 15, 9, 19, 18
 ENDED = ("gone", "Z")
 
 
+IDLE_SETTING = "metadata.max.idle.interval.ms"  # how often an idle leader writes; 0: never
 # How the quorum is made; ours, not the node's. static: ``controller.quorum.voters``; dynamic: the
 # voters are in the log, with the directory ids of their disks (KIP-853).
 QUORUM_SETTING = "krucible.quorum"
@@ -50,7 +51,7 @@ TIMERS: Mapping[str, str] = {
     "controller.quorum.request.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "500",
     "controller.quorum.append.linger.ms": "0",
-    "metadata.max.idle.interval.ms": "500",
+    IDLE_SETTING: "500",
     # a broker that began in vain for so long ends itself, and faults may well last for a minute
     "initial.broker.registration.timeout.ms": "3600000",
 }
@@ -74,6 +75,7 @@ class KraftNodes:
     start_timeout_s: ClassVar[float] = 20.0
     timers: ClassVar[Mapping[str, str]] = TIMERS  # what a user's own settings override
     older: ClassVar[bool] = False  # whether its nodes may not speak all versions that ours do
+    commits_when_idle: ClassVar[bool] = False  # and has not recovered before it did again
 
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nothing is started."""
@@ -273,7 +275,10 @@ class KraftNodes:
     # ------------------------------------------------------------------ recovery
 
     async def await_recovery(self, timeout_s: float) -> bool:
-        """Wait until every node has fetched all that one leader has committed, later than now."""
+        """Wait until every node has fetched all that one leader has committed, later than now.
+
+        Where ``commits_when_idle``, that leader must have committed something since, too.
+        """
         return await self._await_caught_up(timeout_s, fetched_since_now=True)
 
     async def _await_caught_up(self, timeout_s: float, *, fetched_since_now: bool) -> bool:
@@ -287,7 +292,10 @@ class KraftNodes:
                 if since is None or since.epoch != view.epoch:
                     since = view
                 told_ms = since.asked_ms if fetched_since_now else None
-                if view.all_caught_up({n.id for n in self._node.values()}, since_ms=told_ms):
+                stands = (view.high_watermark or 0) <= (since.high_watermark or 0)
+                waits = stands and fetched_since_now and self._is_to_commit
+                wanted = {n.id for n in self._node.values()}
+                if not waits and view.all_caught_up(wanted, since_ms=told_ms):
                     return True
             if asyncio.get_running_loop().time() >= deadline_s:
                 return False
@@ -336,6 +344,10 @@ class KraftNodes:
     def _config(self, settings: Mapping[str, str]) -> NodeConfig:
         """What formatting goes by; raises ConfigError."""
         return parse(settings)
+
+    @property
+    def _is_to_commit(self) -> bool:
+        return self.commits_when_idle and self._spec.settings.get(IDLE_SETTING) != "0"
 
     @property
     def _is_dynamic(self) -> bool:
