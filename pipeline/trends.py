@@ -10,6 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from pipeline.transforms.base import SMALL
+
 NO_FAULT = "none"
 BUCKETS_PER_DOUBLING = 4
 KINDS_MAX = 500  # of nemeses, mutants: there are dozens
@@ -32,7 +34,7 @@ def latencies(ops: DataFrame, faults: DataFrame) -> DataFrame:
         "run_id", "nemesis", "start_ns", "end_ns"
     )
     joined = done.alias("o").join(
-        windows.alias("w"),
+        windows.alias("w").hint(SMALL),
         (F.col("o.run_id") == F.col("w.run_id"))
         & (F.col("start_ns") <= F.col("time_ns"))
         & F.coalesce(F.col("end_ns") >= F.col("began"), F.lit(True)),

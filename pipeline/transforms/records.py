@@ -134,24 +134,25 @@ def leader_completeness(tables: Tables) -> Sequence[Wrong]:
         .where("committed < won and committed_in < won_epoch and base >= start_before")
         .select(*REPLICA, "node", "won", "won_epoch", "time_ns", "end_before", *BATCH)
     )
-    held = tables.lives.select(*REPLICA, *BATCH, F.col("ord").alias("since"), "until")
-    has = due.join(held, [*REPLICA, *BATCH]).where("since < won and coalesce(until >= won, true)")
-    key = [*REPLICA, "won", *BATCH]
-    lacks = due.join(has.select(*key), key, "left_anti")
-    # nothing there, or another batch: where the trace tells of neither nothing is concluded
-    others = held.selectExpr(*REPLICA, "base as other_base", "last as other_last", "since", "until")
-    within = (
-        lacks.where("base < end_before")
-        .join(others, [*REPLICA])
-        .where(
-            "since < won and coalesce(until >= won, true)"
-            " and base between other_base and other_last"
-        )
+    held = tables.lives.join(wins.select(*REPLICA).hint(SMALL), [*REPLICA], "left_semi").select(
+        *REPLICA, *BATCH, F.col("ord").alias("since"), "until"
     )
-    columns = [*REPLICA, "node", "won_epoch", "base", "time_ns"]
-    missing = lacks.where("base >= end_before").select(*columns)
+    same = " and ".join(f"due.{column} = held.{column}" for column in (*REPLICA, *BATCH))
+    has = F.expr(f"{same} and since < won and coalesce(until >= won, true)")
+    lacks = due.alias("due").join(held.alias("held").hint(SMALL), has, "left_anti")
+    # nothing there, or another batch: where the trace tells of neither nothing is concluded
+    others = held.selectExpr(
+        "run_id as other_run",
+        "replica as other_replica",
+        *("base as other_base", "last as other_last", "since", "until"),
+    )
+    instead = F.expr(
+        "run_id = other_run and replica = other_replica and base < end_before and since < won"
+        " and coalesce(until >= won, true) and base between other_base and other_last"
+    )
     firsts = (
-        missing.unionByName(within.select(*columns))
+        lacks.join(others.hint(SMALL), instead, "left")
+        .where("base >= end_before or other_base is not null")
         .groupBy(*REPLICA, "node", "won_epoch")
         .agg(F.min("base").alias("base"), F.min("time_ns").alias("time_ns"))
     )
