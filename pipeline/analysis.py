@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ from pipeline.listing import is_little, runs_of, shares
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.spark import for_little
 from pipeline.summary import summarise
+from pipeline.together import together
 from pipeline.transforms import READ, REPLACED, Tables, judge_all
+from pipeline.transforms.base import SMALL
 from pipeline.trends import latencies
 from pipeline.verdicts import verdicts_of
 
@@ -42,6 +45,7 @@ TASK_BYTES = 128 << 20  # of run folders: some ten seconds of work
 TASKS_MAX = 20_000
 TASK_OPS = 100_000
 LITTLE_EVENTS = 2_000_000
+SHARES_PER_TASK = 16  # of the listing, when it is compared with the manifest: 8,000 runs
 
 Say = Callable[[str], None]  # is told what the pipeline does now
 
@@ -127,7 +131,9 @@ class _Batch:
     def _listed(self) -> DataFrame:
         """Runs that are not in the manifest as they are now; ``pending`` ones are being written."""
         store = self._options.store.absolute()
-        where = self._spark.sparkContext.parallelize(shares(store), max(1, len(shares(store))))
+        of = shares(store)
+        where = self._spark.sparkContext.parallelize(of, max(1, len(of)))
+        self._spread(len(of) // SHARES_PER_TASK)
         names = LISTING.names
 
         def look(share: tuple[str, int, int]) -> list[tuple[Any, ...]]:
@@ -135,7 +141,7 @@ class _Batch:
 
         found = self._spark.createDataFrame(where.flatMap(look), spark_schema(LISTING))
         if self._layout.batches():
-            known = self._table(MANIFEST, None).select("run", "fingerprint")
+            known = self._table(MANIFEST, None).select("run", "fingerprint").hint(SMALL)
             found = found.join(known, ["run", "fingerprint"], "left_anti")
         fresh = F.lit(self._now_s) - F.col("newest_s") < self._options.quiet_s
         return found.withColumn("pending", ~F.col("judged") & fresh)
@@ -176,20 +182,28 @@ class _Batch:
 
     def _suit(self, events: int) -> None:
         """Let what is moved nevertheless have as many tasks as there are buckets."""
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(self._buckets))
+        self._spread(self._buckets)
         for_little(self._spark, little=events < LITTLE_EVENTS)
+
+    def _spread(self, tasks: int) -> None:
+        """Into how many parts what is moved goes."""
+        least = self._spark.sparkContext.defaultParallelism
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(max(tasks, least)))
 
     def _judge(self, spread: int) -> None:
         if spread:
             self._say("judge big keys")
             self._keys(spread)
-        self._say("judge events by transforms")
+        self._say("judge events by transforms, and measure latencies")
         buckets = Buckets(self._spark, self._layout.scratch, self._buckets)
         try:
-            self._transform(buckets)
-            self._say("measure latencies")
-            ops_, faults = self._bucketed(buckets, "ops"), self._bucketed(buckets, "faults")
-            self._write("latencies", latencies(ops_, faults))
+            measured = latencies(self._bucketed(buckets, "ops"), self._bucketed(buckets, "faults"))
+            together(
+                (
+                    partial(self._transform, buckets),
+                    partial(self._write, "latencies", measured),
+                )
+            )
         finally:
             buckets.close()
         self._say("compare with what was judged before")

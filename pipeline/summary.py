@@ -12,7 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from pipeline.layout import MANIFEST, Layout
 from pipeline.schemas import TABLES, spark_schema
-from pipeline.trends import trends
+from pipeline.together import together_by_name
+from pipeline.transforms.base import SMALL
+from pipeline.trends import AVAILABILITY, detection, latency, recovery
 
 
 def newest(spark: SparkSession, layout: Layout, table: str) -> DataFrame:
@@ -25,7 +27,7 @@ def newest(spark: SparkSession, layout: Layout, table: str) -> DataFrame:
     base = str(layout.table(table).absolute())
     rows = spark.read.schema(schema).option("basePath", base).parquet(*paths)
     manifest = _manifest(spark, layout)
-    return rows.join(manifest, ["run", "batch"], "left_semi")
+    return rows.join(manifest.hint(SMALL), ["run", "batch"], "left_semi")
 
 
 def _manifest(spark: SparkSession, layout: Layout) -> DataFrame:
@@ -36,24 +38,27 @@ def _manifest(spark: SparkSession, layout: Layout) -> DataFrame:
 
 def summarise(spark: SparkSession, layout: Layout, top: int) -> dict[str, Any]:
     """The summary as one JSON object."""
-    verdicts = newest(spark, layout, "verdicts")
-    runs = newest(spark, layout, "runs")
-    anomalies = newest(spark, layout, "anomalies")
-    return {
-        **_totals(runs, verdicts),
-        "trends": trends(
-            runs, verdicts, newest(spark, layout, "faults"), newest(spark, layout, "latencies")
-        ),
-        "disagreement_reasons": _top(
-            verdicts.where("agrees = false").select(F.explode("differences").alias("reason")),
-            "reason",
-            top,
-        ),
-        "detail_reasons": _top(
-            verdicts.select(F.explode("details").alias("reason")), "reason", top
-        ),
-        "signatures": _signatures(runs, anomalies, top),
-    }
+    verdicts, runs, anomalies, faults, latencies = (
+        newest(spark, layout, table)
+        for table in ("verdicts", "runs", "anomalies", "faults", "latencies")
+    )
+    differences = verdicts.where("agrees = false").select(F.explode("differences").alias("reason"))
+    details = verdicts.select(F.explode("details").alias("reason"))
+    told = together_by_name(
+        {
+            "totals": lambda: _totals(runs, verdicts),
+            "latency": lambda: latency(latencies),
+            "signatures": lambda: _signatures(runs, anomalies, top),
+            "recovery": lambda: recovery(faults),
+            "detection": lambda: detection(runs, verdicts),
+            "disagreement_reasons": lambda: _top(differences, "reason", top),
+            "detail_reasons": lambda: _top(details, "reason", top),
+        }
+    )
+    totals = told.pop("totals")
+    trends = {name: told.pop(name) for name in ("recovery", "latency", "detection")}
+    trends["availability"] = {name: totals.pop(name) for name in AVAILABILITY}
+    return {**totals, "trends": trends, **told}
 
 
 def _totals(runs: DataFrame, verdicts: DataFrame) -> dict[str, Any]:
@@ -70,6 +75,7 @@ def _totals(runs: DataFrame, verdicts: DataFrame) -> dict[str, Any]:
             F.expr("coalesce(sum(events), 0)").alias("events"),
             F.expr("coalesce(sum(ops), 0)").alias("ops"),
             F.expr("coalesce(sum(lines_bad), 0)").alias("lines_bad"),
+            *(F.expr(sql).alias(name) for name, sql in AVAILABILITY.items()),
         )
         .first()
     )

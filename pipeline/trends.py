@@ -5,7 +5,7 @@ Per run only counts are kept, so that the trends of all runs are a sum.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -14,6 +14,14 @@ from pipeline.transforms.base import SMALL
 
 NO_FAULT = "none"
 BUCKETS_PER_DOUBLING = 4
+# Sums over rows of RUNS.
+AVAILABILITY: Final = {
+    "elections": "coalesce(sum(elections), 0)",
+    "elections_per_run_max": "max(elections)",
+    "outages": "coalesce(sum(outages), 0)",
+    "unavailable_ms": "coalesce(sum(unavailable_ms), 0)",
+    "duration_ms": "coalesce(sum(duration_ns), 0) / 1e6",
+}
 KINDS_MAX = 500  # of nemeses, mutants: there are dozens
 
 
@@ -52,19 +60,7 @@ def latencies(ops: DataFrame, faults: DataFrame) -> DataFrame:
     ).agg(F.count("*").alias("count"))
 
 
-def trends(
-    runs: DataFrame, verdicts: DataFrame, faults: DataFrame, counted: DataFrame
-) -> dict[str, Any]:
-    """All trends, as JSON; ``counted`` are rows of LATENCIES."""
-    return {
-        "recovery": _recovery(faults),
-        "latency": _latency(counted),
-        "detection": _detection(runs, verdicts),
-        "availability": _availability(runs),
-    }
-
-
-def _recovery(faults: DataFrame) -> list[dict[str, Any]]:
+def recovery(faults: DataFrame) -> list[dict[str, Any]]:
     """By nemesis: how often it took hold, and how long after its heal an op was ok again."""
     took_hold = F.expr("count_if(outcome = 'installed' and evidence)")
     return _rows(
@@ -79,7 +75,7 @@ def _recovery(faults: DataFrame) -> list[dict[str, Any]]:
     )
 
 
-def _latency(counted: DataFrame) -> list[dict[str, Any]]:
+def latency(counted: DataFrame) -> list[dict[str, Any]]:
     """By f and nemesis: percentiles of how long ok ops took, to a quarter of a doubling."""
     summed = counted.groupBy("f", "nemesis", "bucket").agg(F.sum("count").alias("count"))
     upper_ms = f"round(power(2, (q + 1) / {BUCKETS_PER_DOUBLING}) / 1000, 3)"
@@ -97,7 +93,7 @@ def _latency(counted: DataFrame) -> list[dict[str, Any]]:
     )
 
 
-def _detection(runs: DataFrame, verdicts: DataFrame) -> list[dict[str, Any]]:
+def detection(runs: DataFrame, verdicts: DataFrame) -> list[dict[str, Any]]:
     """By seeded bug: in how many runs it was found, and when; null is the healthy system."""
     judged = runs.join(verdicts.select("run", "verdict", "detected_ns"), "run")
     after_ms = "if(verdict = 'invalid', detected_ns, null) / 1e6"
@@ -109,18 +105,6 @@ def _detection(runs: DataFrame, verdicts: DataFrame) -> list[dict[str, Any]]:
         ),
         "mutant",
     )
-
-
-def _availability(runs: DataFrame) -> dict[str, Any]:
-    row = runs.agg(
-        F.expr("coalesce(sum(elections), 0)").alias("elections"),
-        F.max("elections").alias("elections_per_run_max"),
-        F.expr("coalesce(sum(outages), 0)").alias("outages"),
-        F.expr("coalesce(sum(unavailable_ms), 0)").alias("unavailable_ms"),
-        F.expr("coalesce(sum(duration_ns), 0) / 1e6").alias("duration_ms"),
-    ).first()
-    assert row is not None, "an aggregate has a row"  # noqa: S101
-    return dict(row.asDict())
 
 
 def _rows(found: DataFrame, *by: str) -> list[dict[str, Any]]:
