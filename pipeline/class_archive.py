@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,7 +44,11 @@ def class_archive(java_home: Path, cache: Path, folder: Path) -> Iterator[str]:
         os.utime(archive)  # it is in use
     except OSError:
         draft = folder / archive.name
-        yield f"-XX:ArchiveClassesAtExit={draft} {_SILENT}"
+        try:
+            yield f"-XX:ArchiveClassesAtExit={draft} {_SILENT}"
+        except BaseException:
+            end_java(at_once=True)  # who waits for an error waits for no archive
+            raise
         end_java()
         with suppress(OSError):
             _keep(draft, archive)
@@ -51,16 +56,23 @@ def class_archive(java_home: Path, cache: Path, folder: Path) -> Iterator[str]:
         yield f"-XX:SharedArchiveFile={archive} {_SILENT}"
 
 
-def end_java() -> None:
+def end_java(*, at_once: bool = False) -> None:
     """End the JVM of this process, and wait until it has; the next session starts another."""
     gateway = SparkContext._gateway  # noqa: SLF001 - nobody else knows it
     if gateway is None:
         return
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-    process = gateway.proc
+    process: subprocess.Popen[bytes] = gateway.proc
     gateway.shutdown()
-    process.stdin.close()  # it goes when nobody can write to it any more
-    process.wait(_EXIT_S)
+    if at_once:
+        process.kill()
+    if process.stdin is not None:
+        process.stdin.close()  # it goes when nobody can write to it any more
+    try:
+        process.wait(_EXIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _key(java_home: Path) -> str:
