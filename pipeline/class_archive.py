@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -93,6 +92,7 @@ def _keep(draft: Path, archive: Path) -> None:
         beside.replace(archive)
     finally:
         beside.unlink(missing_ok=True)
+    now_s = archive.stat().st_mtime
     for other in archive.parent.glob("spark-*.jsa"):
-        if other.stat().st_mtime < time.time() - _UNUSED_S:
+        if other.stat().st_mtime < now_s - _UNUSED_S:
             other.unlink()
