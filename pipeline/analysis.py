@@ -105,6 +105,7 @@ class _Batch:
         self._now_s = now_s
         self._say = say
         self._buckets = 1
+        self._parts = 1  # of what has a row for each run of the store
 
     def analyse(self) -> dict[str, Any]:
         """List, read, judge, and let the batch count; gives what was done, in figures."""
@@ -133,7 +134,8 @@ class _Batch:
         store = self._options.store.absolute()
         of = shares(store)
         where = self._spark.sparkContext.parallelize(of, max(1, len(of)))
-        self._spread(len(of) // SHARES_PER_TASK)
+        self._parts = max(1, len(of) // SHARES_PER_TASK)
+        self._spread(self._parts)
         names = LISTING.names
 
         def look(share: tuple[str, int, int]) -> list[tuple[Any, ...]]:
@@ -181,8 +183,8 @@ class _Batch:
         return dict(told.asDict())
 
     def _suit(self, events: int) -> None:
-        """Let what is moved nevertheless have as many tasks as there are buckets."""
-        self._spread(self._buckets)
+        """Let what is moved nevertheless have as many tasks as there are buckets, at least."""
+        self._spread(max(self._buckets, self._parts))
         for_little(self._spark, little=events < LITTLE_EVENTS)
 
     def _spread(self, tasks: int) -> None:
