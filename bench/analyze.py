@@ -1,6 +1,6 @@
 """What `krucible analyze` costs as a store grows, and when only a few of its runs are new.
 
-    python bench/analyze.py [--events 500000,5000000] [--base 24] [--new 1] [--master 'local[2]']
+    python bench/analyze.py [--events 540000,5400000] [--base 24] [--new 1] [--master 'local[2]']
         [--folder /tmp] [--copy]
 
 A base of simulated runs, every eighth with a seeded bug, is made once and then multiplied: a copy
@@ -41,8 +41,18 @@ from harness.zoo import bugs, plan_of
 
 KRUCIBLE = (sys.executable, "-c", "from harness.cli import main; main()")
 SAMPLE_S = 0.25
-# Some 6,000 events and 900 lines of history a run, as 50 million events in 10,000 runs are.
-PINNED = {"time_limit_s": 4.0, "rate_hz": 120.0, "voters": 3}
+# Some 5,400 events and 1,000 lines of history a run: 10,000 runs have 54 and 10 million of them.
+PINNED = {
+    "time_limit_s": 2.5,
+    "rate_hz": 200.0,
+    "concurrency": 20,
+    "voters": 3,
+    "observers": 0,
+    "settings": {
+        "controller.quorum.append.linger.ms": "25",
+        "metadata.max.idle.interval.ms": "1000",
+    },
+}
 HEAD = ("runs", "events", "ops", "wall s", "CPU s", "CPU us/event", "peak RSS MB", "differ")
 
 
@@ -58,7 +68,7 @@ class Cost:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", default="500000,5000000", help="sizes of stores, by comma")
+    parser.add_argument("--events", default="540000,5400000", help="sizes of stores, by comma")
     parser.add_argument("--folder", type=Path, help="where the stores are made; removed at the end")
     parser.add_argument("--copy", action="store_true", help="copies have files of their own")
     parser.add_argument("--base", type=int, default=24, help="simulated runs that are multiplied")
@@ -119,7 +129,7 @@ def make_base(folder: Path, count: int) -> list[RunDir]:
         if number % 8 == 7 and bug.scenario is not None:
             plan = plan_of(bug.scenario, bug.scenario["seeds"][0], bug.name)
         else:
-            plan = SimPlan.of(draw(number, {**PINNED, "observers": number % 2}), asked_for=False)
+            plan = SimPlan.of(draw(number, PINNED), asked_for=False)
         save(simulate(plan), store)
     return store.runs()
 
