@@ -43,10 +43,11 @@ def test_kafka_keeps_through_a_full_disk_and_a_loss_of_power_what_it_acknowledge
     kafka: KafkaDist, tmp_path: Path
 ) -> None:
     assert kafka.archive.is_file()
-    spec = replace(SPEC, nemeses=("power", "disk-full"))
+    spec = replace(SPEC, nemeses=("power", "disk-full"), time_limit_s=5.0)
     faults = [
-        Fault(0, "disk-full", 300, 300, {"target": "leader"}, 0.5),
-        Fault(1, "power", 2_000, 300, {"target": "all", "mid_write": True}, 0.5),
+        # an idle leader writes every 500 ms, and a client may be slow to begin
+        Fault(0, "disk-full", 300, 1_500, {"target": "leader"}, 0.5),
+        Fault(1, "power", 3_000, 300, {"target": "all", "mid_write": True}, 0.5),
     ]
     session, installed = played(tmp_path, spec, faults)
     assert session.judgement is not None
