@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from pipeline.listing import is_little, runs_of, shares
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.spark import for_little
 from pipeline.summary import summarise
-from pipeline.together import together
 from pipeline.transforms import READ, REPLACED, Tables, judge_all
 from pipeline.transforms.base import SMALL
 from pipeline.trends import latencies
@@ -196,16 +194,13 @@ class _Batch:
         if spread:
             self._say("judge big keys")
             self._keys(spread)
-        self._say("judge events by transforms, and measure latencies")
+        self._say("judge events by transforms")
         buckets = Buckets(self._spark, self._layout.scratch, self._buckets)
         try:
-            measured = latencies(self._bucketed(buckets, "ops"), self._bucketed(buckets, "faults"))
-            together(
-                (
-                    partial(self._transform, buckets),
-                    partial(self._write, "latencies", measured),
-                )
-            )
+            self._transform(buckets)
+            self._say("measure latencies")
+            ops_, faults = self._bucketed(buckets, "ops"), self._bucketed(buckets, "faults")
+            self._write("latencies", latencies(ops_, faults))
         finally:
             buckets.close()
         self._say("compare with what was judged before")

@@ -30,7 +30,7 @@ _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _DRIVER_MEMORY = "2g"  # in local mode all that Spark has, beside its Python workers
 # For a JVM that lives for seconds: its second compiler, and the threads of a parallel collector,
 # would take a third of all that it does.
-_BRIEF = "-XX:TieredStopAtLevel=1 -XX:CICompilerCount=1 -XX:+UseSerialGC -Xms1g -Xmn600m"
+_BRIEF = "-XX:TieredStopAtLevel=1 -XX:CICompilerCount=1 -XX:+UseSerialGC"
 # For one that lives for minutes: the collector that takes least of two cores, pauses or not.
 _LASTING = "-XX:+UseParallelGC"
 # A folder of settings would be on the class path, and an archive of classes wants none there.

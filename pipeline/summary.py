@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from pipeline.layout import MANIFEST, Layout
 from pipeline.schemas import TABLES, spark_schema
-from pipeline.together import together_by_name
 from pipeline.transforms.base import SMALL
 from pipeline.trends import AVAILABILITY, detection, latency, recovery
 
@@ -44,21 +43,20 @@ def summarise(spark: SparkSession, layout: Layout, top: int) -> dict[str, Any]:
     )
     differences = verdicts.where("agrees = false").select(F.explode("differences").alias("reason"))
     details = verdicts.select(F.explode("details").alias("reason"))
-    told = together_by_name(
-        {
-            "totals": lambda: _totals(runs, verdicts),
-            "latency": lambda: latency(latencies),
-            "signatures": lambda: _signatures(runs, anomalies, top),
-            "recovery": lambda: recovery(faults),
-            "detection": lambda: detection(runs, verdicts),
-            "disagreement_reasons": lambda: _top(differences, "reason", top),
-            "detail_reasons": lambda: _top(details, "reason", top),
-        }
-    )
-    totals = told.pop("totals")
-    trends = {name: told.pop(name) for name in ("recovery", "latency", "detection")}
-    trends["availability"] = {name: totals.pop(name) for name in AVAILABILITY}
-    return {**totals, "trends": trends, **told}
+    totals = _totals(runs, verdicts)
+    trends = {
+        "recovery": recovery(faults),
+        "latency": latency(latencies),
+        "detection": detection(runs, verdicts),
+        "availability": {name: totals.pop(name) for name in AVAILABILITY},
+    }
+    return {
+        **totals,
+        "trends": trends,
+        "disagreement_reasons": _top(differences, "reason", top),
+        "detail_reasons": _top(details, "reason", top),
+        "signatures": _signatures(runs, anomalies, top),
+    }
 
 
 def _totals(runs: DataFrame, verdicts: DataFrame) -> dict[str, Any]:
