@@ -1,6 +1,6 @@
 """What `krucible analyze` costs as a store grows, and when only a few of its runs are new.
 
-    python bench/analyze.py [--events 540000,5400000] [--base 24] [--new 1] [--master 'local[2]']
+    python bench/analyze.py [--events 500000,5000000] [--base 24] [--new 1] [--master 'local[2]']
         [--folder /tmp] [--copy]
 
 A base of simulated runs, every eighth with a seeded bug, is made once and then multiplied: a copy
@@ -41,15 +41,15 @@ from harness.zoo import bugs, plan_of
 
 KRUCIBLE = (sys.executable, "-c", "from harness.cli import main; main()")
 SAMPLE_S = 0.25
-# Some 5,400 events and 1,000 lines of history a run: 10,000 runs have 54 and 10 million of them.
+# Some 5,020 events and 1,010 lines of history a run: 10,000 runs have 50 and 10 million of them.
 PINNED = {
-    "time_limit_s": 2.5,
-    "rate_hz": 200.0,
+    "time_limit_s": 2.45,
+    "rate_hz": 198.0,
     "concurrency": 20,
     "voters": 3,
     "observers": 0,
     "settings": {
-        "controller.quorum.append.linger.ms": "25",
+        "controller.quorum.append.linger.ms": "34",
         "metadata.max.idle.interval.ms": "1000",
     },
 }
@@ -68,7 +68,7 @@ class Cost:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", default="540000,5400000", help="sizes of stores, by comma")
+    parser.add_argument("--events", default="500000,5000000", help="sizes of stores, by comma")
     parser.add_argument("--folder", type=Path, help="where the stores are made; removed at the end")
     parser.add_argument("--copy", action="store_true", help="copies have files of their own")
     parser.add_argument("--base", type=int, default=24, help="simulated runs that are multiplied")

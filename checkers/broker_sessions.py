@@ -108,7 +108,7 @@ def _unanswered(run: RunData) -> tuple[frozenset[Incarnation], Mapping[Incarnati
     And when others were last refused by who was no controller: it may have been one before.
     """
     unsure, refused = set(), dict[Incarnation, int]()
-    for interval in run.history.clients().intervals():
+    for interval in run.history.intervals():
         f, end = interval.invocation.f, interval.completion
         if f not in HEARTBEATS or interval.outcome != "info":
             continue

@@ -43,7 +43,7 @@ def words(history: History) -> list[Word]:
     """All of them, in the order in which they were said; raises HistoryFormatError."""
     return [
         _word(interval)
-        for interval in history.clients().intervals()
+        for interval in history.intervals()
         if interval.outcome == "ok" and interval.invocation.f in HEARTBEATS | {"register"}
     ]
 
@@ -65,7 +65,7 @@ class Registration:
 def registrations(history: History) -> list[Registration]:
     """All of them, in the order in which they were asked for."""
     found = []
-    for interval in history.clients().intervals():
+    for interval in history.intervals():
         op, end = interval.invocation, interval.completion
         if op.f == "register" and interval.outcome != "fail":
             told = end.value if end is not None and isinstance(end.value, dict) else {}

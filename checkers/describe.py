@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.invariants.quorum import fetcher
+from checkers.invariants.quorum import asker
 from checkers.invariants.trace import Event, Whole
 from checkers.invariants.voter_sets import VoterKey, VoterKeys, difference, keys_of, told
 from harness.history import Interval
@@ -42,7 +42,7 @@ class Reign:
 @checkers.register(NAME, needs=("events",))
 def describe(run: RunData) -> CheckResult:
     """DescribeQuorum tells high watermark, log ends and voters as they were. O(n k)."""
-    asked = [i for i in run.history.clients().intervals() if i.invocation.f == F]
+    asked = [i for i in run.history.intervals() if i.invocation.f == F]
     answered = [i for i in asked if i.outcome == "ok" and i.completion is not None]
     trace = Whole.of(run.events)
     if trace.intake.gaps:
@@ -95,8 +95,8 @@ def _went_on(event: Event, reign: Reign) -> None:
             reign.hwms.append((at_ns, event["v"]))
         case "voters":
             reign.sets.append((at_ns, keys_of(event["set"]) or ()))
-        case "fetch_rx":
-            key = fetcher(event)
+        case "fetch_rx" if event["res"] == "ok":
+            key = asker(event)
             if key is not None and isinstance(event.get("off"), int):
                 reign.fetches[key].append((at_ns, event["off"]))
         case _:

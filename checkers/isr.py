@@ -79,7 +79,7 @@ def isr(run: RunData) -> CheckResult:
     Raises:
         HistoryFormatError: Ops that do not pair, or values of another shape.
     """
-    done = [i for i in run.history.clients().intervals() if i.outcome == "ok"]
+    done = [i for i in run.history.intervals() if i.outcome == "ok"]
     changes = [_change(i) for i in done if i.invocation.f == "alter"]
     looks = [i for i in done if i.invocation.f == "describe" and i.invocation.key is not None]
     anomalies = [a for change in changes for a in _answer(change)]

@@ -24,13 +24,11 @@ def membership(run: RunData) -> CheckResult:
     """The last change of each voter that was confirmed is in force, and all came back. O(n k)."""
     every = [
         interval
-        for interval in run.history.clients().intervals()
+        for interval in run.history.intervals()
         if isinstance(interval.invocation.value, dict) and "node" in interval.invocation.value
     ]
     changes = [i for i in every if i.invocation.f in (REMOVE, *ADDS)]
-    looks = [
-        i for i in run.history.clients().intervals() if i.invocation.f == LOOK and i.outcome == "ok"
-    ]
+    looks = [i for i in run.history.intervals() if i.invocation.f == LOOK and i.outcome == "ok"]
     restores = [i for i in changes if i.invocation.f == RESTORE]
     anomalies = [_not_ended(i) for i in restores if i.outcome != "ok"]
     nodes = sorted({i.invocation.value["node"] for i in changes})

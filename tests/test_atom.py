@@ -53,7 +53,7 @@ def test_bad_settings_are_named(settings: dict[str, str], message: str) -> None:
 def real_time_anomalies(history: History) -> Counter[str]:
     """Reads that no order of the writes explains, judged by intervals alone (unique values)."""
     anomalies: Counter[str] = Counter()
-    intervals = history.clients().intervals()
+    intervals = history.intervals()
     for read in intervals:
         if read.invocation.f != "read" or read.outcome != "ok" or read.completion is None:
             continue

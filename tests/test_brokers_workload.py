@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,7 +144,7 @@ def test_two_that_come_back_at_once_may_register_it_twice() -> None:
     together = brokers(RunData(SPEC, History(ops), voters=("n1",)))
     assert together.valid is Valid.VALID, together.anomalies
     turns = ((ops[0], 0), (ops[2], 2), (ops[1], 3), (ops[3], 4))
-    one_by_one = [replace(op, index=n, time_ns=s * S) for n, (op, s) in enumerate(turns)]
+    one_by_one = [op.with_(index=n, time_ns=s * S) for n, (op, s) in enumerate(turns)]
     apart = brokers(RunData(SPEC, History(one_by_one), voters=("n1",)))
     assert [a.invariant for a in apart.anomalies] == ["L10"]
 

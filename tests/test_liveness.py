@@ -70,7 +70,7 @@ class Run:
         ops.sort(key=lambda op: op.time_ns)
         return RunData(
             RunSpec(1),
-            History(replace(op, index=i) for i, op in enumerate(ops)),
+            History(op.with_(index=i) for i, op in enumerate(ops)),
             {node: tuple(events) for node, events in self.events.items()},
             voters=("n1", "n2", "n3"),
             observers=("n4",),

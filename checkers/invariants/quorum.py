@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from checkers.invariants.base import Invariant
 from checkers.invariants.trace import Event, ReplicaId, label
@@ -22,24 +22,29 @@ SIGNS_MIN = 5  # that it still leads, so that one slow step is not taken for a r
 
 
 def fetcher_of(event: Event, world: World) -> VoterKey | None:
-    """The same as ``fetcher``, found out once for all who look at the event."""
-    told_of, key = world.fetcher
+    """Whose valid Fetch or FetchSnapshot a leader has accepted, if the event tells of one."""
+    match event["t"]:
+        case "fetch_rx":
+            return asker_of(event, world) if event["res"] == "ok" else None
+        case "rpc_ok":
+            return asker_of(event, world) if event["api"] == "FetchSnapshot" else None
+        case _:
+            return None
+
+
+def asker_of(event: Event, world: World) -> VoterKey | None:
+    """The same as ``asker``, found out once for all who look at the event."""
+    told_of, key = world.asker
     if told_of is not event:
-        key = fetcher(event)
-        world.fetcher = event, key
+        key = asker(event)
+        world.asker = event, key
     return key
 
 
-def fetcher(event: Event) -> VoterKey | None:
-    """Whose valid Fetch or FetchSnapshot a leader has accepted, if the event tells of one."""
-    fields: tuple[Any, Any]
-    if event["t"] == "fetch_rx":
-        valid, fields = event["res"] == "ok", (event.get("from"), event.get("from_dir"))
-    elif event["t"] == "rpc_ok":
-        valid, fields = event["api"] == "FetchSnapshot", (event.get("peer"), event.get("peer_dir"))
-    else:
-        return None
-    return key_of(fields) if valid else None
+def asker(event: Event) -> VoterKey | None:
+    """Whose request it is that a ``fetch_rx`` or ``rpc_ok`` tells of."""
+    who, where = ("from", "from_dir") if event["t"] == "fetch_rx" else ("peer", "peer_dir")
+    return key_of((event.get(who), event.get(where)))
 
 
 class QuorumCredit(Invariant):

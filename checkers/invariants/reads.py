@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from checkers.invariants.base import Invariant
+from checkers.invariants.quorum import asker_of
 from checkers.invariants.trace import Event, ReplicaId, label
-from checkers.invariants.voter_sets import VoterKey, holds, key_of, told
+from checkers.invariants.voter_sets import VoterKey, holds, told
 from checkers.invariants.world import Replica, World
 from harness.verdict import Anomaly
 
@@ -36,7 +37,7 @@ class ReadsConfirmed(Invariant):
         replica, kind = world.here, event["t"]
         if kind == "fetch_rx":
             if event["res"] in _HEARD:
-                key = key_of((event.get("from"), event.get("from_dir")))
+                key = asker_of(event, world)
                 if key is not None:
                     self._fetched.setdefault(replica.id, {})[key] = event["seq"]
         elif kind == "read":

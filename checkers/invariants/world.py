@@ -268,7 +268,7 @@ class World:
         self._now: Event = {}  # the event that is being judged; ``here`` is whose it is
         self.here = Replica(ReplicaId(0, ""))
         self._batch: tuple[Event, Batch] | None = None
-        self.fetcher: tuple[Event | None, VoterKey | None] = None, None  # see ``quorum.fetcher_of``
+        self.asker: tuple[Event | None, VoterKey | None] = None, None  # see ``quorum.asker_of``
         self._current: dict[int, ReplicaId] = {}
         # How events change a replica, by type; called after they were judged.
         self.changes: Mapping[str, Change] = {
