@@ -28,22 +28,22 @@ from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
 from pipeline.keyed import JUDGED_KEYS, SPREAD_OPS, judge_group
 from pipeline.layout import MANIFEST, Layout
-from pipeline.listing import is_little, runs_of, shares
+from pipeline.listing import is_little, listing, shares
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.spark import for_little
 from pipeline.summary import summarise
 from pipeline.transforms import READ, REPLACED, Tables, judge_all
 from pipeline.transforms.base import SMALL
-from pipeline.trends import latencies
 from pipeline.verdicts import verdicts_of
 
 TABLES_FOLDER = ".analysis"  # in the store, when no other place is named
 QUIET_S = 600.0  # a run without results.json that was not written to for so long is at its end
 TASK_BYTES = 128 << 20  # of run folders: some ten seconds of work
+LITTLE_TASK_BYTES = 16 << 20
 TASKS_MAX = 20_000
 TASK_OPS = 100_000
 LITTLE_EVENTS = 2_000_000
-SHARES_PER_TASK = 16  # of the listing, when it is compared with the manifest: 8,000 runs
+SHARES_PER_TASK = 4  # of the listing, when it is compared with the manifest: 8,000 runs
 
 Say = Callable[[str], None]  # is told what the pipeline does now
 
@@ -131,15 +131,11 @@ class _Batch:
         """Runs that are not in the manifest as they are now; ``pending`` ones are being written."""
         store = self._options.store.absolute()
         of = shares(store)
-        where = self._spark.sparkContext.parallelize(of, max(1, len(of)))
         self._parts = max(1, len(of) // SHARES_PER_TASK)
         self._spread(self._parts)
-        names = LISTING.names
 
-        def look(share: tuple[str, int, int]) -> list[tuple[Any, ...]]:
-            return [tuple(row[name] for name in names) for row in runs_of(store, *share)]
-
-        found = self._spark.createDataFrame(where.flatMap(look), spark_schema(LISTING))
+        numbers = self._spark.range(0, len(of), numPartitions=max(1, len(of)))
+        found = numbers.mapInArrow(listing(store, of), spark_schema(LISTING))
         if self._layout.batches():
             known = self._table(MANIFEST, None).select("run", "fingerprint").hint(SMALL)
             found = found.join(known, ["run", "fingerprint"], "left_anti")
@@ -160,8 +156,10 @@ class _Batch:
     def _read(self, new: DataFrame, size: int) -> dict[str, int]:
         """Read and judge each run as a whole; a task's runs become one bucket of each table."""
         self._say("read and judge the runs")
-        tasks = min(TASKS_MAX, max(self._spark.sparkContext.defaultParallelism, size // TASK_BYTES))
-        self._buckets = int(tasks)
+        at_once = self._spark.sparkContext.defaultParallelism
+        # a little more than can be done at once, where that is worth it: runs are not alike
+        little = max(at_once, min(2 * at_once, size // LITTLE_TASK_BYTES))
+        self._buckets = int(min(TASKS_MAX, max(little, size // TASK_BYTES)))
         work = ingest(
             self._options.store.absolute(),
             self._options.out.absolute(),
@@ -198,11 +196,9 @@ class _Batch:
         buckets = Buckets(self._spark, self._layout.scratch, self._buckets)
         try:
             self._transform(buckets)
-            self._say("measure latencies")
-            ops_, faults = self._bucketed(buckets, "ops"), self._bucketed(buckets, "faults")
-            self._write("latencies", latencies(ops_, faults))
         finally:
             buckets.close()
+        self._spread(self._parts)
         self._say("compare with what was judged before")
         verdicts = verdicts_of(self._new("runs"), self._new("keys"), self._new("anomalies"))
         self._write("verdicts", verdicts)

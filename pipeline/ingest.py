@@ -14,6 +14,8 @@ from pyspark import TaskContext
 
 from checkers.invariants.trace import Whole
 from checkers.pruning import pruned
+from checkers.timeline.windows import fault_windows
+from harness.imports import without_hypothesis
 from harness.stored import StoredRun
 from pipeline.event_rows import event_rows, life_rows
 from pipeline.judging import Judged, judge_whole, stored_columns
@@ -27,10 +29,11 @@ from pipeline.rows import (
     batch_rows,
     fault_rows,
     keyed_op_rows,
+    latency_rows,
     op_rows,
     rows,
 )
-from pipeline.schemas import ANOMALIES, KEYS, RUNS
+from pipeline.schemas import ANOMALIES, KEYS, LATENCIES, RUNS
 
 # What a task of the first stage tells of its runs.
 DONE: Final = pa.schema(
@@ -38,6 +41,7 @@ DONE: Final = pa.schema(
 )
 Batches = Iterator[pa.RecordBatch]
 WARNINGS_KEPT_MAX = 10
+OBJECTS_LEFT_MAX = 500_000  # some 50 MB, before garbage is collected
 
 
 def ingest(
@@ -52,6 +56,7 @@ def ingest(
         done = dict.fromkeys(DONE.names, 0)
         context = TaskContext.get()
         assert context is not None, "runs in a task"  # noqa: S101
+        without_hypothesis()
         with (
             Parts(out, batch, context.partitionId(), context.taskAttemptId()) as parts,
             _collected() as collect,
@@ -70,11 +75,16 @@ def ingest(
 
 @contextmanager
 def _collected() -> Iterator[Callable[[], object]]:
-    """Collect garbage when told to, not while a run grows in memory: that looks at it in vain."""
+    """Collect garbage between runs, and only where much was left: what grows is not looked at."""
+
+    def collect() -> None:
+        if gc.get_count()[0] > OBJECTS_LEFT_MAX:  # made and not freed since it was done last
+            gc.collect()
+
     gc.disable()
     gc.freeze()  # the code itself
     try:
-        yield gc.collect
+        yield collect
     finally:
         gc.unfreeze()
         gc.enable()
@@ -113,15 +123,17 @@ def _take(
 def _write(name: RunName, stored: StoredRun, folded: Folded, judged: Judged, parts: Parts) -> None:
     data = stored.data
     recoveries = judged.stats("availability").get("recoveries", ())
+    windows = fault_windows(data.history)
     for table, made in (
         ("events", event_rows(name, folded)),
         ("lives", life_rows(name, folded)),
         ("ops", op_rows(name, data.history)),
         ("batches", batch_rows(name, data, folded.exposed)),
-        ("faults", fault_rows(name, data, recoveries)),
+        ("faults", fault_rows(name, windows, recoveries)),
     ):
         for each in made:
             parts.add(table, each)
+    parts.add("latencies", rows(LATENCIES, latency_rows(name.run, data.history, windows)))
     parts.add("anomalies", rows(ANOMALIES, anomaly_rows(name.run, "run", judged.anomalies)))
 
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from pipeline.names import RunName
+import pyarrow as pa  # type: ignore[import-untyped]
 
-RUNS_PER_SHARE = 500
+from pipeline.names import RunName
+from pipeline.rows import rows
+from pipeline.schemas import LISTING
+
+RUNS_PER_SHARE = 2_000
 SHARES_MAX = 2_000
 LITTLE_BYTES = 256 << 20  # of events: 1.4 million
 FILES_LOOKED_AT_MAX = 2_000
@@ -74,6 +78,19 @@ def _event_sizes(store: Path, since_ns: int) -> Iterator[int]:
                 os.scandir(f"{run}/events") as all_,
             ):
                 yield from (file.stat().st_size for file in all_)
+
+
+def listing(
+    store: Path, of: Sequence[tuple[str, int, int]]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What a task does: numbers of ``shares`` in, rows of LISTING out."""
+
+    def work(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield rows(LISTING, list(runs_of(store, *of[number])))
+
+    return work
 
 
 def runs_of(store: Path, family: str, share: int, of: int) -> Iterator[dict[str, Any]]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from math import floor, log2
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from checkers.timeline.windows import fault_windows
-from harness.history import Op
+from checkers.timeline.windows import FaultWindow, in_force
+from harness.history import History, Op
 from harness.protocols import RunData
 from harness.signatures import signature
 from harness.verdict import Anomaly
 from pipeline.names import RunName
-from pipeline.schemas import BATCHES, FAULTS, KEYED_OPS, OPS, TAIL
+from pipeline.schemas import BATCHES, FAULTS, KEYED_OPS, LATENCIES, OPS, TAIL
 
+NO_FAULT: Final = "none"
+BUCKETS_PER_DOUBLING: Final = 4
 _INT64 = 1 << 63
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -83,11 +87,10 @@ def batch_rows(
 
 
 def fault_rows(
-    name: RunName, data: RunData, recoveries: Iterable[Mapping[str, Any]]
+    name: RunName, windows: Sequence[FaultWindow], recoveries: Iterable[Mapping[str, Any]]
 ) -> Iterator[pa.RecordBatch]:
     """Rows of FAULTS; ``recoveries`` are those of the checker ``availability``."""
     took = {str(each["fault"]): each["recovery_ms"] for each in recoveries}
-    windows = fault_windows(data.history)
     columns: dict[str, Sequence[Any]] = {
         column: [getattr(window, column) for window in windows]
         for column in ("nemesis", "start_ns", "end_ns", "outcome", "evidence", "heal_evidence")
@@ -95,6 +98,28 @@ def fault_rows(
     columns["fault"] = [str(window.id) for window in windows]
     columns["recovery_ms"] = [took.get(str(window.id)) for window in windows]
     yield _batch(FAULTS, name, len(windows), columns)
+
+
+def latency_rows(
+    run: str, history: History, windows: Sequence[FaultWindow]
+) -> list[dict[str, Any]]:
+    """Rows of LATENCIES: ok ops by f, by what may have been in force, and by how long they took.
+
+    An op during two faults counts for both.
+    """
+    counts: Counter[tuple[str, str, int]] = Counter()
+    faults = in_force(windows)
+    for interval in history.intervals():
+        began, done = interval.invocation.time_ns, interval.completion
+        if done is None or done.type != "ok":
+            continue
+        micros = max((done.time_ns - began) / 1_000, 1.0)
+        bucket = floor(log2(micros) * BUCKETS_PER_DOUBLING)
+        during = [each.nemesis for each in faults if each.overlaps(began, done.time_ns)]
+        for nemesis in during or (NO_FAULT,):
+            counts[done.f, nemesis, bucket] += 1
+    names = LATENCIES.names
+    return [dict(zip(names, (run, *kind, count), strict=True)) for kind, count in counts.items()]
 
 
 def keyed_op_rows(name: RunName, checker: str, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:

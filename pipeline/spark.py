@@ -30,7 +30,10 @@ _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _DRIVER_MEMORY = "2g"  # in local mode all that Spark has, beside its Python workers
 # For a JVM that lives for seconds: its second compiler, and the threads of a parallel collector,
 # would take a third of all that it does.
-_BRIEF = "-XX:TieredStopAtLevel=1 -XX:CICompilerCount=1 -XX:+UseSerialGC"
+_BRIEF = (
+    "-XX:TieredStopAtLevel=1 -XX:CICompilerCount=1 -XX:CompileThresholdScaling=0.4"
+    " -XX:+UseSerialGC -Xmn400m"
+)
 # For one that lives for minutes: the collector that takes least of two cores, pauses or not.
 _LASTING = "-XX:+UseParallelGC"
 # A folder of settings would be on the class path, and an archive of classes wants none there.
@@ -78,6 +81,7 @@ def spark_session(
         options = [_BRIEF if brief else _LASTING, f"-Dlog4j2.configurationFile={_quiet(folder)}"]
         if cache is not None:
             options.append(stack.enter_context(class_archive(home, cache, folder)))
+        options.append(os.environ.get("XJ", ""))
         builder = SparkSession.builder.appName(app).master(master)
         if master.startswith("local") or LOOPBACK in master:  # nobody else need reach the driver
             builder = builder.config("spark.driver.host", LOOPBACK)

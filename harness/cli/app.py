@@ -20,6 +20,7 @@ import typer
 
 from harness.cli.console import EXIT_INTERRUPTED, complain
 from harness.errors import HarnessError
+from harness.imports import without_hypothesis
 from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 
 EXIT_PIPE = 141  # the shell's own code for a reader that went away
@@ -49,9 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         argv: The arguments without the program's name; None takes the process's own.
     """
     if argv is None:
-        # kio looks for hypothesis and, where it is installed, has it draw up tables of all Unicode
-        # in the working folder: a second of every command, for nothing.
-        sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+        without_hypothesis()
     with _terminable():
         code = _run(list(sys.argv[1:] if argv is None else argv))
     sys.exit(code)

@@ -1,0 +1,14 @@
+"""What is not imported although it is there."""
+
+from __future__ import annotations
+
+import sys
+
+
+def without_hypothesis() -> None:
+    """Let this process have no hypothesis; for processes that are ours alone.
+
+    kio looks for it and, where it is installed, has it draw up tables of all Unicode in the working
+    folder: a second of every process, for nothing.
+    """
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
