@@ -59,7 +59,7 @@ def ingest(
         without_hypothesis()
         with (
             Parts(out, batch, context.partitionId(), context.taskAttemptId()) as parts,
-            _collected() as collect,
+            collected() as collect,
         ):
             for row in chain.from_iterable(each.to_pylist() for each in listed):
                 told = _take(store / row["run"], row, parts, transformed, spread_ops)
@@ -74,7 +74,7 @@ def ingest(
 
 
 @contextmanager
-def _collected() -> Iterator[Callable[[], object]]:
+def collected() -> Iterator[Callable[[], object]]:
     """Collect garbage between runs, and only where much was left: what grows is not looked at."""
 
     def collect() -> None:

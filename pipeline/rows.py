@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from checkers.timeline.windows import FaultWindow, in_force
-from harness.history import History, Op
+from harness.history import NEMESIS, Op
 from harness.protocols import RunData
 from harness.signatures import signature
 from harness.verdict import Anomaly
@@ -26,15 +26,6 @@ _ENCODE = msgspec.json.Encoder().encode
 
 def op_rows(name: RunName, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
     """Rows of OPS for a history."""
-    invoked: dict[int | str, int] = {}
-    latencies: list[int | None] = []
-    for op in ops:
-        if op.type == "invoke":
-            invoked[op.process] = op.time_ns
-            latencies.append(None)
-        else:
-            began = invoked.pop(op.process, None)
-            latencies.append(None if began is None else op.time_ns - began)
     columns: dict[str, Sequence[Any]] = {
         column: [getattr(op, column) for op in ops]
         for column in ("index", "time_ns", "type", "f", "key", "error", "node")
@@ -42,8 +33,21 @@ def op_rows(name: RunName, ops: Sequence[Op]) -> Iterator[pa.RecordBatch]:
     columns["process"] = [str(op.process) for op in ops]
     columns["is_process_int"] = [isinstance(op.process, int) for op in ops]
     columns["value"] = [_ENCODE(op.value).decode() for op in ops]
-    columns["latency_ns"] = latencies
+    columns["latency_ns"] = [
+        None if began is None else op.time_ns - began for began, op in _begun(ops)
+    ]
     yield _batch(OPS, name, len(ops), columns)
+
+
+def _begun(ops: Iterable[Op]) -> Iterator[tuple[int | None, Op]]:
+    """Each op with when its process had invoked it; None: it is an invocation, or that is lost."""
+    invoked: dict[int | str, int] = {}
+    for op in ops:
+        if op.type == "invoke":
+            invoked[op.process] = op.time_ns
+            yield None, op
+        else:
+            yield invoked.pop(op.process, None), op
 
 
 def op_of(row: Mapping[str, Any]) -> Op:
@@ -101,7 +105,7 @@ def fault_rows(
 
 
 def latency_rows(
-    run: str, history: History, windows: Sequence[FaultWindow]
+    run: str, history: Iterable[Op], windows: Sequence[FaultWindow]
 ) -> list[dict[str, Any]]:
     """Rows of LATENCIES: ok ops by f, by what may have been in force, and by how long they took.
 
@@ -109,15 +113,14 @@ def latency_rows(
     """
     counts: Counter[tuple[str, str, int]] = Counter()
     faults = in_force(windows)
-    for interval in history.intervals():
-        began, done = interval.invocation.time_ns, interval.completion
-        if done is None or done.type != "ok":
+    for began, op in _begun(history):
+        if began is None or op.type != "ok" or op.process == NEMESIS:
             continue
-        micros = max((done.time_ns - began) / 1_000, 1.0)
+        micros = max((op.time_ns - began) / 1_000, 1.0)
         bucket = floor(log2(micros) * BUCKETS_PER_DOUBLING)
-        during = [each.nemesis for each in faults if each.overlaps(began, done.time_ns)]
+        during = [each.nemesis for each in faults if each.overlaps(began, op.time_ns)]
         for nemesis in during or (NO_FAULT,):
-            counts[done.f, nemesis, bucket] += 1
+            counts[op.f, nemesis, bucket] += 1
     names = LATENCIES.names
     return [dict(zip(names, (run, *kind, count), strict=True)) for kind, count in counts.items()]
 
