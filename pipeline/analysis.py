@@ -75,9 +75,9 @@ def analyse(spark: SparkSession, options: Options, say: Say = lambda _: None) ->
             f"{options.store}: no such folder; name one with runs, as run --store does"
         )
     layout = Layout(options.out)
-    with layout.locked() as now_s:
+    with layout.locked() as now_ns:
         batch = layout.begin()
-        job = _Batch(spark, options, layout, batch, now_s, say)
+        job = _Batch(spark, options, layout, batch, now_ns, say)
         told = job.analyse()
         summary = summarise(spark, layout, options.top) | told
         write_json(layout.summary, summary)
@@ -93,14 +93,14 @@ class _Batch:
         options: Options,
         layout: Layout,
         batch: int,
-        now_s: float,
+        now_ns: int,
         say: Say,
     ) -> None:
         self._spark = spark
         self._options = options
         self._layout = layout
         self._batch = batch
-        self._now_s = now_s
+        self._now_ns = now_ns
         self._say = say
         self._buckets = 1
         self._parts = 1  # of what has a row for each run of the store
@@ -139,7 +139,7 @@ class _Batch:
         if self._layout.batches():
             known = self._table(MANIFEST, None).select("run", "fingerprint").hint(SMALL)
             found = found.join(known, ["run", "fingerprint"], "left_anti")
-        fresh = F.lit(self._now_s) - F.col("newest_s") < self._options.quiet_s
+        fresh = F.lit(self._now_ns / 1e9) - F.col("newest_s") < self._options.quiet_s
         return found.withColumn("pending", ~F.col("judged") & fresh)
 
     @staticmethod
@@ -239,7 +239,7 @@ class _Batch:
         self._say("write the manifest")
         rows_ = new.select("run", "fingerprint", F.lit(self._batch).cast("long").alias("batch"))
         rows_.coalesce(1).write.mode("overwrite").parquet(str(self._layout.draft.absolute()))
-        self._layout.commit(self._batch, self._now_s)
+        self._layout.commit(self._batch, self._now_ns)
 
     def _new(self, table: str) -> DataFrame:
         """What this batch has of a table."""

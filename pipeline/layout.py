@@ -72,14 +72,14 @@ class Layout:
         batches = self.batches()
         return self.table(MANIFEST, batches[-1]).stat().st_mtime_ns if batches else 0
 
-    def commit(self, batch: int, began_s: float) -> None:
+    def commit(self, batch: int, began_ns: int) -> None:
         """Let the batch count whose manifest is the draft, and whose analysis began then."""
-        os.utime(self.draft, (began_s, began_s))
+        os.utime(self.draft, ns=(began_ns, began_ns))
         os.replace(self.draft, self.table(MANIFEST, batch))  # noqa: PTH105 - atomic
 
     @contextmanager
-    def locked(self) -> Iterator[float]:
-        """Keep other analyses out; gives the file system's time of now, in seconds.
+    def locked(self) -> Iterator[int]:
+        """Keep other analyses out; gives the file system's time of now, in ns.
 
         Raises:
             UsageError: Another analysis of this store is at work, or the folder is not writable.
@@ -97,4 +97,4 @@ class Layout:
                     f"{self.out}: another analysis is at work here; wait for its end"
                 ) from None
             os.utime(file.fileno())
-            yield os.fstat(file.fileno()).st_mtime
+            yield os.fstat(file.fileno()).st_mtime_ns

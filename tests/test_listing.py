@@ -41,15 +41,26 @@ def test_a_store_of_many_files_is_not_looked_through(
 def test_only_what_is_new_since_the_last_analysis_counts(tmp_path: Path) -> None:
     store, layout = tmp_path / "store", Layout(tmp_path / "tables")
     events_file(store, "a", LITTLE_BYTES + 1)
-    with layout.locked() as began_s:
+    with layout.locked() as began_ns:
         batch = layout.begin()
         events_file(store, "b", 1)  # while it is at work
         assert not is_little(store, layout.since_ns)
         layout.draft.mkdir()
-        layout.commit(batch, began_s)
+        layout.commit(batch, began_ns)
     assert is_little(store, layout.since_ns)
     os.truncate(store / "kraft-register" / "b" / "events" / "n1.jsonl", LITTLE_BYTES + 1)
     assert not is_little(store, layout.since_ns), "b was not seen by that analysis"
+
+
+def test_when_an_analysis_began_is_kept_to_the_nanosecond(tmp_path: Path) -> None:
+    """A run may come in the same tick of the file system's clock, and is new then."""
+    layout = Layout(tmp_path)
+    began_ns = 1_795_380_260_758_600_831  # 120 ns are lost in a float of seconds
+    layout.draft.mkdir(parents=True)
+    layout.commit(1, began_ns)
+    assert layout.since_ns == began_ns
+    with layout.locked() as now_ns:
+        assert now_ns == (tmp_path / "lock").stat().st_mtime_ns
 
 
 def test_what_a_run_is_judged_by_is_in_its_fingerprint(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_a_table_without_any_row_is_empty_not_unreadable(
     layout.table("faults", batch).mkdir(parents=True)
     rows = spark.createDataFrame([("a/b", "0", batch)], spark_schema(MANIFEST))
     rows.write.parquet(str(layout.draft))
-    layout.commit(batch, 0.0)
+    layout.commit(batch, 0)
     assert newest(spark, layout, "faults").count() == 0
 
 

@@ -39,25 +39,35 @@ def played(folder: Path, spec: RunSpec, faults: list[Fault]) -> tuple[Session, d
     return session, {op["value"]["id"]: op["value"] for op in ops if "outcome" in op["value"]}
 
 
+def _full_until_met(folder: Path) -> tuple[Session, Any, list[Any]]:
+    """A leader's disk is full until it writes, be the machine ever so busy; then power is lost.
+
+    Gives the run, what was seen of the disk, and of the loss of power.
+    """
+    for full_ms in (1_500, 5_000, 20_000):
+        spec = replace(SPEC, nemeses=("power", "disk-full"), time_limit_s=full_ms / 1_000 + 3.5)
+        faults = [
+            Fault(0, "disk-full", 300, full_ms, {"target": "leader"}, 0.5),
+            Fault(1, "power", full_ms + 1_500, 300, {"target": "all", "mid_write": True}, 0.5),
+        ]
+        session, installed = played(folder / str(full_ms), spec, faults)
+        assert session.judgement is not None
+        assert session.judgement.system is Valid.VALID, session.judgement
+        (full,) = (seen for seen in installed[0]["evidence"] if seen["saw"] == "disk")
+        if full["met"]:
+            lost = [seen for seen in installed[1]["evidence"] if seen["saw"] == "power loss"]
+            return session, full, lost
+    raise AssertionError("no leader wrote anything in 20 s")
+
+
 def test_kafka_keeps_through_a_full_disk_and_a_loss_of_power_what_it_acknowledged(
     kafka: KafkaDist, tmp_path: Path
 ) -> None:
     assert kafka.archive.is_file()
-    spec = replace(SPEC, nemeses=("power", "disk-full"), time_limit_s=5.0)
-    faults = [
-        # an idle leader writes every 500 ms, and a client may be slow to begin
-        Fault(0, "disk-full", 300, 1_500, {"target": "leader"}, 0.5),
-        Fault(1, "power", 3_000, 300, {"target": "all", "mid_write": True}, 0.5),
-    ]
-    session, installed = played(tmp_path, spec, faults)
-    assert session.judgement is not None
-    assert session.judgement.system is Valid.VALID, session.judgement
-    (full,) = (seen for seen in installed[0]["evidence"] if seen["saw"] == "disk")
-    lost = [seen for seen in installed[1]["evidence"] if seen["saw"] == "power loss"]
+    session, full, lost = _full_until_met(tmp_path)
     # who died of the full disk may still be on its way back
     assert {full["node"], *(seen["node"] for seen in lost)} == {"n1", "n2", "n3"}
     assert any(seen["torn_write"] or seen["lost"] for seen in lost)
-    assert full["met"] > 0
     printed = (session.run_dir.logs_dir / f"{full['node']}.log").read_text()
     assert "java.io.IOException: No space left on device" in printed
 
