@@ -81,7 +81,6 @@ def spark_session(
         options = [_BRIEF if brief else _LASTING, f"-Dlog4j2.configurationFile={_quiet(folder)}"]
         if cache is not None:
             options.append(stack.enter_context(class_archive(home, cache, folder)))
-        options.append(os.environ.get("XJ", ""))
         builder = SparkSession.builder.appName(app).master(master)
         if master.startswith("local") or LOOPBACK in master:  # nobody else need reach the driver
             builder = builder.config("spark.driver.host", LOOPBACK)
