@@ -9,6 +9,7 @@
     ├── EnvError                 the environment cannot do what a run needs
     │   ├── NodeStartError       a node did not come up (says where its log is)
     │   └── NotShapedError       links cannot be shaped so, here and now (says why)
+    ├── SystemStuckError         a heal asked something of the system, which did not do it
     └── GuardError               a plug-in broke its contract (says which rule)
 
 An error of the system under test is none of these: it is data in the history. A programmer's
@@ -50,6 +51,14 @@ class NodeStartError(EnvError):
 
 class NotShapedError(EnvError):
     """Raised when links cannot be made slow, lossy, ... so here and now; they are as before."""
+
+
+class SystemStuckError(HarnessError):
+    """Raised by a heal when the environment is as it was and the system does not do its part.
+
+    It is tried again, last when all else is healed, and the run goes on to its recovery even so:
+    whether the system is stuck for ever is for the checkers to say.
+    """
 
 
 class GuardError(HarnessError):

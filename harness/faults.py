@@ -3,7 +3,8 @@
 Each fault is four ops of the nemesis in the history: ``inject`` with the fault as its value, then
 ``inject`` again with what became of it (outcome, targets, evidence); ``heal``, then ``heal`` again
 with the evidence that it is gone. Faults may overlap. A heal that raises is recorded, tried again
-and in the end breaks the run: nothing may be judged on a cluster that we left broken.
+and in the end breaks the run: nothing may be judged on a cluster that we left broken. Not so where
+the environment is healed and the system itself is stuck: the run goes on, and is judged.
 
 On a loaded host a fault may meet nodes that are down turn after turn, or the time runs out before
 its turn. So, when all is healed, there may be a last round: each kind of which no fault took hold
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.clock import NS_PER_MS, NS_PER_S
-from harness.errors import HarnessError
+from harness.errors import HarnessError, SystemStuckError
 from harness.guard import GuardedNemesis
 from harness.protocols import Cluster, Fault, Injection, Nemesis
 from harness.recorder import Recorder
@@ -71,6 +72,7 @@ class FaultPlayer:
         self._recorder = recorder
         self._reports: dict[int, FaultReport] = {}  # in the order of injection
         self._active: dict[int, FaultReport] = {}
+        self._stuck: set[int] = set()  # of those, whose heal the system did not do its part of
         self._added: list[Fault] = []  # late ones that the schedule did not have
         self._origin_ns = 0
         self._tasks: list[asyncio.Task[None]] = []
@@ -95,21 +97,29 @@ class FaultPlayer:
 
         Raises:
             Exception: The first thing that went wrong, such as the HarnessError of a fault that
-            cannot be healed; everything else is healed before.
+            cannot be healed; everything else is healed before. None of it is that a system is
+            stuck: the fault then has no evidence that it was healed.
         """
         self._stopping.set()
         if self._tasks:
             await asyncio.wait(self._tasks)
         broken: list[BaseException] = []
-        for report in reversed(list(self._active.values())):
-            try:
-                await self._heal(report)
-            except Exception as error:  # the others must be healed all the same
-                broken.append(error)
+        fresh = [r for r in self._active.values() if r.fault.id not in self._stuck]
+        for report in reversed(fresh):
+            await self._heal_or_note(report, broken)
+        for report in reversed(list(self._active.values())):  # where the system was stuck
+            await self._heal_or_note(report, broken)
+        self._active.clear()
         if not self.failed.cancel() and not self.failed.cancelled():
             broken.append(self.failed.exception() or HarnessError("a fault task failed"))
         if broken:
             raise broken[0]
+
+    async def _heal_or_note(self, report: FaultReport, broken: list[BaseException]) -> None:
+        try:
+            await self._heal(report)
+        except Exception as error:  # the others must be healed all the same
+            broken.append(error)
 
     def reports(self) -> tuple[FaultReport, ...]:
         """What became of each fault that was tried, in the order of injection."""
@@ -241,7 +251,7 @@ class FaultPlayer:
         return report
 
     async def _heal(self, report: FaultReport) -> None:
-        """Heal one fault, trying again a few times."""
+        """Heal one fault, trying again a few times; it stays active when the system is stuck."""
         fault = report.fault
         value = fault.to_json()
         for tries_left in reversed(range(HEAL_TRIES)):
@@ -257,6 +267,9 @@ class FaultPlayer:
                 self._recorder.nemesis_op("heal", value, error=text)
                 self._recorder.tell_fault(fault, "heal-failed", {"error": text})
                 if not tries_left:
+                    if isinstance(error, SystemStuckError):
+                        self._stuck.add(fault.id)
+                        return
                     self._active.pop(fault.id, None)
                     raise HarnessError(
                         f"nemesis {fault.nemesis}: fault {fault.id} could not be healed in "

@@ -17,18 +17,26 @@ from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.disk_damage import VOTERS_MIN, DiskDamage
-from nemesis.membership import VOTERS, claim_voters, members_available, needs_members, replace
+from nemesis.membership import (
+    VOTERS,
+    claim_voters,
+    members_available,
+    needs_members_alone,
+    take_place,
+)
 
 
 @nemeses.register("disk-wipe")
 class DiskWipe(DiskDamage):
     """Kill a voter and give it an empty disk; heal starts it and puts it in its own old place."""
 
+    changes_voters = True
+
     def misfit(self, spec: RunSpec) -> str | None:
         """Voters in the log, and a majority of them without the one that is lost."""
         if spec.voters < VOTERS_MIN:
             return f"needs {VOTERS_MIN} voters, there is no majority without one of {spec.voters}"
-        return needs_members(spec)
+        return needs_members_alone(spec)
 
     def available(self, cluster: Cluster) -> str | None:
         """As for damage; and the system must change its voters."""
@@ -58,6 +66,6 @@ class DiskWipe(DiskDamage):
         system = cluster.system
         keys = await system.voter_keys() if isinstance(system, Members) else None
         static = keys is not None and not any(keys.values())  # its voters have no directory ids
-        added = {} if static else await replace(injection.targets[0], cluster)
+        added = {} if static else await take_place(injection.targets[0], cluster)
         claims.release(cluster, fault.id, [VOTERS])
         return {**seen, **added}

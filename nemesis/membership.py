@@ -1,27 +1,31 @@
 """Changes of the voters while all goes on: one is removed, and comes back with an empty disk.
 
-Removing the leader is among them. Only in a dynamic quorum (KIP-853).
+Removing the leader is among them, but not one of two voters: should it stop leading before the
+other has the record, it is no voter by its own log, and the other cannot win without it. KRaft has
+no way out of that (Ongaro's thesis, 4.2.2, lets such a server stand); no fault may be the cause.
+Only in a dynamic quorum (KIP-853).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, SystemStuckError
 from harness.hosts import Disks
-from harness.protocols import Cluster, Fault, Injection, Kill, Members
+from harness.protocols import Cluster, Fault, Injection, Kill, Members, Roles
 from harness.registry import nemeses, systems
 from harness.spec import RunSpec
 from nemesis import claims
 from nemesis.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.restarts import restart
-from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.targets import Choice, choose_or_one, draw_target, fault_rng
 from nemesis.turns import in_turn, is_live
 
+CHANGING = "membership"  # the workload that does so, too
 VOTERS = "voters"  # what is claimed: one fault at a time changes them
 REMOVE_TIMEOUT_S = 8.0
 TURN_S = 6.0  # for other faults to be done with the voters, or with a disk
@@ -33,12 +37,14 @@ _POLL_S = 0.1
 _TARGETS = {"leader": 4, "follower": 3, "one": 1}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Undo:
-    """The voter that we removed, with the pid it had."""
+    """The voter that we asked to be removed, with the pid it had."""
 
     node: str
     pid: int | None
+    removed: bool  # for certain: else it may be needed with its disk
+    emptied: Mapping[str, Any] | None = None  # what its heal has done; never twice
 
 
 def needs_members(spec: RunSpec) -> str | None:
@@ -48,6 +54,13 @@ def needs_members(spec: RunSpec) -> str | None:
         return f"system {spec.system!r} cannot change its voters"
     reason: str | None = ask(spec)
     return reason or needs(Disks, spec)
+
+
+def needs_members_alone(spec: RunSpec) -> str | None:
+    """The same of who takes a voter away and gives it back: clients must not do so, too."""
+    if spec.workload == CHANGING:
+        return f"the clients of workload {CHANGING!r} change the voters"
+    return needs_members(spec)
 
 
 def members_available(cluster: Cluster) -> str | None:
@@ -67,15 +80,18 @@ async def claim_voters(fault: Fault, cluster: Cluster) -> bool:
 class RemoveVoter:
     """Remove a voter, also the leader; heal reformats it without voters and adds it again.
 
+    A node that may still be a voter keeps its disk. Of two voters the leader is not removed.
+
     Params: ``target``, a name of ``nemesis.targets`` for one voter.
     """
 
     family = "membership"
     asks = (Disks,)
+    changes_voters = True
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where the voters are in the log."""
-        return needs_members(spec)
+        """Only where the voters are in the log, and nobody else changes them."""
+        return needs_members_alone(spec)
 
     def available(self, cluster: Cluster) -> str | None:
         """The system must change its voters; the environment wipe disks."""
@@ -96,6 +112,8 @@ class RemoveVoter:
         before = await _voters(system)  # and so there is a leader that can be aimed at
         target = str(fault.params.get("target", "one"))
         choice = await choose_or_one(target, fault_rng(fault), cluster)
+        if before is not None and len(before) == 2:  # noqa: PLR2004 - the smallest quorum
+            choice = await _not_leader(choice, list(before), cluster)
         node = choice.nodes[0]
         if before is None or node not in before or len(before) == 1:
             claims.release(cluster, fault.id, [VOTERS])
@@ -106,8 +124,9 @@ class RemoveVoter:
         if not await claims.claim_when_free(cluster, fault.id, (DISK, node), timeout_s=TURN_S):
             claims.release(cluster, fault.id, [VOTERS])
             return Injection("skipped", reason=f"another fault has the disk of {node}")
-        undo = _Undo(node, cluster.environment.process(node).pid)
+        pid = cluster.environment.process(node).pid
         change = await system.remove_voter(node, timeout_s=REMOVE_TIMEOUT_S)
+        undo = _Undo(node, pid, removed=change.done)
         after = await _voters(system)
         seen = {
             "saw": "voters",
@@ -123,7 +142,11 @@ class RemoveVoter:
         return Injection("installed", (node,), None, evidence, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Kill the node, format it anew, start it and add it; evidence: the voters then."""
+        """Kill the node, format it anew, start it and add it; evidence: the voters then.
+
+        Raises:
+            SystemStuckError: It is no voter at the end of the time for it.
+        """
         undo, system, disks = injection.undo, cluster.system, cluster.environment
         if (
             not isinstance(undo, _Undo)
@@ -133,37 +156,56 @@ class RemoveVoter:
         ):
             raise HarnessError(f"fault {fault.id} has nothing that membership could heal")
         node = undo.node
-        killed = (PROCESS, node)
-        if not await claims.claim_when_free(cluster, fault.id, killed, timeout_s=_OTHERS_S):
-            raise HarnessError(f"another fault holds {node} down")
-        if cluster.environment.process(node).pid is not None:
-            await system.kill(node)
-        wiped = await disks.wipe(node)
-        directory = system.reformat(node)
-        seen = await restart({node: undo.pid}, cluster)
-        claims.release(cluster, fault.id, [killed])
-        added = await replace(node, cluster)
+        if undo.removed and undo.emptied is None:
+            killed = (PROCESS, node)
+            if not await claims.claim_when_free(cluster, fault.id, killed, timeout_s=_OTHERS_S):
+                raise HarnessError(f"another fault holds {node} down")
+            if cluster.environment.process(node).pid is not None:
+                await system.kill(node)
+            wiped = await disks.wipe(node)
+            directory = system.reformat(node)
+            undo.emptied = {"wiped": wiped, "directory": directory}
+            undo.emptied |= await restart({node: undo.pid}, cluster)
+            claims.release(cluster, fault.id, [killed])
+        added = await take_place(node, cluster, by_another_key=undo.removed)
         claims.release(cluster, fault.id, [VOTERS, (DISK, node)])
-        return {**seen, **added, "wiped": wiped, "directory": directory}
+        return {**(undo.emptied or {}), **added}
 
 
-async def replace(node: str, cluster: Cluster) -> dict[str, Any]:
+async def _not_leader(choice: Choice, voters: Sequence[str], cluster: Cluster) -> Choice:
+    """The same, or the other voter where it is the leader."""
+    leader = await cluster.system.leader() if isinstance(cluster.system, Roles) else None
+    if leader is None or leader not in choice.nodes:
+        return choice
+    other = next(n for n in voters if n != leader)
+    note = f"{other} instead of {leader}, which is the leader of two voters"
+    return replace(choice, nodes=(other,), note=note)
+
+
+async def take_place(node: str, cluster: Cluster, *, by_another_key: bool = True) -> dict[str, Any]:
     """Add a node that is an observer now, in the place of the voter that it was if it still is.
 
+    Args:
+        node: What is to be a voter, or to stay one.
+        cluster: Where it is.
+        by_another_key: Its disk is another one now, so that the old key has to be removed.
+
     Raises:
-        HarnessError: It is no voter at the end of the time for it.
+        SystemStuckError: It is no voter at the end of the time for it.
     """
     system = cluster.system
     if not isinstance(system, Members):
         raise HarnessError(members_available(cluster) or "the voters cannot be changed")
     known = await _voters(system)
-    removed = await system.remove_voter(node, timeout_s=REMOVE_TIMEOUT_S)
+    removed = "not asked for"
+    if by_another_key:
+        removed = (await system.remove_voter(node, timeout_s=REMOVE_TIMEOUT_S)).detail
     added = await system.add_voter(node, timeout_s=ADD_TIMEOUT_S)
     if not added.done:
-        raise HarnessError(f"{node} is no voter again: {removed.detail}, then {added.detail}")
+        raise SystemStuckError(f"{node} is no voter again: {removed}, then {added.detail}")
     return {
         "voters_before": known,
-        "removed": removed.detail,
+        "removed": removed,
         "added": added.detail,
         "tries": added.tries,
         "voters": await _voters(system),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from checkers.membership import membership
 from harness.errors import UsageError
 from harness.history import History, Op, OpType
+from harness.nemeses import select
 from harness.protocols import RunData
 from harness.registry import workloads
 from harness.simulate import SimPlan, simulate
@@ -91,6 +93,14 @@ def test_nothing_confirmed_is_nothing_judged() -> None:
 def test_a_static_quorum_is_refused_before_the_run() -> None:
     with pytest.raises(UsageError, match=r"krucible\.quorum=dynamic"):
         workloads.get("membership")(RunSpec(seed=1))
+
+
+@pytest.mark.parametrize("name", ["membership", "disk-wipe"])
+def test_faults_that_change_the_voters_too_are_refused_and_not_among_all(name: str) -> None:
+    with pytest.raises(UsageError, match=f"nemesis '{name}' both change the voters"):
+        workloads.get("membership")(replace(SPEC, nemeses=("kill", name)))
+    assert name not in {chosen for chosen, _ in select(["all"], SPEC)}
+    assert name in {chosen for chosen, _ in select(["all"], replace(SPEC, workload="register"))}
 
 
 def test_a_healthy_cluster_changes_its_voters_through_kills() -> None:

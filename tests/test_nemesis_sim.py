@@ -14,7 +14,7 @@ from sim_scene import DYNAMIC, SNAPSHOTS, SPEC, Scene, play
 from harness import seeds
 from harness.envs import sim
 from harness.envs.node_clocks import no_fake_clocks
-from harness.errors import EnvError
+from harness.errors import EnvError, SystemStuckError
 from harness.history import NEMESIS, History
 from harness.nemeses import select, swarm
 from harness.protocols import Cluster, Fault
@@ -512,6 +512,84 @@ def test_a_removed_voter_is_no_voter_until_it_is_added_with_an_empty_disk(target
         assert dirs == [began[node], healed["directory"]]
 
     play(main, DYNAMIC)
+
+
+@pytest.mark.parametrize("target", ["leader", "follower", "one"])
+def test_of_two_voters_the_leader_is_never_the_one_that_is_removed(target: str) -> None:
+    async def main(scene: Scene) -> None:
+        for _ in range(3):
+            leader = await scene.leader()
+            fault = await scene.inject("membership", target=target)
+            (seen,) = fault.saw("targets")
+            assert fault.injection.targets != (leader,)
+            assert ("note" in seen) is (target == "leader") or target == "one"
+            await fault.heal()
+
+    play(main, replace(DYNAMIC, voters=2))
+
+
+def test_a_voter_that_could_not_be_removed_keeps_its_disk() -> None:
+    async def main(scene: Scene) -> None:
+        leader = await scene.leader()
+        began = await scene.system.voter_keys()
+        others = [n for n in scene.system.voters if n != leader]
+        await scene.env.net.cut([(a, b) for o in others for a, b in ((o, leader), (leader, o))])
+        await scene.env.net.cut([(a, b) for a, b in (others, others[::-1])])
+        fault = await scene.inject("membership", target="leader")
+        assert fault.injection.outcome == "failed"
+        assert "not removed" in str(fault.injection.reason)
+        await scene.env.net.heal()
+        await fault.heal()
+        assert await scene.system.voter_keys() == began
+        assert not scene.kinds("disk")
+
+    play(main, DYNAMIC)
+
+
+def test_a_heal_that_is_tried_again_empties_no_disk_again() -> None:
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("membership", target="follower")
+        (node,) = fault.injection.targets
+        others = [n for n in scene.system.voters if n != node]
+        for other in others:
+            await scene.system.kill(other)
+        with pytest.raises(SystemStuckError, match=f"{node} is no voter again"):
+            await fault.heal_alone()
+        for other in others:
+            await scene.system.start(other)
+        healed = await fault.heal()
+        assert set(healed["voters"]) == set(scene.system.voters)
+        assert [e["what"] for e in scene.kinds("disk")] == ["wipe"]
+
+    play(main, DYNAMIC)
+
+
+@pytest.mark.parametrize("change", ["remove", "add"])
+def test_a_change_of_the_voters_is_not_done_while_only_its_leader_has_it(change: str) -> None:
+    async def main(scene: Scene) -> None:
+        system, leader = scene.system, await scene.leader()
+        node, *others = [n for n in system.voters if n != leader]
+        if change == "add":
+            assert (await system.remove_voter(node, timeout_s=5)).done
+            assert await system.await_recovery(20.0), "it has caught up as an observer"
+        ask = system.add_voter if change == "add" else system.remove_voter
+        await scene.env.net.cut([(a, b) for o in others for a, b in ((o, leader), (leader, o))])
+        written = len(scene.kinds("voters", leader))
+        alone = await ask(node, timeout_s=1.4)
+        assert len(scene.kinds("voters", leader)) == written + 1
+        keys = await system.voter_keys()
+        assert keys is not None
+        assert (node in keys) is (change == "add"), "it says so already"
+        assert not alone.done
+        assert alone.tries > 1
+        await scene.env.net.heal()
+        assert (await ask(node, timeout_s=20)).done
+        keys = await system.voter_keys()
+        assert keys is not None
+        assert (node in keys) is (change == "add")
+
+    patient = {**DYNAMIC.settings, "controller.quorum.fetch.timeout.ms": "4000"}
+    play(main, replace(DYNAMIC, voters=4, settings=patient))
 
 
 @pytest.mark.parametrize("target", ["leader", "follower"])

@@ -27,7 +27,7 @@ from kernel import (
 from virtual_time import VirtualLoop, run_virtual
 
 from harness.clock import NS_PER_MS, NS_PER_S, LoopClock
-from harness.errors import EnvError, HarnessError
+from harness.errors import EnvError, HarnessError, SystemStuckError
 from harness.generator import Draft, each_thread, fn, limit, phases, repeat
 from harness.history import Op
 from harness.interpreter import CANCEL_GRACE_S, Interpreter
@@ -260,6 +260,24 @@ def test_a_fault_that_cannot_be_healed_breaks_the_run_and_others_are_healed(
     assert "fault 0 could not be healed in 3 tries: OSError: still broken" in (result.crash or "")
     assert log[-1] == "heal 1"
     assert result.ended_ns < 10 * NS_PER_S  # it did not go on for the rest of its minute
+
+
+@pytest.mark.parametrize(("errors", "heals"), [(3, 4), (99, 6)])
+def test_a_system_that_is_stuck_is_asked_again_when_all_is_healed_and_then_judged(
+    tmp_path: Path, errors: int, heals: int
+) -> None:
+    log: list[str] = []
+    stuck = FakeNemesis(log, heal_errors=errors, heal_error=SystemStuckError("no leader"))
+    faults = [Fault(1, "other", 0, 60_000), FAULT]
+    plan = registers_plan(faults=faults, nemeses={"fake": stuck, "other": FakeNemesis(log)})
+    result, ops = run_plan(plan, tmp_path)
+    assert result.harness_ok, result.crash
+    assert result.recovered is not None
+    again = heals - 3
+    assert log == ["inject 1", "inject 0", *["heal 0"] * 3, "heal 1", *["heal 0"] * again]
+    assert [op.error for op in ops if op.error].count("harness.errors.SystemStuckError: no leader")
+    healed = {report.fault.id: report.heal_evidence is not None for report in result.faults}
+    assert healed == {1: True, 0: errors < 6}
 
 
 def test_an_injection_that_raises_breaks_the_run(tmp_path: Path) -> None:

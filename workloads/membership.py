@@ -12,7 +12,7 @@ from harness.errors import EnvError, UsageError
 from harness.generator import Draft, fn, mix, phases
 from harness.history import Op
 from harness.protocols import Client, Members, Registers, System, VoterChange, Workload
-from harness.registry import systems, workloads
+from harness.registry import nemeses, systems, workloads
 from harness.spec import RunSpec
 from workloads.keys import Keys
 from workloads.register import RegisterOps
@@ -30,6 +30,12 @@ def membership(spec: RunSpec) -> Workload:
     reason = None if ask is None else ask(spec)
     if reason is not None:
         raise UsageError(f"workload 'membership' changes voters: {reason}")
+    for name in spec.nemeses:
+        if name in nemeses.names() and getattr(nemeses.get(name), "changes_voters", False):
+            raise UsageError(
+                f"workload 'membership' and nemesis {name!r} both change the voters, and one would "
+                "undo what the other has confirmed: choose one of them"
+            )
     keys = Keys("m")
     nodes = [f"n{n}" for n in range(1, spec.voters + 1)]
 

@@ -219,7 +219,8 @@ class KraftNodes:
         }
 
     async def remove_voter(self, node: str, *, timeout_s: float) -> VoterChange:
-        """RemoveRaftVoter, until it is no voter."""
+        """RemoveRaftVoter, until it is no voter by a set that is committed."""
+        seen = voters.Seen()
 
         async def attempt() -> VoterChange:
             view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
@@ -228,14 +229,16 @@ class KraftNodes:
                 return VoterChange(done=False, detail="there is no leader")
             key = next((k for k in view.voters if k.id == self._node[node].id), None)
             if key is None:
-                return VoterChange(done=True, detail="it is no voter")
+                return self._as_told(view, seen, "no voter")
+            seen.other()
             request = RemoveVoterRequest(key, CLUSTER_ID)
             return await self._ask(request, leader)
 
         return await voters.until_done(attempt, timeout_s)
 
     async def add_voter(self, node: str, *, timeout_s: float) -> VoterChange:
-        """AddRaftVoter, until it is a voter."""
+        """AddRaftVoter, until it is a voter by a set that is committed."""
+        seen = voters.Seen()
         own, at = self._node[node], self._env.address(node)
         key = ReplicaKey(own.id, self._directory_id(own.id))
         listeners = (Listener("CONTROLLER", Endpoint(at.host, at.port)),)
@@ -247,10 +250,17 @@ class KraftNodes:
             if view is None or leader is None:
                 return VoterChange(done=False, detail="there is no leader")
             if key in view.voters:
-                return VoterChange(done=True, detail="it is a voter")
+                return self._as_told(view, seen, "a voter")
+            seen.other()
             return await self._ask(request, leader)
 
         return await voters.until_done(attempt, timeout_s)
+
+    @staticmethod
+    def _as_told(view: QuorumView, seen: voters.Seen, what: str) -> VoterChange:
+        if seen.is_committed(view):
+            return VoterChange(done=True, detail=f"it is {what}")
+        return VoterChange(done=False, detail=f"it is {what} by a set that is not committed yet")
 
     async def _ask(self, request: AddVoterRequest | RemoveVoterRequest, at: str) -> VoterChange:
         address, network = self._env.address(at), self._site.network()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from harness.protocols import Address, VoterChange
+from harness.systems.quorum_probe import QuorumView
 from node.core.messages import AddVoterRequest, Error, RemoveVoterRequest, VoterChangeResponse
 from node.core.types import Endpoint
 from node.wire import codec
@@ -15,6 +16,28 @@ from node.wire.network import Network
 
 REQUEST_TIMEOUT_S = 2.5
 PAUSE_S = 0.1  # between two tries
+
+
+class Seen:
+    """Whether a voter set that a leader tells of is committed: it tells of what it only wrote, too.
+
+    A leader that is cut off writes a set that another one's log truncates. Source: KIP-853, where
+    a set is in force from its offset on, committed or not.
+    """
+
+    def __init__(self) -> None:
+        self._first: QuorumView | None = None
+
+    def other(self) -> None:
+        """The set is not the one that is waited for."""
+        self._first = None
+
+    def is_committed(self, view: QuorumView) -> bool:
+        """Whether what stood in the leader's log when it first told of this set is committed."""
+        if self._first is None or self._first.epoch != view.epoch:
+            self._first = view
+        end = self._first.log_end
+        return end is not None and view.high_watermark is not None and end <= view.high_watermark
 
 
 async def ask(

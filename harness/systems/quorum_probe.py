@@ -42,6 +42,12 @@ class QuorumView:
         leader = self.nodes.get(self.leader_id)
         return None if leader is None else leader.last_fetch_ms
 
+    @property
+    def log_end(self) -> int | None:
+        """Where the leader's own log ends."""
+        leader = self.nodes.get(self.leader_id)
+        return None if leader is None else leader.log_end
+
     def all_caught_up(self, wanted: Set[int], *, since_ms: int | None) -> bool:
         """Whether all ``wanted`` have everything that was committed when the leader was asked.
 

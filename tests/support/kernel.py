@@ -62,11 +62,13 @@ class FakeNemesis:
         outcome: Literal["installed", "skipped", "failed"] = "installed",
         inject_error: Exception | None = None,
         heal_errors: int = 0,
+        heal_error: Exception | None = None,
     ) -> None:
         self.log = [] if log is None else log
         self.outcome = outcome
         self.inject_error = inject_error
         self.heal_errors = heal_errors
+        self.heal_error = OSError("still broken") if heal_error is None else heal_error
 
     def available(self, _: Cluster) -> str | None:
         return None
@@ -86,7 +88,7 @@ class FakeNemesis:
         self.log.append(f"heal {fault.id}")
         if self.heal_errors > 0:
             self.heal_errors -= 1
-            raise OSError("still broken")
+            raise self.heal_error
         return {"gone": True}
 
 

@@ -59,5 +59,5 @@ class TriedFault:
 
     async def heal_alone(self) -> dict[str, Any]:
         """Undo it."""
-        assert self.injection.outcome == "installed", self.injection
+        assert self.injection.undo is not None, self.injection
         return dict(await self._nemesis.heal(self._fault, self.injection, self._scene.cluster))
