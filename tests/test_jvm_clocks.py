@@ -174,7 +174,7 @@ def test_a_killed_node_with_a_clock_of_its_own_leaves_no_shared_memory(tmp_path:
         try:
             await env.start("n1", [sys.executable, "-c", "import time; time.sleep(60)"], env={})
             pid = env.process("n1").pid
-            assert pid is not None
+            assert pid is not None, (env.process("n1"), env.log_file("n1").read_text())
             page = Path(f"/dev/shm/faketime_shm_{pid}")
             async with asyncio.timeout(20):
                 while not page.exists():  # noqa: ASYNC110 - tells nobody
