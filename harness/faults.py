@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,6 +53,13 @@ class FaultReport:
         }
 
 
+KeepLate = Callable[[Sequence[Fault]], None]  # all of them so far, before the last is played
+
+
+def ignore_late(_: Sequence[Fault]) -> None:
+    """Keep nothing: who has the player asks it when the run is over."""
+
+
 class FaultPlayer:
     """Plays one schedule; ``start``, then ``stop``, which returns with everything healed."""
 
@@ -62,6 +69,7 @@ class FaultPlayer:
         nemeses: Mapping[str, Nemesis],
         cluster: Cluster,
         recorder: Recorder,
+        keep_late: KeepLate = ignore_late,
     ) -> None:
         missing = sorted({f.nemesis for f in faults} - set(nemeses))
         if missing:
@@ -70,6 +78,7 @@ class FaultPlayer:
         self._nemeses = {name: GuardedNemesis(name, n) for name, n in nemeses.items()}
         self._cluster = cluster
         self._recorder = recorder
+        self._keep_late = keep_late
         self._reports: dict[int, FaultReport] = {}  # in the order of injection
         self._active: dict[int, FaultReport] = {}
         self._stuck: set[int] = set()  # of those, whose heal the system did not do its part of
@@ -178,6 +187,7 @@ class FaultPlayer:
             if not await self._is_well(recovery_s) or self._recorder.clock.now_ns() >= end_ns:
                 return
             self._added.append(self._again(fault))
+            self._keep_late(self._added)
             await self._play_now(self._added[-1])
 
     def _again(self, fault: Fault) -> Fault:

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness import seeds
 from harness.clock import NS_PER_MS, Clock, LoopClock
-from harness.faults import FaultPlayer, FaultReport
+from harness.faults import FaultPlayer, FaultReport, KeepLate, ignore_late
 from harness.gen_basic import Generator, coerce, only, stagger, time_limit, unlimited
 from harness.interpreter import OP_TIMEOUT_S, Interpreter
 from harness.protocols import Cluster, Fault, Nemesis, Workload
@@ -40,6 +40,7 @@ class RunPlan:
     cluster: Cluster
     faults: Sequence[Fault] = ()
     nemeses: Mapping[str, Nemesis] = field(default_factory=dict)
+    keep_late: KeepLate = ignore_late  # told of the late faults that the schedule did not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,9 @@ class Run:
             self._recorder,
             op_timeout_s=self._options.op_timeout_s,
         )
-        self._player = FaultPlayer(plan.faults, plan.nemeses, plan.cluster, self._recorder)
+        self._player = FaultPlayer(
+            plan.faults, plan.nemeses, plan.cluster, self._recorder, plan.keep_late
+        )
         self._enter("main")
         generator = self._paced(plan.workload.generator, spec.time_limit_s, "main")
         self._player.start(self._recorder.clock.now_ns())

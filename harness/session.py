@@ -276,21 +276,22 @@ async def _run(
             Cluster(system, environment),
             session.faults,
             session.nemeses,
+            partial(_keep_late, session, session.faults),
         )
         session.result = await run_plan(
             plan, session.run_dir.history, clock=clock, progress=progress
         )
-        session.crash = session.result.crash
-        _keep_late(session, session.result.added)
+        session.crash = session.crash or session.result.crash
     finally:
         await _uninterrupted(session, _end(session, environment, system, collector))
 
 
-def _keep_late(session: Session, added: Sequence[Fault]) -> None:
-    """Save what the last round has added to the schedule; a full disk costs no more than that."""
-    if not added:
-        return
-    session.faults = (*session.faults, *added)
+def _keep_late(session: Session, planned: Sequence[Fault], added: Sequence[Fault]) -> None:
+    """Save what the last round adds to the schedule, before it is played: we may be killed then.
+
+    A full disk costs no more than that.
+    """
+    session.faults = (*planned, *added)
     try:
         session.run_dir.write_schedule(session.faults)
     except OSError as error:

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from kernel import FakeNemesis
@@ -178,8 +178,12 @@ def test_a_given_schedule_is_played_instead_of_a_drawn_one(tmp_path: Path) -> No
 class Shy(FakeNemesis):
     """Skips every fault that is not late."""
 
+    schedule: ClassVar[Path | None] = None
+
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         self.outcome = "installed" if fault.late else "skipped"
+        if fault.late and self.schedule is not None:
+            assert fault in load(self.schedule), "it is saved before it is played"
         return await super().inject(fault, cluster)
 
 
@@ -189,6 +193,7 @@ def test_late_faults_join_the_stored_schedule(
     monkeypatch.setitem(nemeses._plugins, "shy", Shy)
     shy = Fault(0, "shy", 200, 100)
     ready = prepared(tmp_path, faults=[shy])
+    monkeypatch.setattr(Shy, "schedule", ready.run_dir.schedule)
     done = session.execute(ready, state_dir=tmp_path / "state")
     first, late = load(ready.run_dir.schedule)
     assert (first, replace(late, at_ms=0)) == (shy, replace(shy, id=1, at_ms=0, late=True))
