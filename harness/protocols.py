@@ -254,7 +254,10 @@ class Members(Protocol):
         ...
 
     async def remove_voter(self, node: str, *, timeout_s: float) -> VoterChange:
-        """Remove a node from the voters, whichever directory id it has there."""
+        """Remove a node from the voters, whichever directory id it has there.
+
+        Not while that could leave a cluster that never leads again, as the leader of two voters.
+        """
         ...
 
     async def add_voter(self, node: str, *, timeout_s: float) -> VoterChange:

@@ -1,9 +1,8 @@
 """Changes of the voters while all goes on: one is removed, and comes back with an empty disk.
 
-Removing the leader is among them, but not one of two voters: should it stop leading before the
-other has the record, it is no voter by its own log, and the other cannot win without it. KRaft has
-no way out of that (Ongaro's thesis, 4.2.2, lets such a server stand); no fault may be the cause.
-Only in a dynamic quorum (KIP-853).
+Removing the leader is among them, but not one of two voters: it may have no successor for ever, by
+the protocol and not by a bug (docs/kafka.md shows that of Apache Kafka). Only in a dynamic quorum
+(KIP-853).
 """
 
 from __future__ import annotations
@@ -44,7 +43,8 @@ class _Undo:
     node: str
     pid: int | None
     removed: bool  # for certain: else it may be needed with its disk
-    emptied: Mapping[str, Any] | None = None  # what its heal has done; never twice
+    emptied: Mapping[str, Any] | None = None  # by its heal, which does so only once
+    restarted: Mapping[str, Any] | None = None  # likewise
 
 
 def needs_members(spec: RunSpec) -> str | None:
@@ -156,20 +156,20 @@ class RemoveVoter:
         ):
             raise HarnessError(f"fault {fault.id} has nothing that membership could heal")
         node = undo.node
-        if undo.removed and undo.emptied is None:
+        if undo.removed and undo.restarted is None:
             killed = (PROCESS, node)
             if not await claims.claim_when_free(cluster, fault.id, killed, timeout_s=_OTHERS_S):
                 raise HarnessError(f"another fault holds {node} down")
-            if cluster.environment.process(node).pid is not None:
-                await system.kill(node)
-            wiped = await disks.wipe(node)
-            directory = system.reformat(node)
-            undo.emptied = {"wiped": wiped, "directory": directory}
-            undo.emptied |= await restart({node: undo.pid}, cluster)
+            if undo.emptied is None:
+                if cluster.environment.process(node).pid is not None:
+                    await system.kill(node)
+                wiped = await disks.wipe(node)
+                undo.emptied = {"wiped": wiped, "directory": system.reformat(node)}
+            undo.restarted = await restart({node: undo.pid}, cluster)
             claims.release(cluster, fault.id, [killed])
         added = await take_place(node, cluster, by_another_key=undo.removed)
         claims.release(cluster, fault.id, [VOTERS, (DISK, node)])
-        return {**(undo.emptied or {}), **added}
+        return {**(undo.restarted or {}), **added, **(undo.emptied or {})}
 
 
 async def _not_leader(choice: Choice, voters: Sequence[str], cluster: Cluster) -> Choice:

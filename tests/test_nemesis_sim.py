@@ -528,6 +528,16 @@ def test_of_two_voters_the_leader_is_never_the_one_that_is_removed(target: str) 
     play(main, replace(DYNAMIC, voters=2))
 
 
+def test_nobody_is_asked_to_remove_the_leader_of_two_voters() -> None:
+    async def main(scene: Scene) -> None:
+        leader = await scene.leader()
+        change = await scene.system.remove_voter(leader, timeout_s=0)
+        assert (change.done, change.detail) == (False, "it leads two voters")
+        assert not any(e["api"] == "RemoveVoter" for e in scene.kinds("rpc_ok"))
+
+    play(main, replace(DYNAMIC, voters=2))
+
+
 def test_a_voter_that_could_not_be_removed_keeps_its_disk() -> None:
     async def main(scene: Scene) -> None:
         leader = await scene.leader()

@@ -219,7 +219,12 @@ class KraftNodes:
         }
 
     async def remove_voter(self, node: str, *, timeout_s: float) -> VoterChange:
-        """RemoveRaftVoter, until it is no voter by a set that is committed."""
+        """RemoveRaftVoter, until it is no voter by a set that is committed.
+
+        Never of the leader of two voters: should it stop leading before the other one has the
+        record, nobody could lead ever again. It is no voter by its own log, so it does not stand,
+        and the other cannot win without its vote (KIP-853).
+        """
         seen = voters.Seen()
 
         async def attempt() -> VoterChange:
@@ -231,6 +236,8 @@ class KraftNodes:
             if key is None:
                 return self._as_told(view, seen, "no voter")
             seen.other()
+            if leader == node and len(view.voters) == 2:  # noqa: PLR2004 - the smallest quorum
+                return VoterChange(done=False, detail="it leads two voters")
             request = RemoveVoterRequest(key, CLUSTER_ID)
             return await self._ask(request, leader)
 
