@@ -471,7 +471,13 @@ class Nemesis(Protocol):
         ...
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Undo it and look whether it is gone; returns the evidence. Raises when it is not."""
+        """Undo it and look whether it is gone; returns the evidence.
+
+        Raises:
+            SystemStuckError: What is left to do is the system's, which does not do it: that is its
+                own failure, and the run is judged.
+            Exception: It is not gone: nothing can be judged when all tries have ended so.
+        """
         ...
 
 
