@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from command import krucible
+from krucible_process import COMMAND
 from source import ROOT
 
 from harness import zoo
@@ -249,6 +252,28 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     assert "seed 1: invalid (" in ended.out
     assert "krucible repro" in ended.out
     assert "1 seeds: 1 invalid" in ended.out
+
+
+def test_a_batch_tells_of_failures_at_once_and_of_all_it_did_when_it_is_interrupted(
+    tmp_path: Path,
+) -> None:
+    options = ("--mutant", "ack-before-commit", "--time-limit", "6", "--store", str(tmp_path))
+    batch = subprocess.Popen(
+        [*COMMAND, "sim", "--seeds", "1..100000", "--jobs", "2", *options],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert batch.stderr is not None
+    told = batch.stderr.readline()
+    assert re.match(r"seed \d+: invalid \(.+\)  krucible repro \S+", told), told
+    os.killpg(batch.pid, signal.SIGINT)
+    out, _ = batch.communicate(timeout=60)
+    assert batch.returncode == 130
+    assert told in out
+    assert re.search(r"^\d+ seeds: \d+ invalid", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

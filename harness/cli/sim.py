@@ -27,6 +27,7 @@ from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
 JOBS_MAX = 256
 SEEDS_MAX = 10_000_000
 SHOWN_MAX = 20  # failing seeds in full
+LINE_EVERY_S = 60.0
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 _SAME = {None: "", True: " (the same bytes again)", False: " (NOT THE SAME BYTES)"}
 _EXIT = {Valid.VALID: EXIT_VALID, Valid.INVALID: EXIT_INVALID, Valid.UNKNOWN: 2}
@@ -92,13 +93,16 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
     options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
     batch = _Batch(pinned, wanted, twice=twice, keep=save, store=store)
     began_s = time.monotonic()
-    batch.run(jobs or os.cpu_count() or 1, stop=stop, loud=not json)
-    if seeds is None:
-        (result,) = batch.results
-        print_json(result) if json else show_simulation(result)
-    else:
-        figures = batch.figures(time.monotonic() - began_s)
-        print_json(figures) if json else _show_many(figures, batch.failing)
+    try:
+        batch.run(jobs or os.cpu_count() or 1, stop=stop, loud=not json)
+    finally:  # also when it is interrupted: what was found is not to be lost
+        batch.results.sort(key=lambda result: result["seed"])
+        if seeds is None:
+            for result in batch.results:
+                print_json(result) if json else show_simulation(result)
+        elif batch.results:
+            figures = batch.figures(time.monotonic() - began_s)
+            print_json(figures) if json else _show_many(figures, batch.failing)
     return batch.exit_code
 
 
@@ -159,25 +163,37 @@ class _Batch:
         self.results: list[dict[str, Any]] = []
 
     def run(self, jobs: int, *, stop: bool, loud: bool) -> None:
-        """Do the work on so many processes; with ``stop`` only until a seed is not valid."""
+        """Do the work on so many processes; with ``stop`` only until a seed is not valid.
+
+        ``loud`` tells of each seed that is not valid as soon as it is known, and how far it is: by
+        a bar on a terminal, elsewhere by a line a minute.
+        """
+        console = err()
+        loud = loud and len(self._work) > 1
+        next_line_s = time.monotonic() + LINE_EVERY_S
         with Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            console=err(),
-            disable=not loud or len(self._work) == 1,
+            console=console,
+            disable=not loud or not console.is_terminal,
         ) as progress:
             task = progress.add_task("seeds", total=len(self._work))
+            bad = 0
             for result in self._done(jobs):
                 self.results.append(result)
-                bad = len(self.failing)
-                progress.update(
-                    task, advance=1, description=f"seeds, {bad} not valid" if bad else "seeds"
-                )
+                if _fails(result):
+                    bad += 1
+                    if loud:
+                        console.print(_line(result), markup=False)
+                told = f"seeds, {bad} not valid" if bad else "seeds"
+                progress.update(task, advance=1, description=told)
+                if loud and not console.is_terminal and time.monotonic() >= next_line_s:
+                    console.print(f"{len(self.results)} of {len(self._work)} {told}")
+                    next_line_s = time.monotonic() + LINE_EVERY_S
                 if stop and bad:
                     return
-        self.results.sort(key=lambda result: result["seed"])
 
     def _done(self, jobs: int) -> Iterator[dict[str, Any]]:
         if jobs == 1 or len(self._work) == 1:
@@ -202,7 +218,7 @@ class _Batch:
     @property
     def failing(self) -> list[dict[str, Any]]:
         """The results that are not valid, or not the same twice."""
-        return [r for r in self.results if r["verdict"] != "valid" or r["same_bytes"] is False]
+        return [result for result in self.results if _fails(result)]
 
     @property
     def exit_code(self) -> int:
@@ -240,6 +256,21 @@ class _Batch:
         }
 
 
+def _fails(result: Mapping[str, Any]) -> bool:
+    return result["verdict"] != "valid" or result["same_bytes"] is False
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    """What is wrong with a seed, and how to see it again."""
+    names = ", ".join(sorted({a["invariant"] for a in result["anomalies"]})) or "; ".join(
+        [*result["coverage_reasons"], *result["system_reasons"]]
+    )
+    if result["same_bytes"] is False:
+        names = "; ".join(filter(None, ("not the same bytes twice", names)))
+    seed, verdict, store = (result[name] for name in ("seed", "verdict", "store"))
+    return f"seed {seed}: {verdict} ({names})  krucible repro {store}"
+
+
 def show_simulation(result: Mapping[str, Any]) -> None:
     """One simulation for people: verdict, anomalies, where the report is."""
     console = out()
@@ -270,14 +301,7 @@ def show_simulation(result: Mapping[str, Any]) -> None:
 def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> None:
     console = out()
     for result in failing[:SHOWN_MAX]:
-        names = ", ".join(sorted({a["invariant"] for a in result["anomalies"]})) or "; ".join(
-            [*result["coverage_reasons"], *result["system_reasons"]]
-        )
-        console.print(
-            f"seed {result['seed']}: {result['verdict']} ({names})  krucible repro "
-            f"{result['store']}",
-            markup=False,
-        )
+        console.print(_line(result), markup=False)
     if len(failing) > SHOWN_MAX:
         console.print(f"and {len(failing) - SHOWN_MAX} more")
     verdicts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(figures["verdicts"].items()))
