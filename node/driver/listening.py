@@ -152,7 +152,7 @@ class Listeners:
             def reply(response: Response, records: bytes) -> None:
                 try:
                     request.reply(
-                        codec.encode_response(
+                        codec.answer(
                             response,
                             request.version,
                             records,

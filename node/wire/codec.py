@@ -211,7 +211,30 @@ def encode_response(
     voters: Iterable[Voter] = (),
     listener_name: str = LISTENER_NAME,
 ) -> bytes:
-    """The body of an answer, for ``InboundRequest.reply``; arguments as ``response_to_wire``.
+    """The body of an answer; arguments as ``response_to_wire``.
+
+    Raises:
+        UnsupportedVersionError: There is no such version.
+        LocalProtocolError: A value does not fit its field.
+    """
+    answered = answer(
+        response, version, records, request, voters=voters, listener_name=listener_name
+    )
+    return answered if isinstance(answered, bytes) else encode(answered)
+
+
+def answer(
+    response: Response,
+    version: int,
+    records: bytes = b"",
+    request: Request | None = None,
+    *,
+    voters: Iterable[Voter] = (),
+    listener_name: str = LISTENER_NAME,
+) -> ResponsePayload | bytes:
+    """What ``InboundRequest.reply`` takes; arguments as ``response_to_wire``.
+
+    Only what carries records or a snapshot is encoded here, without an entity in between.
 
     Raises:
         UnsupportedVersionError: There is no such version.
@@ -223,10 +246,8 @@ def encode_response(
     if isinstance(response, FetchSnapshotResponse):
         _schema(ApiKey.FETCH_SNAPSHOT, version)
         return encode_snapshot_response(response, version, records)
-    return encode(
-        response_to_wire(
-            response, version, records, request, voters=voters, listener_name=listener_name
-        )
+    return response_to_wire(
+        response, version, records, request, voters=voters, listener_name=listener_name
     )
 
 
