@@ -165,8 +165,8 @@ class _Batch:
     def run(self, jobs: int, *, stop: bool, loud: bool) -> None:
         """Do the work on so many processes; with ``stop`` only until a seed is not valid.
 
-        ``loud`` tells of each seed that is not valid as soon as it is known, and how far it is: by
-        a bar on a terminal, elsewhere by a line a minute.
+        ``loud`` tells of the first seeds that are not valid as soon as they are known, and how far
+        it is: by a bar on a terminal, elsewhere by a line a minute.
         """
         console = err()
         loud = loud and len(self._work) > 1
@@ -185,7 +185,7 @@ class _Batch:
                 self.results.append(result)
                 if _fails(result):
                     bad += 1
-                    if loud:
+                    if loud and bad <= SHOWN_MAX:
                         console.print(_line(result), markup=False)
                 told = f"seeds, {bad} not valid" if bad else "seeds"
                 progress.update(task, advance=1, description=told)
