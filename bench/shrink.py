@@ -126,7 +126,7 @@ def look(bug: Bug, plan: SimPlan, seed: int) -> Found | None:
     if name is None:
         return None
     hit = hits(run, failure.at_s(name))
-    return Found(bug.name, name, plan.spec, tuple(plan.faults), hit, seed)
+    return Found(bug.name, name, plan.spec, tuple(run.data.faults), hit, seed)  # late ones, too
 
 
 def hits(run: SimRun, at_s: float | None) -> int:
