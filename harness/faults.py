@@ -113,22 +113,26 @@ class FaultPlayer:
         if self._tasks:
             await asyncio.wait(self._tasks)
         broken: list[BaseException] = []
-        fresh = [r for r in self._active.values() if r.fault.id not in self._stuck]
-        for report in reversed(fresh):
-            await self._heal_or_note(report, broken)
-        for report in reversed(list(self._active.values())):  # where the system was stuck
-            await self._heal_or_note(report, broken)
-        self._active.clear()
+        for tries_left in reversed(range(HEAL_TRIES)):
+            # One may need what another one holds, or a system that others have stuck: all, again.
+            last_first = list(reversed(self._active.values()))
+            for report in sorted(last_first, key=self._was_stuck):
+                error = await self._try_heal(report)
+                failure = None if error is None or tries_left else self._given_up(report, error)
+                if failure is not None:  # the others must be healed all the same
+                    broken.append(failure)
+            if not self._active:
+                break
+            if tries_left:
+                await asyncio.sleep(HEAL_RETRY_DELAY_S)
+        self._active.clear()  # what the system is stuck with
         if not self.failed.cancel() and not self.failed.cancelled():
             broken.append(self.failed.exception() or HarnessError("a fault task failed"))
         if broken:
             raise broken[0]
 
-    async def _heal_or_note(self, report: FaultReport, broken: list[BaseException]) -> None:
-        try:
-            await self._heal(report)
-        except Exception as error:  # the others must be healed all the same
-            broken.append(error)
+    def _was_stuck(self, report: FaultReport) -> bool:
+        return report.fault.id in self._stuck
 
     def reports(self) -> tuple[FaultReport, ...]:
         """What became of each fault that was tried, in the order of injection."""
@@ -261,34 +265,53 @@ class FaultPlayer:
         return report
 
     async def _heal(self, report: FaultReport) -> None:
-        """Heal one fault, trying again a few times; it stays active when the system is stuck."""
+        """Heal one fault, trying again a few times; it stays active when the system is stuck.
+
+        When the player was stopped meanwhile, the rest is for ``stop``: what this heal waits for
+        may be with a fault that nobody else heals now.
+        """
+        for tries_left in reversed(range(HEAL_TRIES)):
+            error = await self._try_heal(report)
+            if error is None or self._stopping.is_set():
+                return
+            if tries_left:
+                await asyncio.sleep(HEAL_RETRY_DELAY_S)
+            elif (failure := self._given_up(report, error)) is not None:
+                raise failure
+
+    def _given_up(self, report: FaultReport, error: Exception) -> HarnessError | None:
+        """The fault stays as it is: our failure, unless it is the system's."""
+        fault = report.fault
+        if isinstance(error, SystemStuckError):
+            return None
+        self._active.pop(fault.id, None)
+        failure = HarnessError(
+            f"nemesis {fault.nemesis}: fault {fault.id} could not be healed in "
+            f"{HEAL_TRIES} tries: {_text(error)}; look at the cluster before you run again"
+        )
+        failure.__cause__ = error
+        return failure
+
+    async def _try_heal(self, report: FaultReport) -> Exception | None:
+        """Try once to heal a fault; gives what went wrong."""
         fault = report.fault
         value = fault.to_json()
-        for tries_left in reversed(range(HEAL_TRIES)):
-            self._recorder.nemesis_op("heal", value)
-            self._recorder.tell_fault(fault, "heal", {})
-            try:
-                async with asyncio.timeout(HEAL_TIMEOUT_S):
-                    evidence = await self._nemeses[fault.nemesis].heal(
-                        fault, report.injection, self._cluster
-                    )
-            except Exception as error:
-                text = _text(error)
-                self._recorder.nemesis_op("heal", value, error=text)
-                self._recorder.tell_fault(fault, "heal-failed", {"error": text})
-                if not tries_left:
-                    if isinstance(error, SystemStuckError):
-                        self._stuck.add(fault.id)
-                        return
-                    self._active.pop(fault.id, None)
-                    raise HarnessError(
-                        f"nemesis {fault.nemesis}: fault {fault.id} could not be healed in "
-                        f"{HEAL_TRIES} tries: {text}; look at the cluster before you run again"
-                    ) from error
-                await asyncio.sleep(HEAL_RETRY_DELAY_S)
-                continue
-            self._healed(report, dict(evidence))
-            return
+        self._recorder.nemesis_op("heal", value)
+        self._recorder.tell_fault(fault, "heal", {})
+        try:
+            async with asyncio.timeout(HEAL_TIMEOUT_S):
+                evidence = await self._nemeses[fault.nemesis].heal(
+                    fault, report.injection, self._cluster
+                )
+        except Exception as error:
+            text = _text(error)
+            self._recorder.nemesis_op("heal", value, error=text)
+            self._recorder.tell_fault(fault, "heal-failed", {"error": text})
+            if isinstance(error, SystemStuckError):
+                self._stuck.add(fault.id)
+            return error
+        self._healed(report, dict(evidence))
+        return None
 
     def _healed(self, report: FaultReport, evidence: dict[str, Any]) -> None:
         fault = report.fault

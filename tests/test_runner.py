@@ -262,6 +262,23 @@ def test_a_fault_that_cannot_be_healed_breaks_the_run_and_others_are_healed(
     assert result.ended_ns < 10 * NS_PER_S  # it did not go on for the rest of its minute
 
 
+@pytest.mark.parametrize(("lasts_ms", "first"), [(60_000, 1), (2_500, 3)])
+def test_a_fault_that_needs_what_another_one_holds_is_healed_after_it(
+    tmp_path: Path, lasts_ms: int, first: int
+) -> None:
+    class Waiting(FakeNemesis):
+        async def heal(self, fault: Fault, injection: Injection, cluster: Any) -> Any:
+            self.heal_errors = int("heal 1" not in self.log)
+            return await super().heal(fault, injection, cluster)
+
+    log: list[str] = []
+    faults = [Fault(1, "other", 0, 60_000), Fault(0, "fake", 100, lasts_ms)]
+    nemeses = {"fake": Waiting(log), "other": FakeNemesis(log)}
+    result, _ = run_plan(registers_plan(faults=faults, nemeses=nemeses, time_limit_s=3), tmp_path)
+    assert result.harness_ok, result.crash
+    assert log == ["inject 1", "inject 0", *["heal 0"] * first, "heal 1", "heal 0"]
+
+
 @pytest.mark.parametrize(("errors", "heals"), [(3, 4), (99, 6)])
 def test_a_system_that_is_stuck_is_asked_again_when_all_is_healed_and_then_judged(
     tmp_path: Path, errors: int, heals: int
