@@ -22,7 +22,8 @@ CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 _TIMEOUT_S = 180
-_LOOKS = 6
+_LOOKS = 40  # of a second or two each; six were too few on a busy machine
+_HANGS = 6
 _LOOK_S = 45
 _NOT_THERE = ("No such file or directory", "Optional.empty")  # of an image without records
 _NUMBER = re.compile(r"-?\d+")
@@ -140,11 +141,14 @@ class KafkaTools:
         place = self.folder / "shell" / "snapshots"
         place.mkdir(parents=True, exist_ok=True)
         copied = shutil.copy(snapshot, place / snapshot.name)
-        said = ""
+        said, hangs = "", 0
         for _ in range(_LOOKS):
             try:
                 said = self.run(METADATA_SHELL, "--snapshot", copied, *command, timeout_s=_LOOK_S)
             except subprocess.TimeoutExpired:
+                hangs += 1
+                if hangs == _HANGS:
+                    raise
                 continue
             if said.strip() and not any(sign in said for sign in _NOT_THERE):
                 break
