@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
+from wire_entities import body_of
 
 from node.core.messages import (
     AddVoterRequest,
@@ -338,7 +339,7 @@ def test_a_version_that_does_not_exist_is_refused() -> None:
     with pytest.raises(UnsupportedVersionError, match="version 3 of VOTE"):
         codec.request_to_wire(VoteRequest(ReplicaKey(1), 1, OffsetAndEpoch(0, 0), False), 3)
     with pytest.raises(UnsupportedVersionError, match="version 11 of FETCH"):
-        codec.encode_response(FetchResponse(Error.NONE, 1, 1), 11)
+        codec.answer(FetchResponse(Error.NONE, 1, 1), 11)
 
 
 @pytest.mark.parametrize("version", [12, 18])
@@ -347,7 +348,7 @@ def test_a_value_that_does_not_fit_is_our_fault(version: int) -> None:
     with pytest.raises(LocalProtocolError, match="2147483648"):
         codec.encode_request(too_big, version)
     with pytest.raises(LocalProtocolError):
-        codec.encode_response(FetchResponse(Error.NONE, 2**31, 1), version)
+        codec.answer(FetchResponse(Error.NONE, 2**31, 1), version)
     with pytest.raises(LocalProtocolError, match="cannot encode"):
         encode(codec.request_to_wire(too_big, version))
 
@@ -358,7 +359,7 @@ def test_a_value_that_does_not_fit_is_our_fault(version: int) -> None:
 def answer_round_trip(
     response: Response, request: Request, version: int, records: bytes = b""
 ) -> Response:
-    body = codec.encode_response(response, version, records, request)
+    body = body_of(codec.answer(response, version, records, request))
     entity = decode(api_schema(key_of(request), version).response, body)
     return codec.response_from_wire(entity, request, iter_batches)
 
@@ -394,14 +395,14 @@ def test_a_fetchs_answer_has_the_bytes_that_kio_writes(
     response: FetchResponse, version: int, records: bytes
 ) -> None:
     entity = codec.response_to_wire(response, version, records)
-    assert codec.encode_response(response, version, records) == encode(entity)
+    assert codec.answer(response, version, records) == encode(entity)
 
 
 @given(snapshot_answers, st.sampled_from(versions(ApiKey.FETCH_SNAPSHOT)), st.binary(max_size=300))
 def test_a_snapshot_fetchs_answer_comes_back(
     response: FetchSnapshotResponse, version: int, chunk: bytes
 ) -> None:
-    body = codec.encode_response(response, version, chunk)
+    body = body_of(codec.answer(response, version, chunk))
     assert body == encode(codec.response_to_wire(response, version, chunk))
     want = endpoint_left(replace(response, data=chunk), has_endpoints=version >= 1)
     if response.error is not Error.NONE:
@@ -507,7 +508,7 @@ def test_another_cluster_is_told_nothing_but_that(response: Any, request_: Reque
     for version in versions(key_of(request_)):
         entity: Any = codec.response_to_wire(response, version, b"", request_)
         assert entity.error_code is ErrorCode.inconsistent_cluster_id
-        body = codec.encode_response(response, version, b"", request_)
+        body = body_of(codec.answer(response, version, b"", request_))
         assert body == encode(entity)
         back: Any = answer_round_trip(response, request_, version)
         assert (back.error, back.epoch, back.leader_id) == (Error.INCONSISTENT_CLUSTER_ID, -1, None)

@@ -130,7 +130,7 @@ def test_a_large_answer_comes_whole() -> None:
         response = FetchResponse(Error.NONE, 3, 1)
 
         def handler(request: InboundRequest) -> None:
-            request.reply(codec.encode_response(response, request.version, records))
+            request.reply(codec.answer(response, request.version, records))
 
         async with serving(handler) as (server, _):
             endpoint = Endpoint("127.0.0.1", server.port)

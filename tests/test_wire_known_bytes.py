@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from wire_entities import body_of
 
 from node.core.messages import (
     AddVoterRequest,
@@ -132,5 +133,5 @@ def test_messages_have_kafkas_bytes(message: Any, version: int, want: str) -> No
     if isinstance(message, REQUESTS):
         body = codec.encode_request(message, version).body
     else:
-        body = codec.encode_response(message, version, getattr(message, "data", b""), request)
+        body = body_of(codec.answer(message, version, getattr(message, "data", b""), request))
     assert body.hex() == want

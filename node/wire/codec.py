@@ -202,27 +202,6 @@ def encode_request(
     )
 
 
-def encode_response(
-    response: Response,
-    version: int,
-    records: bytes = b"",
-    request: Request | None = None,
-    *,
-    voters: Iterable[Voter] = (),
-    listener_name: str = LISTENER_NAME,
-) -> bytes:
-    """The body of an answer; arguments as ``response_to_wire``.
-
-    Raises:
-        UnsupportedVersionError: There is no such version.
-        LocalProtocolError: A value does not fit its field.
-    """
-    answered = answer(
-        response, version, records, request, voters=voters, listener_name=listener_name
-    )
-    return answered if isinstance(answered, bytes) else encode(answered)
-
-
 def answer(
     response: Response,
     version: int,

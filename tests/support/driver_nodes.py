@@ -134,7 +134,7 @@ class FakeVoter:
             case _:
                 epoch = getattr(message, "epoch", 0)
                 response = QuorumEpochResponse(Error.NONE, epoch, getattr(message, "leader_id", 1))
-        request.reply(codec.encode_response(response, request.version, b"", message))
+        request.reply(codec.answer(response, request.version, b"", message))
 
 
 class Running:

@@ -78,4 +78,4 @@ class FakeLeader:
                 size=SIZE,
                 chunk=SnapshotRange(OFFERED, 0, len(data)),
             )
-        request.reply(codec.encode_response(answer, request.version, data, message))
+        request.reply(codec.answer(answer, request.version, data, message))

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from kio.static.protocol import ResponsePayload
 
 from node.wire.api import ALL_APIS, ApiTable
 from node.wire.payloads import ApiSchema, api_schema, encode, request_frame
@@ -22,6 +23,11 @@ _INTS = {
     "int64": (-(2**63), 2**63 - 1),
     "uint16": (0, 2**16 - 1),
 }
+
+
+def body_of(answer: ResponsePayload | bytes) -> bytes:
+    """The bytes of what ``codec.answer`` gives, as a connection writes them."""
+    return answer if isinstance(answer, bytes) else encode(answer)
 
 
 def every_schema(apis: ApiTable = ALL_APIS) -> Iterator[ApiSchema]:
