@@ -237,11 +237,9 @@ class Sim:
             case signal.SIGTERM:
                 host.stop()
             case signal.SIGSTOP:
-                if not process.stopped:
-                    process.stop()
+                process.stop()
             case signal.SIGCONT:
-                if process.stopped:
-                    process.resume()
+                process.resume()
             case _:
                 raise EnvError(f"signal {signal_number} means nothing to a simulated process")
 

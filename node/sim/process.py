@@ -33,12 +33,13 @@ class VirtualProcess:
         self.name = name
         self.on_error = on_error
         self.alive = True
-        self.runs = True  # its callbacks are called: it is neither stopped nor dead
+        self.runs = True  # its callbacks are called: it is not stopped, does not wait, is not dead
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self.context: Context = copy_context()
         self.context.run(RUNNING.set, self)
         self._loop = loop
-        self._stops = 0  # reasons to stand still
+        self._stopped = False  # by SIGSTOP
+        self._stalls = 0  # waits under way, for a slow disk say
         self._held: deque[VirtualHandle] = deque()
         self._rate_ppm = PPM
         self._since_ns = 0  # on the loop's clock
@@ -51,8 +52,8 @@ class VirtualProcess:
 
     @property
     def stopped(self) -> bool:
-        """Whether it stands still, and may go on."""
-        return self.alive and self._stops > 0
+        """Whether SIGSTOP froze it, and it may go on."""
+        return self.alive and self._stopped
 
     def do(self, call: Callable[..., object], *args: Any) -> None:
         """Call something in the process, after all that is ready."""
@@ -60,27 +61,32 @@ class VirtualProcess:
 
     def stop(self) -> None:
         """SIGSTOP: nothing of it runs until ``resume``; what becomes due meanwhile waits."""
-        self._stops += 1
+        self._stopped = True
         self.runs = False
 
     def resume(self) -> None:
-        """SIGCONT, or the end of what it waited for; as often as it was stopped."""
-        if self._stops == 0:
-            raise ValueError(f"{self.name} is not stopped")
-        self._stops -= 1
-        self.runs = self.alive and not self._stops
-        if self.runs:
-            held, self._held = self._held, deque()
-            self._loop.make_ready(held)
+        """SIGCONT: it goes on, once it waits for nothing else. Idempotent."""
+        self._stopped = False
+        self._go_on()
 
     def stall(self, duration_ns: int) -> None:
-        """Stand still for a while from the end of the present callback on, as in a slow fsync."""
-        self.stop()
+        """Stand still for a while from the end of the present callback on, as in a slow fsync.
+
+        No signal ends that sooner; several waits at a time last as long as the longest.
+        """
+        self._stalls += 1
+        self.runs = False
         self._loop.call_in_ns(duration_ns, self._recovered, context=Context())
 
     def _recovered(self) -> None:
-        if self.alive:
-            self.resume()
+        self._stalls -= 1
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self.runs = self.alive and not self._stopped and not self._stalls
+        if self.runs:
+            held, self._held = self._held, deque()
+            self._loop.make_ready(held)
 
     def kill(self) -> None:
         """SIGKILL: nothing of it runs any more, not even what cleans up. Idempotent."""
