@@ -39,12 +39,14 @@ def attempt(candidate: Candidate) -> Try:
     try:
         options = replace(EXACT, settle_s=0.0) if candidate.brief else EXACT
         run = simulate(SimPlan.of(candidate.spec, candidate.faults), options)
-    except HarnessError:  # options that do not go together, a cluster that never came up
+    except HarnessError:  # options that do not go together
         return Try()
     except Exception as error:  # told at the end: it must not cost what was found before
         return Try(broken="".join(traceback.format_exception_only(error)).strip())
     failure = failure_of(run)
-    return Try(failure, run.result.crash if failure is None else None)
+    if failure is not None or not run.result.phases_ns:  # or a cluster that never came up
+        return Try(failure)
+    return Try(broken=run.broken)
 
 
 def failure_of(run: SimRun) -> Failure | None:

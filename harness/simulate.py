@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from traceback import extract_tb, format_exception, format_exception_only
 from typing import Any
 
 import msgspec
@@ -100,6 +101,12 @@ class SimRun:
     simulated_ns: int
     calls: int  # callbacks that the loop made
     stop: Stop | None = None  # the violation that ended it
+    traceback: str | None = None  # of what broke in the harness
+
+    @property
+    def broken(self) -> str | None:
+        """Why the harness did not do its work, in one line; None when it did."""
+        return self.judgement.harness_reason
 
     @property
     def verdict(self) -> Valid:
@@ -152,13 +159,20 @@ class _Tape:
     last: Mapping[str, Any] = field(default_factory=dict)  # the event
     count: int = 0
     stop: Stop | None = None
+    broken: Exception | None = None  # raised by a watch, which has not seen all since then
     feeds: list[Callable[[Mapping[str, Any]], Sequence[Anomaly]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.feeds = [watch.feed for watch in self.watches.values()]
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing counts any more."""
+        return self.stop is not None or self.broken is not None
+
     def take(self, node: str, line: bytes) -> None:
-        if self.stop is not None:
+        """Keep a line of a node's trace, and have it watched."""
+        if self.over:
             return
         self.digest.update(line)
         event = _decode(line)
@@ -166,20 +180,26 @@ class _Tape:
         self.last = event
         self.events.setdefault(node, []).append(event)
         self.count += 1
-        for feed in self.feeds:
-            found = feed(event)
-            if found:
-                self._broken(event, event["ts"], found)
+        try:
+            for feed in self.feeds:
+                found = feed(event)
+                if found:
+                    self._violated(event, event["ts"], found)
+        except Exception as error:  # of ours, and the node that tells of the event is not at fault
+            self._fail(error)
 
     def hold(self, op: Op) -> None:
         """Keep an op, and have it watched."""
-        if self.stop is not None:
+        if self.over:
             return
         self.ops.hold(op)
-        for watch in self.watches.values():
-            found = watch.op(op)
-            if found:
-                self._broken(self.last, op.time_ns, found)
+        try:
+            for watch in self.watches.values():
+                found = watch.op(op)
+                if found:
+                    self._violated(self.last, op.time_ns, found)
+        except Exception as error:
+            self._fail(error)
 
     def flush(self) -> None:
         """Nothing can get lost that would not be lost anyway."""
@@ -188,7 +208,12 @@ class _Tape:
         """Keep no op more."""
         self.ops.close()
 
-    def _broken(self, event: Mapping[str, Any], time_ns: int, found: Iterable[Anomaly]) -> None:
+    def _fail(self, error: Exception) -> None:
+        if self.broken is None:
+            self.broken = error
+            self.freeze()
+
+    def _violated(self, event: Mapping[str, Any], time_ns: int, found: Iterable[Anomaly]) -> None:
         wanted = self.stop_at
         first = next((a for a in found if wanted is None or a.invariant in wanted), None)
         if first is not None and self.stop is None:
@@ -215,8 +240,8 @@ def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
     cannot go on, because nothing is left to do or because a node is never done at one moment, is a
     finding too (L12).
 
-    Raises:
-        HarnessError: The system did not come up.
+    Whatever of the harness breaks on the way ends the simulation, not its caller: ``SimRun.broken``
+    says it, and what was seen until then is judged.
     """
     with _few_collections():
         with ExitStack() as stack:
@@ -225,9 +250,10 @@ def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
                 sim.run(lambda: stage.play(options))
             except sim.StalledError as error:
                 stage.stalled = str(error)
-            except asyncio.InvalidStateError:  # the loop was stopped before ``play`` was done
-                if not stage.stopped:
-                    raise
+            except Exception as error:
+                # InvalidStateError: the loop was halted on purpose before ``play`` was done
+                if not (stage.halted and isinstance(error, asyncio.InvalidStateError)):
+                    stage.broke(error)
         return stage.judged()
 
 
@@ -254,9 +280,12 @@ class _Stage:
 
     def __init__(self, plan: SimPlan, stack: ExitStack) -> None:
         self.stalled: str | None = None
+        self.halted = False  # on purpose, before all was played
+        self._error: Exception | None = None  # of the harness
         self._plan = plan
         self._stack = stack
-        self._system: Any = None  # once it is made
+        self._environment: sim.Sim | None = None  # once it is made
+        self._system: Any = None  # likewise
         self._watches = {
             name: watch(plan.spec, plan.faults, self._read_log) for name, watch in watches
         }
@@ -264,21 +293,21 @@ class _Stage:
         self._run: Run | None = None
         self._left: _Left | None = None
 
-    @property
-    def stopped(self) -> bool:
-        """Whether an invariant was broken that ends the simulation."""
-        return self._tape.stop is not None
+    def broke(self, error: Exception) -> None:
+        """Note what of the harness broke; the first counts."""
+        self._error = self._error or error
 
     async def play(self, options: RunOptions) -> None:
         """Everything that happens in virtual time."""
         plan, spec = self._plan, self._plan.spec
         clock = LoopClock()
-        self._environment = sim.Sim(seeds.rng(spec.seed, "sim"), self._tape.take)
-        self._system = system = systems.get(spec.system)(spec, self._environment, NOWHERE)
-        self._stack.enter_context(self._environment.output)
-        await self._environment.setup(system.nodes)
+        environment = sim.Sim(seeds.rng(spec.seed, "sim"), self._tape.take)
+        self._environment = environment
+        self._system = system = systems.get(spec.system)(spec, environment, NOWHERE)
+        self._stack.enter_context(environment.output)
+        await environment.setup(system.nodes)
         await system.setup()
-        cluster = Cluster(system, self._environment)
+        cluster = Cluster(system, environment)
         self._run = Run(
             RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses),
             Recorder(self._tape, clock, Silence()),
@@ -286,7 +315,7 @@ class _Stage:
         )
         await self._run.execute()
         await system.teardown()
-        await self._environment.teardown()
+        await environment.teardown()
 
     def _read_log(self, node: str, begin: int, below: int) -> Sequence[LogBatch]:
         read: Sequence[LogBatch] = self._system.read_log(node, begin, below)
@@ -297,16 +326,18 @@ class _Stage:
 
         The event comes in the middle of what its node does: the disks are looked at after that.
         """
-        self._environment.loop.call_soon(self._halt, context=Context())
+        asyncio.get_running_loop().call_soon(self._halt, context=Context())
 
     def _halt(self) -> None:
+        self.halted = True
         self._left = self._take_stock()
-        self._environment.loop.stop()
+        asyncio.get_running_loop().stop()
 
     def _take_stock(self) -> _Left:
         plan, tape, system = self._plan, self._tape, self._system
         result = RunResult() if self._run is None else self._run.summary()
-        lines = self._environment.output.lines
+        lines = {} if self._environment is None else self._environment.output.lines
+        nodes = () if system is None else system.nodes
         ops = list(tape.ops.ops)
         if tape.stop is not None:
             stop = tape.stop
@@ -316,13 +347,13 @@ class _Stage:
         data = RunData(
             spec=plan.spec,
             history=History(ops),
-            events={node: tuple(tape.events.get(node, ())) for node in system.nodes},
-            logs={node: tuple(system.stored_log(node)) for node in system.nodes},
-            snapshots={node: tuple(system.stored_snapshots(node)) for node in system.nodes},
-            voters=system.voters,
-            observers=system.observers,
+            events={node: tuple(tape.events.get(node, ())) for node in nodes},
+            logs={node: tuple(system.stored_log(node)) for node in nodes},
+            snapshots={node: tuple(system.stored_snapshots(node)) for node in nodes},
+            voters=() if system is None else system.voters,
+            observers=() if system is None else system.observers,
             faults=(*plan.faults, *result.added),
-            output={node: tuple(lines.get(node, ())) for node in system.nodes},
+            output={node: tuple(lines.get(node, ())) for node in nodes},
             watches=self._watches,
         )
         return _Left(result, data, tape.digest.hexdigest())
@@ -330,28 +361,48 @@ class _Stage:
     def judged(self) -> SimRun:
         """What it left, judged by all checkers that can."""
         left = self._left or self._take_stock()
+        error = self._tape.broken or self._error
+        loop = None if self._environment is None else self._environment.loop
         return SimRun(
             left.data,
             left.result,
-            self._judge(left),
+            self._judge(left, left.result.crash if error is None else reason_of(error)),
             left.trace_sha256,
             self._tape.count,
-            self._environment.loop.now_ns,
-            self._environment.loop.calls,
+            0 if loop is None else loop.now_ns,
+            0 if loop is None else loop.calls,
             self._tape.stop,
+            left.result.crash_trace if error is None else "".join(format_exception(error)),
         )
 
-    def _judge(self, left: _Left) -> Judgement:
+    def _judge(self, left: _Left, harness_reason: str | None) -> Judgement:
         wanted = (*self._plan.workload.checkers, LIVENESS, *STANDARD)
         names = [name for name in wanted if checkers.needs(name) <= LEFT]
         if not self._plan.asked_for:
             names.remove(COVERAGE)
-        judgement = judge_here(left.data, names, harness_reason=left.result.crash)
+        judgement = judge_here(left.data, names, harness_reason=harness_reason)
         if self.stalled is None:
             return judgement
         spinning = Anomaly("L12", f"the simulation could not go on: {self.stalled}")
         result = CheckResult("stalled", Valid.INVALID, (spinning,))
-        return conclude([*judgement.results, result], left.result.crash)
+        return conclude([*judgement.results, result], harness_reason)
+
+
+def never_done(plan: SimPlan, reason: str, traceback: str | None = None) -> SimRun:
+    """A run of which nothing was seen, for its process died in it: a broken one, to be stored."""
+    data = RunData(plan.spec, History(()), faults=tuple(plan.faults))
+    judgement = conclude((), reason)
+    return SimRun(data, RunResult(), judgement, "", 0, 0, 0, traceback=traceback)
+
+
+def reason_of(error: BaseException) -> str:
+    """An exception in one line, with the place that raised it."""
+    raised = "".join(format_exception_only(error)).strip().splitlines()[-1]
+    frames = extract_tb(error.__traceback__)
+    if not frames:
+        return raised
+    last = frames[-1]
+    return f"{raised} ({Path(last.filename).name}:{last.lineno}, in {last.name})"
 
 
 def save(run: SimRun, store: Store) -> RunDir:
@@ -376,6 +427,7 @@ def save(run: SimRun, store: Store) -> RunDir:
             **run.judgement.to_json(),
             "trace_sha256": run.trace_sha256,
             "stopped": None if run.stop is None else run.stop.to_json(),
+            **({} if run.traceback is None else {"harness_traceback": run.traceback}),
             "warnings": [],
             "versions": versions,
         }

@@ -8,7 +8,6 @@ not break is counted apart: it does not count as caught.
 from __future__ import annotations
 
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 
 from harness.protocols import Fault
 from harness.registry import mutants_of, systems
-from harness.simulate import SimPlan, SimRun, simulate
+from harness.simulate import SimPlan, SimRun, reason_of, simulate
 from harness.spec import SIM, RunSpec
 from harness.swarm import draw
 
@@ -140,21 +139,27 @@ def _hunt(
     bug: Bug, arm: str, plans: Iterable[Callable[[], SimPlan]], budget_s: float | None
 ) -> Iterator[Hunt]:
     hunt, wrong, broken = Hunt(bug.name, arm), Counter[str](), Counter[str]()
+    first: dict[str, int | None] = {}  # seed, by what broke
     began_s, cpu_began_s = time.monotonic(), time.process_time()
-    for plan in plans:
+    for make in plans:
+        run, reason, seed = None, None, None
         try:
-            run = simulate(plan())
+            plan = make()
+            seed = plan.spec.seed
+            run = simulate(plan)
+            reason = run.broken
         except Exception as error:  # told at the end: it must not cost the other seeds
-            broken["".join(traceback.format_exception_only(error)).strip()] += 1
-            run = None
+            reason = reason_of(error)
         hunt.tried += 1
         hunt.elapsed_s = time.monotonic() - began_s
         hunt.cpu_s = time.process_time() - cpu_began_s
+        if reason is not None:
+            broken[f"{reason}, first in seed {first.setdefault(reason, seed)}"] += 1
         if run is not None:
             hunt.simulated_s += run.simulated_ns / 1e9
             seen = found(run)
             if seen & bug.breaks:
-                hunt.caught_by, hunt.seed = sorted(seen & bug.breaks), run.data.spec.seed
+                hunt.caught_by, hunt.seed = sorted(seen & bug.breaks), seed
             else:
                 wrong.update(seen)
         hunt.wrong, hunt.broken = dict(wrong), dict(broken)

@@ -9,15 +9,21 @@ import re
 import signal
 import subprocess
 import sys
+from contextvars import Context
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import krucible
 from krucible_process import COMMAND
 from source import ROOT
 
+from checkers.watch import Online
 from harness import zoo
+from harness.cli import sim as sim_command
+from harness.cli.meant import meant
+from harness.envs.sim import Sim
 from harness.errors import UsageError
 from harness.judge import judge_here
 from harness.simulate import SimPlan, SimRun, save, simulate
@@ -25,7 +31,8 @@ from harness.spec import RunSpec
 from harness.store import Store
 from harness.stored import load_run
 from harness.systems.kafka_client import KafkaClient
-from harness.verdict import CheckResult, Valid
+from harness.verdict import EXIT_HARNESS, Anomaly, CheckResult, Valid
+from node.config import NodeConfig
 from node.sim import loop as loop_module
 
 BY_EVENTS = ("consensus", "observers")
@@ -300,6 +307,83 @@ def test_a_node_that_is_never_done_is_a_finding(monkeypatch: pytest.MonkeyPatch)
     (found,) = [a for a in run.judgement.anomalies if a.invariant == "L12"]
     assert "time stands still" in found.message
     assert run.events > 0
+
+
+def break_at(monkeypatch: pytest.MonkeyPatch, start: int | None, where: str) -> None:
+    """Let something of ours raise when a node is started for the nth time."""
+    launch = Sim.launch
+
+    def broken(environment: Sim, node: str, config: NodeConfig) -> None:
+        if environment.process(node).pid == start and where == "call":
+            raise LookupError("of ours")
+        launch(environment, node, config)
+        if environment.process(node).pid == start:
+            environment.loop.call_soon(lambda: int("of ours"), context=Context())
+
+    monkeypatch.setattr(Sim, "launch", broken)
+
+
+@pytest.mark.parametrize(("start", "where"), [(1, "loop"), (2, "loop"), (None, "call")])
+def test_a_harness_that_breaks_ends_the_simulation_and_not_its_caller(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: int | None, where: str
+) -> None:
+    break_at(monkeypatch, start, where)
+    run = run_of(1, "kill")
+    assert run.verdict is Valid.UNKNOWN
+    assert run.judgement.exit_code == EXIT_HARNESS
+    assert "of ours" in (run.broken or "")
+    assert "Traceback" in (run.traceback or "")
+    path = save(run, Store(tmp_path)).path
+    stored = load_run(path)
+    assert stored.results is not None
+    assert stored.results["harness_traceback"] == run.traceback
+    again = meant(str(path), {}, None, Store(tmp_path))
+    assert (again.spec, again.faults) == (run.data.spec, run.data.faults)
+    assert (tmp_path / path / "report.html").is_file()
+
+
+def test_a_watch_that_breaks_is_our_fault_and_not_the_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = 0
+
+    def feed(_: object, event: object) -> list[Anomaly]:
+        nonlocal calls
+        calls += 1
+        if calls == 100:
+            raise LookupError(f"no idea what {event} is")
+        return []
+
+    monkeypatch.setattr(Online, "feed", feed)
+    run = run_of(1, "kill")
+    assert run.verdict is Valid.UNKNOWN
+    assert not run.judgement.anomalies
+    assert "LookupError: no idea what" in (run.broken or "")
+    assert run.events == 100
+
+
+def test_a_seed_that_ends_its_process_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    do = sim_command._Work.do
+
+    def deadly(work: sim_command._Work) -> dict[str, Any]:
+        if work.seed == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return do(work)
+
+    monkeypatch.setattr(sim_command._Work, "do", deadly)
+    batch = sim_command._Batch(
+        {"time_limit_s": 4.0}, range(1, 8), twice=False, keep=False, store=tmp_path
+    )
+    batch.run(2, stop=False, loud=False)
+    assert sorted(result["seed"] for result in batch.results) == list(range(1, 8))
+    assert batch.exit_code == EXIT_HARNESS
+    (failing,) = batch.failing
+    assert failing["seed"] == 3
+    assert failing["harness_reasons"] == ["its process was killed by signal 9"]
+    assert batch.figures(1.0)["broken"] == [3]
+    assert meant(failing["store"], {}, None, Store(tmp_path)).spec.seed == 3
 
 
 def test_a_system_that_lives_elsewhere_cannot_be_simulated() -> None:

@@ -16,7 +16,7 @@ from harness.cli import zoo as zoo_command
 from harness.crew import Ended, Job, Said, work_off
 from harness.errors import HarnessError
 from harness.simulate import SimPlan, SimRun, simulate
-from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN
 from harness.zoo import Hunt
 
 
@@ -98,11 +98,14 @@ def test_seeds_that_break_and_hunts_that_die_are_told(monkeypatch: pytest.Monkey
         patched.setattr(zoo, "simulate", breaks)
         hunt = last(zoo.directed(bug))
     assert not hunt.caught
-    assert hunt.broken == {"harness.errors.HarnessError: n1 did not come up": hunt.tried}
+    ((reason, times),) = hunt.broken.items()
+    assert reason.startswith("harness.errors.HarnessError: n1 did not come up (")
+    assert reason.endswith(", first in seed 1")
+    assert times == hunt.tried
 
     monkeypatch.setattr(zoo, "directed", lambda _: os._exit(7))
     ended = krucible("zoo", "--only", bug.name, "--arm", "directed")
-    assert ended.code == EXIT_UNKNOWN
+    assert ended.code == EXIT_HARNESS
     assert "NOT CAUGHT, 0 seeds, 0.0 s, BROKEN: its process exited with 7 (1)" in ended.err
 
 

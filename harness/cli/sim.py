@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
+from traceback import format_exception
 from typing import Annotated, Any
 
 import typer
@@ -19,10 +20,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from harness.cli import sim_options as options
 from harness.cli.console import STYLE, Json, err, out, print_json
 from harness.cli.run import DEFAULT_STORE, SEED_MAX, StoreDir
+from harness.crew import Job, Said, work_off
 from harness.errors import UsageError
 from harness.reached import never, reached
 from harness.store import Store
-from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 
 JOBS_MAX = 256
 SEEDS_MAX = 10_000_000
@@ -30,7 +32,6 @@ SHOWN_MAX = 20  # failing seeds in full
 LINE_EVERY_S = 60.0
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 _SAME = {None: "", True: " (the same bytes again)", False: " (NOT THE SAME BYTES)"}
-_EXIT = {Valid.VALID: EXIT_VALID, Valid.INVALID: EXIT_INVALID, Valid.UNKNOWN: 2}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -40,7 +41,9 @@ def add_to(app: typer.Typer) -> None:
         help="Simulate runs: the same nodes, workloads, faults and checkers on a virtual clock, "
         "network and disk. The same seed gives the same bytes. What is not given is drawn from the "
         "seed: sizes, workload, faults, settings. What fails is saved as a run, with its schedule. "
-        "Exits 1 when a seed was invalid, else with the worst exit code of a seed.",
+        "A seed that breaks the harness is saved, too, and the others go on. Exits 1 when a seed "
+        "was invalid, else 255 when the harness broke in one, else with the worst exit code of a "
+        "seed.",
         short_help="Simulate runs in virtual time, from seeds.",
         epilog="Example: krucible sim --seeds 1..100 --jobs 2",
     )(sim)
@@ -133,18 +136,51 @@ class _Work:
     store: Path
 
     def do(self) -> dict[str, Any]:
-        """Simulate and judge; what is not valid, or wanted, goes into the store."""
+        """Simulate and judge; what is not valid, or wanted, goes into the store.
+
+        A seed that breaks the harness is a result, too: it costs the other seeds nothing.
+        """
+        simulation = options.simulation()
+        try:
+            plan = options.plan_of_seed(self.seed, self.pinned)
+        except UsageError as error:  # the options do not go with what this seed draws
+            told = {"harness_reasons": [str(error)], "exit_code": error.exit_code}
+            return _result({"seed": self.seed, "verdict": str(Valid.UNKNOWN), **told})
+        try:
+            run = simulation.simulate(plan)
+            result = _result({**run.summary(), "reached": reached(run.data)})
+            if self.twice:
+                again = simulation.simulate(plan)
+                result["same_bytes"] = again.trace_sha256 == run.trace_sha256
+            if self.keep or _fails(result):
+                result["store"] = str(simulation.save(run, Store(self.store)).path)
+        except Exception as error:
+            reason, trace = simulation.reason_of(error), "".join(format_exception(error))
+            return self._stored(simulation.never_done(plan, reason, trace))
+        return result
+
+    def died(self, reason: str) -> dict[str, Any]:
+        """The result of a seed in which its process died; the run that is stored has no events."""
         simulation = options.simulation()
         plan = options.plan_of_seed(self.seed, self.pinned)
-        run = simulation.simulate(plan)
-        result: dict[str, Any] = {**run.summary(), "store": None, "same_bytes": None}
-        result["reached"] = reached(run.data)
-        if self.twice:
-            again = simulation.simulate(plan)
-            result["same_bytes"] = again.trace_sha256 == run.trace_sha256
-        if self.keep or run.verdict is not Valid.VALID or result["same_bytes"] is False:
-            result["store"] = str(simulation.save(run, Store(self.store)).path)
-        return result
+        return self._stored(simulation.never_done(plan, reason))
+
+    def _stored(self, run: Any) -> dict[str, Any]:
+        store = options.simulation().save(run, Store(self.store)).path
+        return _result({**run.summary(), "store": str(store)})
+
+
+def _result(known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a seed came to, with what is not known of it left empty."""
+    nothing: dict[str, list[Any]] = {
+        name: [] for name in ("anomalies", "system_reasons", "coverage_reasons", "harness_reasons")
+    }
+    blank = {"events": 0, "simulated_s": 0.0, "reached": {}, "store": None, "same_bytes": None}
+    return {**nothing, **blank, **known}
+
+
+def _each(part: Sequence[_Work]) -> Iterator[dict[str, Any]]:
+    return (work.do() for work in part)
 
 
 class _Batch:
@@ -196,24 +232,21 @@ class _Batch:
                     return
 
     def _done(self, jobs: int) -> Iterator[dict[str, Any]]:
+        """The results as they come; a process that dies costs the seed it was at, no other."""
         if jobs == 1 or len(self._work) == 1:
-            yield from (work.do() for work in self._work)
+            yield from _each(self._work)
             return
-        waiting = iter(self._work)
-        with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
-            try:
-                running: set[Future[dict[str, Any]]] = set()
-                for work in waiting:
-                    running.add(pool.submit(work.do))
-                    if len(running) < 2 * jobs:
-                        continue
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
-                while running:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        parts = [deque(self._work[n::jobs]) for n in range(min(jobs, len(self._work)))]
+        while parts:
+            left = {Job(f"seeds from {p[0].seed}", partial(_each, tuple(p))): p for p in parts}
+            with closing(work_off(list(left), len(left))) as told:
+                for each in told:
+                    if isinstance(each, Said):
+                        left[each.job].popleft()
+                        yield each.value
+                    elif each.broken is not None and left[each.job]:
+                        yield left[each.job].popleft().died(each.broken)
+            parts = [part for part in parts if part]
 
     @property
     def failing(self) -> list[dict[str, Any]]:
@@ -223,11 +256,11 @@ class _Batch:
     @property
     def exit_code(self) -> int:
         """The worst of all seeds; bytes that differ are a broken harness."""
-        codes = [_EXIT[Valid(result["verdict"])] for result in self.results]
+        codes = [result["exit_code"] for result in self.results]
         if EXIT_INVALID in codes:
             return EXIT_INVALID
         if any(result["same_bytes"] is False for result in self.results):
-            return 255
+            return EXIT_HARNESS
         return max(codes, default=EXIT_VALID)
 
     def figures(self, elapsed_s: float) -> dict[str, Any]:
@@ -242,6 +275,7 @@ class _Batch:
             "seeds": len(self.results),
             "verdicts": dict(Counter(result["verdict"] for result in self.results)),
             "invariants": dict(invariants.most_common()),
+            "broken": [r["seed"] for r in self.results if _is_broken(r)],
             "not_same_bytes": [r["seed"] for r in self.results if r["same_bytes"] is False],
             "failing": [
                 {"seed": r["seed"], "verdict": r["verdict"], "store": r["store"]}
@@ -257,18 +291,26 @@ class _Batch:
 
 
 def _fails(result: Mapping[str, Any]) -> bool:
-    return result["verdict"] != "valid" or result["same_bytes"] is False
+    return result["verdict"] != "valid" or _is_broken(result) or result["same_bytes"] is False
+
+
+def _is_broken(result: Mapping[str, Any]) -> bool:
+    """Whether the harness broke in the seed, or could not play it."""
+    return bool(result["harness_reasons"])
 
 
 def _line(result: Mapping[str, Any]) -> str:
     """What is wrong with a seed, and how to see it again."""
     names = ", ".join(sorted({a["invariant"] for a in result["anomalies"]})) or "; ".join(
-        [*result["coverage_reasons"], *result["system_reasons"]]
+        [*result["harness_reasons"], *result["coverage_reasons"], *result["system_reasons"]]
     )
     if result["same_bytes"] is False:
         names = "; ".join(filter(None, ("not the same bytes twice", names)))
     seed, verdict, store = (result[name] for name in ("seed", "verdict", "store"))
-    return f"seed {seed}: {verdict} ({names})  krucible repro {store}"
+    if _is_broken(result) and verdict != Valid.INVALID:
+        verdict = "the harness broke"
+    again = "" if store is None else f"  krucible repro {store}"
+    return f"seed {seed}: {verdict} ({names}){again}"
 
 
 def show_simulation(result: Mapping[str, Any]) -> None:
@@ -311,5 +353,7 @@ def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> No
     )
     if figures["never"]:
         console.print(f"never happened: {', '.join(figures['never'])}", markup=False)
+    if figures["broken"]:
+        console.print(f"THE HARNESS BROKE: seeds {figures['broken']}", style="bold red")
     if figures["not_same_bytes"]:
         console.print(f"NOT THE SAME TWICE: seeds {figures['not_same_bytes']}", style="bold red")

@@ -19,7 +19,7 @@ from harness.cli.sim import JOBS_MAX
 from harness.crew import Ended, Job, Said, work_off
 from harness.errors import UsageError
 from harness.registry import mutant_names, systems, unknown
-from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 ARMS = ("directed", "exploratory", "control")
 CONTROL_MAX = 10_000_000
@@ -36,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
         help="Simulate every seeded bug: in its own scenario (directed), and in the swarm that "
         "does not know it (exploratory); and the swarm without any (control). Exits 0 when all "
         "were caught for the right reason and nothing else was, 1 when the healthy node was "
-        "found at fault, 2 when a bug got away.",
+        "found at fault, 255 when the harness broke in a seed, 2 when a bug got away.",
         short_help="See that seeded bugs are caught, and nothing else.",
         epilog="Example: krucible zoo --arm directed",
     )(zoo)
@@ -133,11 +133,13 @@ def _control(seeds: Sequence[int]) -> Iterator[Result]:
             "verdict": summary["verdict"],
             "anomalies": [f"{a['invariant']}: {a['message']}" for a in summary["anomalies"][:5]],
             "reasons": [*summary["system_reasons"], *summary["harness_reasons"]],
+            "broken": bool(summary["harness_reasons"]),
         }
 
 
 def _alarm_of(seed: int) -> Result:
-    return {"arm": "control", "seed": seed, "verdict": "unknown", "anomalies": [], "reasons": []}
+    nothing: Result = {"anomalies": [], "reasons": [], "broken": False}
+    return {"arm": "control", "seed": seed, "verdict": "unknown", **nothing}
 
 
 # --------------------------------------------------------------------------- what comes of it
@@ -187,7 +189,7 @@ class _Found:
         if result["arm"] == "control":
             if ended.broken is None:
                 return None
-            return self._alarm({**result, "reasons": [ended.broken]})
+            return self._alarm({**result, "reasons": [ended.broken], "broken": True})
         if ended.broken is not None:
             result = {**result, "broken": {**result["broken"], ended.broken: 1}}
         self._hunts.append(result)
@@ -230,6 +232,9 @@ class _Found:
             return EXIT_INTERRUPTED
         if any(alarm["verdict"] == "invalid" for alarm in self._alarms):
             return EXIT_INVALID
+        hunts = [*self._hunts, *self._so_far.values()]
+        if any(hunt["broken"] for hunt in hunts) or any(a["broken"] for a in self._alarms):
+            return EXIT_HARNESS
         got_away = not all(hunt["caught"] for hunt in self._hunts)
         return EXIT_UNKNOWN if got_away or self._alarms else EXIT_VALID
 

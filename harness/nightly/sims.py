@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import seeds as streams
-from harness.errors import HarnessError
+from harness.errors import UsageError
 from harness.nightly.plan import Canary, Sim
 from harness.reached import reached
-from harness.simulate import SimPlan, SimRun, save, simulate
+from harness.simulate import SimPlan, SimRun, never_done, reason_of, save, simulate
 from harness.store import Store
 from harness.swarm import draw
 from harness.verdict import Valid
@@ -64,12 +64,18 @@ class Slice:
             kept = rng.random() < self.sim.save
             if self._is_news(line, stored) or kept:
                 line["store"] = str(save(run, Store(self.store)).path)
-        except HarnessError as error:
+        except UsageError as error:  # the options do not go with what this seed draws
             return {**line, "verdict": "unknown", "harness_error": str(error)}
         except Exception as error:  # one seed's: it is told, and costs the others nothing
-            reason = "".join(traceback.format_exception_only(error)).strip()
-            return {**line, "verdict": "unknown", "harness_error": reason}
+            return self.died(seed, reason_of(error), "".join(traceback.format_exception(error)))
         return line
+
+    def died(self, seed: int, reason: str, trace: str | None = None) -> Line:
+        """The line of a seed that ended its process, or could not be judged; it is stored."""
+        plan = SimPlan.of(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
+        run = never_done(plan, reason, trace)
+        line = {"t": "seed", "entry": self.entry, "seed": seed, **_judged(run)}
+        return {**line, "store": str(save(run, Store(self.store)).path)}
 
     def _is_news(self, line: Mapping[str, Any], stored: Counter[Key]) -> bool:
         if line["verdict"] == "valid" and line.get("same_bytes") is not False:
@@ -92,8 +98,8 @@ def _judged(run: SimRun) -> Line:
     }
     if run.verdict is not Valid.VALID:
         line["message"] = first
-    if run.result.crash is not None:
-        line["harness_error"] = run.result.crash
+    if run.broken is not None:
+        line["harness_error"] = run.broken
     return line
 
 

@@ -94,7 +94,8 @@ class Worker:
 
     def _sim(self, entry: str, sim: Sim) -> None:
         for_s = min(SLICE_S, max(1.0, self._left_s))
-        # each process its own part of the seeds; a process that dies leaves its part for later
+        # each process its own part of the seeds; one that dies leaves for later what it had not
+        # begun, and the seed it was at is done with: it must not end the next process, too
         todo = list(islice(self._seeds(entry), self._jobs * int(for_s * _SEEDS_PER_S)))
         kept = self._plan.on_failure.kept
         left = {
@@ -107,13 +108,18 @@ class Worker:
             )
             for n in range(self._jobs)
         ]
-        jobs = [Job(entry, each.work, for_s + LATE_S) for each in slices]
-        with closing(work_off(jobs, self._jobs)) as told:
+        jobs = {Job(entry, each.work, for_s + LATE_S): each for each in slices}
+        with closing(work_off(list(jobs), self._jobs)) as told:
             for each in told:
                 if isinstance(each, Said):
                     self._keep(each.value)
                 elif each.broken is not None:
-                    self._keep({"t": "broke", "reason": f"{entry}: {each.broken}"})
+                    done = self._night.seeds.get(entry, ())
+                    at = next((seed for seed in jobs[each.job].seeds if seed not in done), None)
+                    if at is None:
+                        self._keep({"t": "broke", "reason": f"{entry}: {each.broken}"})
+                    else:
+                        self._keep(jobs[each.job].died(at, each.broken))
 
     def _share(self, runs: int) -> int:
         """How many of so many runs each process may store, which do not know of each other."""

@@ -283,9 +283,9 @@ class VirtualLoop(_Base):
         if self._running:
             raise RuntimeError("the loop still runs")
         self._closed = True
-        self._ready.clear()
-        self._timers.clear()
         kept, self._kept = [*self._kept, *asyncio.all_tasks(self)], []
+        self._ready.clear()  # it may be all that held a task
+        self._timers.clear()
         for task in kept:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
             coroutine = task.get_coro()
