@@ -264,6 +264,10 @@ class Members(Protocol):
         """Add a node to the voters, with the directory id that its disk has now."""
         ...
 
+    async def await_address(self, node: str, *, timeout_s: float) -> VoterChange:
+        """Wait until the committed voters have a node where it is now, or it is none of them."""
+        ...
+
     def reformat(self, node: str) -> str:
         """Give a node that is down, on an empty disk, a new directory id; returns it (hex)."""
         ...

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, SystemStuckError
 from harness.hosts import Movable
-from harness.protocols import Cluster, Fault, Injection, Kill
+from harness.protocols import Cluster, Fault, Injection, Kill, Members
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis import claims
@@ -21,16 +21,18 @@ from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rn
 from nemesis.turns import in_turn
 
 PORTS = (9193, 9293)
+KNOWN_TIMEOUT_S = 20.0  # a voter tells where it is after three fetch timeouts
 _TARGETS = {"leader": 2, "follower": 3, "one": 1}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Undo:
     """The voter that moved, with the pid and the port that it had."""
 
     node: str
     pid: int | None
     port: int
+    moved_back: Mapping[str, Any] | None = None  # by its heal, which does so only once
 
 
 @nemeses.register("move-voter")
@@ -38,8 +40,11 @@ class MoveVoter:
     """Kill a voter and start it at another port; heal has it move back.
 
     One at a time: the rest of the bootstrap servers must stay where they are. Clients that knew the
-    node at its old port find nobody there. Params: ``target``; ``port``; ``stay_ms``, how long it
-    is there at least.
+    node at its old port find nobody there. No other fault changes the voters before a committed set
+    has it where it is again: until then nobody can ask it for its vote, so the loss of one more
+    voter could leave a quorum that never elects (docs/findings.md).
+
+    Params: ``target``; ``port``; ``stay_ms``, how long it is there at least.
     """
 
     family = "membership"
@@ -92,22 +97,35 @@ class MoveVoter:
         return Injection("installed", (node,), None, (choice.evidence(target), moved), undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Move it back, once no other fault has it; evidence: it answers where it was."""
+        """Move it back, once no other fault has it; evidence: it answers where it was.
+
+        Raises:
+            SystemStuckError: The committed voters do not have it there in the time for it.
+        """
         undo, system, hosts = injection.undo, cluster.system, cluster.environment
         if (
             not isinstance(undo, _Undo)
             or not isinstance(system, Kill)
+            or not isinstance(system, Members)
             or not isinstance(hosts, Movable)
         ):
             raise HarnessError(f"fault {fault.id} has nothing that could move back")
-        mine = [(PROCESS, undo.node), (DISK, undo.node)]
-        turns = [claims.claim_when_free(cluster, fault.id, x, timeout_s=4 * TURN_S) for x in mine]
-        if not all(await asyncio.gather(*turns)):
+        if undo.moved_back is None:
+            mine = [(PROCESS, undo.node), (DISK, undo.node)]
+            turns = [
+                claims.claim_when_free(cluster, fault.id, x, timeout_s=4 * TURN_S) for x in mine
+            ]
+            if not all(await asyncio.gather(*turns)):
+                claims.release(cluster, fault.id, mine)
+                raise HarnessError(f"another fault holds {undo.node}")
+            if cluster.environment.process(undo.node).pid is not None:
+                await system.kill(undo.node)
+            await hosts.move(undo.node, undo.port)
+            undo.moved_back = await restart({undo.node: undo.pid}, cluster)
             claims.release(cluster, fault.id, mine)
-            raise HarnessError(f"another fault holds {undo.node}")
-        if cluster.environment.process(undo.node).pid is not None:
-            await system.kill(undo.node)
-        await hosts.move(undo.node, undo.port)
-        seen = await restart({undo.node: undo.pid}, cluster)
-        claims.release(cluster, fault.id, [VOTERS, *mine])
-        return {**seen, "now_at": str(cluster.environment.bind_address(undo.node))}
+        known = await system.await_address(undo.node, timeout_s=KNOWN_TIMEOUT_S)
+        if not known.done:
+            raise SystemStuckError(f"{undo.node} has moved back: {known.detail}")
+        claims.release(cluster, fault.id, [VOTERS])
+        now = str(cluster.environment.bind_address(undo.node))
+        return {**undo.moved_back, "now_at": now, "known": known.detail}

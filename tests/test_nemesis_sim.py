@@ -22,6 +22,8 @@ from harness.registry import checkers, nemeses
 from harness.simulate import SimPlan, simulate
 from harness.spec import RunSpec
 from harness.verdict import Valid
+from nemesis import claims
+from nemesis.membership import VOTERS
 from node.sim.host import EPOCH_MS
 from node.sim.stray import StrayLink
 
@@ -616,9 +618,30 @@ def test_a_voter_that_moves_tells_where_it_is_and_moves_back(target: str) -> Non
         assert (await scene.env.net.probe("n4", node)).passed
         healed = await fault.heal()
         assert healed["now_at"].endswith(":9093")
-        await asyncio.sleep(6)
+        assert healed["known"].startswith("it is a voter at ")
         assert len(scene.kinds("voters")) > moved
         assert await scene.system.voter_keys() == began
+
+    play(main, DYNAMIC)
+
+
+def test_nobody_changes_the_voters_before_all_know_where_one_of_them_has_moved_to() -> None:
+    """One more lost voter could be the end: seed 77000603 of the swarm."""
+
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject("move-voter", target="follower", port=9193)
+        (node,) = fault.injection.targets
+        assert (await scene.system.await_address(node, timeout_s=20.0)).done
+        others = [voter for voter in scene.system.voters if voter != node]
+        links = [(node, other) for other in others]
+        await scene.env.net.cut(links)  # it hears them, and cannot tell them where it is
+        healing = asyncio.create_task(fault.heal())
+        await asyncio.sleep(10)
+        assert scene.env.process(node).detail == "process 3", "it has moved back"
+        assert not claims.claim_free(scene.cluster, 77, [VOTERS])
+        await scene.env.net.heal(links)
+        assert (await healing)["known"].startswith("it is a voter at ")
+        assert claims.claim_free(scene.cluster, 77, [VOTERS])
 
     play(main, DYNAMIC)
 

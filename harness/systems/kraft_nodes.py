@@ -263,6 +263,25 @@ class KraftNodes:
 
         return await voters.until_done(attempt, timeout_s)
 
+    async def await_address(self, node: str, *, timeout_s: float) -> VoterChange:
+        """Until a committed set has it there: it tells so itself (UpdateRaftVoter, KIP-853)."""
+        seen = voters.Seen()
+        own, at = self._node[node].id, self._env.address(node)
+
+        async def attempt() -> VoterChange:
+            view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
+            if view is None:
+                return VoterChange(done=False, detail="there is no leader")
+            if all(key.id != own for key in view.voters):
+                return self._as_told(view, seen, "no voter")
+            if Endpoint(at.host, at.port) in view.endpoints.get(own, frozenset()):
+                return self._as_told(view, seen, f"a voter at {at}")
+            seen.other()
+            known = ", ".join(sorted(map(str, view.endpoints.get(own, ()))))
+            return VoterChange(done=False, detail=f"the leader has it at {known}, it is at {at}")
+
+        return await voters.until_done(attempt, timeout_s)
+
     @staticmethod
     def _as_told(view: QuorumView, seen: voters.Seen, what: str) -> VoterChange:
         if seen.is_committed(view):

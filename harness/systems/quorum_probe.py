@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.protocols import Address
 from node.core.messages import (
@@ -35,6 +35,7 @@ class QuorumView:
     high_watermark: int | None
     nodes: Mapping[int, Fetcher]
     voters: tuple[ReplicaKey, ...] = ()
+    endpoints: Mapping[int, frozenset[Endpoint]] = field(default_factory=dict)  # of voters, by id
 
     @property
     def asked_ms(self) -> int | None:
@@ -91,6 +92,10 @@ async def ask(address: Address, network: Network, *, timeout_s: float) -> Quorum
         response.high_watermark,
         _newest((*response.observers, *response.voters)),
         tuple(voter.key for voter in response.voters),
+        {
+            node.node_id: frozenset(Endpoint(each.host, each.port) for each in node.listeners)
+            for node in getattr(entity, "nodes", ())
+        },
     )
 
 

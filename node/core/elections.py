@@ -294,9 +294,14 @@ class Elections(ReplicaState):
         return up_to_date
 
     def _grants_vote(self, candidate: ReplicaKey, *, up_to_date: bool) -> bool:
-        """One vote per epoch, none once its leader is known, none for a log behind ours."""
+        """One vote per epoch, none once its leader is known, none for a log behind ours.
+
+        A vote that is asked for again is given again only while the log is still up to date: the
+        candidate may have been restarted on a damaged disk. Source: Raft, figure 2, RequestVote;
+        Apache Kafka does not look at the log then (docs/findings.md).
+        """
         role = self._role
-        if not isinstance(role, Unattached | Prospective):
+        if not up_to_date or not isinstance(role, Unattached | Prospective):
             return False
         if role.voted is not None:
             # Again for the same candidate: our first answer may have been lost.
@@ -304,7 +309,7 @@ class Elections(ReplicaState):
                 None,
                 candidate.directory_id,
             )
-        return role.leader_id is None and up_to_date
+        return role.leader_id is None
 
     def _record_vote(self, candidate: ReplicaKey) -> None:
         """Put a new vote on disk, then in memory; give the candidate time to win."""

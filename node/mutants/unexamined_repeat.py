@@ -1,0 +1,31 @@
+"""A voter that tells its vote again without a look at what the candidate's log has become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from node.core.replica import Replica
+from node.core.roles import Prospective, Unattached
+from node.core.types import ReplicaKey
+from node.driver.parts import NodeParts
+from node.mutants import mutant
+
+
+class TrustingVoter(Replica):
+    """Takes a candidate that it has voted for for what it was then."""
+
+    def _grants_vote(self, candidate: ReplicaKey, *, up_to_date: bool) -> bool:
+        role = self._role
+        if isinstance(role, Unattached | Prospective) and role.voted is not None:
+            up_to_date = True
+        return super()._grants_vote(candidate, up_to_date=up_to_date)
+
+
+@mutant(
+    "unexamined-repeat",
+    breaks=("S5", "S11"),
+    source="ours: Raft, figure 2, compares the logs at each vote; Kafka not (docs/findings.md)",
+)
+def unexamined_repeat(parts: NodeParts) -> NodeParts:
+    """A vote that is asked for again is given again, however short the candidate's log is now."""
+    return replace(parts, replica=TrustingVoter)
