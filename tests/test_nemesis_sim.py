@@ -16,7 +16,7 @@ from harness.envs import sim
 from harness.envs.node_clocks import no_fake_clocks
 from harness.errors import EnvError, SystemStuckError
 from harness.history import NEMESIS, History
-from harness.nemeses import select, swarm
+from harness.nemeses import fitting, select
 from harness.protocols import Cluster, Fault
 from harness.registry import checkers, nemeses
 from harness.simulate import SimPlan, simulate
@@ -81,10 +81,15 @@ def test_what_is_named_itself_stays_and_so_does_a_family_of_which_nothing_would_
 
 def test_a_seed_draws_its_own_part_of_all_nemeses_and_no_more_than_there_is_time_for() -> None:
     every = select(["all"], SPEC)
-    drawn = [tuple(name for name, _ in swarm(seed, every, 7)) for seed in range(60)]
-    assert drawn == [tuple(name for name, _ in swarm(seed, every, 7)) for seed in range(60)]
-    assert {len(names) for names in drawn} == {4, 5, 6, 7}
-    assert {name for names in drawn for name in names} == {name for name, _ in every}
+
+    def drawn(**spec: Any) -> list[tuple[str, ...]]:
+        specs = (replace(SPEC, seed=seed, **spec) for seed in range(60))
+        return [tuple(name for name, _ in fitting(each, every, 7)) for each in specs]
+
+    assert drawn() == drawn()
+    assert {len(names) for names in drawn()} == {4, 5, 6, 7}
+    assert {name for names in drawn() for name in names} == {name for name, _ in every}
+    assert {len(names) for names in drawn(env="local")} == {7}
 
 
 def test_elsewhere_they_say_why_not() -> None:
