@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
-from harness import seeds
+from harness import schedule, seeds
 from harness.errors import UsageError
 from harness.protocols import Fault, Nemesis
 from harness.registry import nemeses, unknown
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
 
 ALL = "all"
 NONE = "none"
@@ -61,13 +62,54 @@ def asked_for(chosen: Mapping[str, Nemesis]) -> frozenset[type]:
     return frozenset(a for nemesis in chosen.values() for a in getattr(nemesis, "asks", ()))
 
 
-def swarm(seed: int, chosen: Sequence[tuple[str, Nemesis]], most: int) -> list[tuple[str, Nemesis]]:
-    """A seed's own part of the nemeses, at most so many: not all seeds need all of them.
+def plan(spec: RunSpec, *, asked_for: bool = True) -> tuple[list[tuple[str, Nemesis]], list[Fault]]:
+    """The nemeses that a run uses, and its schedule; raises UsageError.
+
+    Args:
+        spec: The options.
+        asked_for: Whether the nemeses were asked for, not only drawn: then what is named itself,
+            and something of each family, comes late where there is no time for it.
+    """
+    pace = schedule.paced(spec.pace)
+    chosen = select(spec.nemeses, spec)
+    if not asked_for:
+        chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
+    room = schedule.room(spec.seed, spec.time_limit_s, pace)
+    must = owed(spec, chosen) if asked_for else ()
+    chosen = fitting(spec, chosen, room, must, pace.weights)
+    return chosen, schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
+
+
+def owed(spec: RunSpec, chosen: Sequence[tuple[str, Nemesis]]) -> frozenset[str]:
+    """What must come, time or not: what is named itself, and one by seed of each family."""
+    names = {name for name, _ in chosen}
+    found = names.intersection(spec.nemeses)
+    for family in sorted(set(spec.nemeses) - names):
+        members = [name for name, nemesis in chosen if family in (ALL, nemesis.family)]
+        if members and found.isdisjoint(members):
+            found.add(seeds.rng(spec.seed, "nemeses", family).choice(members))
+    return frozenset(found)
+
+
+def fitting(
+    spec: RunSpec,
+    chosen: Sequence[tuple[str, Nemesis]],
+    room: int,
+    owed: Iterable[str] = (),
+    weights: Mapping[str, float] = MappingProxyType({}),
+) -> list[tuple[str, Nemesis]]:
+    """Fewer nemeses rather than shorter faults: those that are owed, and others by seed.
+
+    With real processes as many others as there is room for; in the simulator, which has many
+    seeds, at least half of that: not all seeds need all of them.
 
     Source: Groce et al., "Swarm Testing" (ISSTA 2012).
     """
-    rng = seeds.rng(seed, "swarm")
-    most = min(max(1, most), len(chosen))
-    count = rng.randint((most + 1) // 2, most) if chosen else 0
-    picked = sorted(rng.sample(range(len(chosen)), count))
-    return [chosen[place] for place in picked]
+    rng = seeds.rng(spec.seed, "swarm")
+    kept = set(owed)
+    others = [name for name, _ in chosen if name not in kept]
+    most = min(max(0, room - len(kept)), len(others))
+    count = rng.randint((most + 1) // 2, most) if spec.env == SIM else most
+    turns = {name: rng.random() ** (1 / weights.get(name, 1.0)) for name in others}
+    kept.update(sorted(others, key=lambda name: -turns[name])[:count])
+    return [(name, nemesis) for name, nemesis in chosen if name in kept]

@@ -1,10 +1,12 @@
 """Fault schedules: which fault when, as data drawn from a seed, saved one fault a line.
 
 A schedule is a list of faults, one after another with gaps between them, and quiet at its start and
-end; its pace says how long they last, and whether two may be in force at a time. When time allows,
-each requested nemesis comes once, in random order, before any comes again; afterwards they are
-drawn by weight. Equal input gives an equal schedule. A run may add late faults of its own
-(``harness.faults``), so that what is stored is all that it played.
+end; its pace says how long they last, and whether two may be in force at a time. A fault is never
+shortened: it has a place only where the longest of its pace would end in time. Each nemesis comes
+once, in random order, before any comes again; afterwards they are drawn by weight. Those that there
+is no place for come late: after the run's time, one by one (``harness.faults``). Equal input gives
+an equal schedule. A run may add late faults of its own, so that what is stored is all that it
+played.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from math import ceil
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +40,7 @@ class ScheduleOptions:
     lead_ms: int = 1_000  # quiet at the start
     fault_ms: Span = (1_000, 2_500)
     gap_ms: Span = (800, 1_500)  # quiet between the end of a fault and the next one
-    tail_ms: int = 2_000  # quiet at the end
+    tail_ms: int = 1_000  # quiet at the end, at least
     lanes: int = 1  # faults that may be in force at a time
     weights: Mapping[str, float] = field(default_factory=dict)  # by nemesis; 1 when not named
 
@@ -53,12 +58,21 @@ class ScheduleOptions:
             raise HarnessError(f"weights must be more than 0: {bad}")
 
 
+# What silences nodes is what more time changes most.
+_SILENCING: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("kill", "pause", "stop", "power"), 4.0),
+    **dict.fromkeys(("partition-halves", "partition-isolate-one", "partition-one-way"), 2.0),
+}
+
 # How faults follow each other, by what ``--pace`` calls it.
 PACES: Final[Mapping[str, ScheduleOptions]] = {
     STEADY: ScheduleOptions(),
     "long": ScheduleOptions(fault_ms=(3_000, 8_000), gap_ms=(800, 2_500)),
     "dense": ScheduleOptions(fault_ms=(300, 1_200), gap_ms=(0, 300)),
     "overlapping": ScheduleOptions(fault_ms=(1_000, 5_000), gap_ms=(300, 1_500), lanes=2),
+    "lasting": ScheduleOptions(  # than a broker's session, and mostly than what C12 allows it
+        fault_ms=(12_000, 18_000), gap_ms=(800, 2_500), lanes=2, weights=_SILENCING
+    ),
 }
 
 
@@ -73,72 +87,105 @@ def paced(name: str) -> ScheduleOptions:
     return PACES[name]
 
 
+def told(name: str) -> str:
+    """A pace in words: how long its faults last, in seconds, and how many at a time."""
+    low_ms, high_ms = PACES[name].fault_ms
+    at_a_time = ", two at a time" if PACES[name].lanes > 1 else ""
+    return f"{name} ({low_ms / 1_000:g} to {high_ms / 1_000:g} s{at_a_time})"
+
+
 def build(
     seed: int,
     nemeses: Sequence[tuple[str, Nemesis]],
     time_limit_s: float,
     options: ScheduleOptions | None = None,
 ) -> list[Fault]:
-    """The schedule of a seed, by when faults begin; empty without nemeses or time for a fault."""
+    """The schedule of a seed, by when faults begin; empty without nemeses.
+
+    Each nemesis has a fault: those that there is no place for have a late one, at the end.
+    """
     options = options or ScheduleOptions()
     if not nemeses:
         return []
-    end_ms = int(time_limit_s * 1_000) - options.tail_ms
-    in_a_lane = -(-len(nemeses) // options.lanes)
-    squeeze = _squeeze(in_a_lane, end_ms - options.lead_ms, options)
     order = seeds.rng(seed, "schedule", "order").sample(list(nemeses), len(nemeses))
     by_name = dict(nemeses)
     faults: list[Fault] = []
-    free_ms = _lanes(seed, options)
-    while True:
-        at_ms = min(free_ms)
-        number = len(faults)
-        rng = seeds.rng(seed, "schedule", number)
-        first_round = number < len(order)
-        scale = squeeze if first_round else 1.0
-        duration_ms = _draw(options.fault_ms, rng.random(), scale)
-        gap_ms = _draw(options.gap_ms, rng.random(), scale)
-        name = order[number][0] if first_round else _choose(by_name, options, rng.random())
-        if at_ms + duration_ms > end_ms:
+    for place in _places(seed, options):
+        late = not _fits(place, time_limit_s, options)
+        first_round = place.number < len(order)
+        if late and not first_round:
             return faults
+        rng = place.rng
+        name = order[place.number][0] if first_round else _choose(by_name, options, rng.random())
         faults.append(
             Fault(
-                id=number,
+                id=place.number,
                 nemesis=name,
-                at_ms=at_ms,
-                duration_ms=duration_ms,
+                at_ms=int(time_limit_s * 1_000) if late else place.at_ms,
+                duration_ms=place.duration_ms,
                 params=dict(by_name[name].params(rng)),
-                draw=seeds.unit(seed, "schedule", number, "draw"),
+                draw=seeds.unit(seed, "schedule", place.number, "draw"),
+                late=late,
             )
         )
+    raise AssertionError("places do not end")
+
+
+def room(seed: int, time_limit_s: float, options: ScheduleOptions | None = None) -> int:
+    """How many faults a seed's schedule has place for, each at its full length."""
+    options = options or ScheduleOptions()
+    return sum(
+        1 for _ in takewhile(lambda p: _fits(p, time_limit_s, options), _places(seed, options))
+    )
+
+
+def length_s(seed: int, count: int, options: ScheduleOptions | None = None) -> float:
+    """The least time limit that has room for so many faults of a seed, in tenths of a second."""
+    options = options or ScheduleOptions()
+    last = next(islice(_places(seed, options), count - 1, None))
+    return ceil((last.at_ms + options.fault_ms[1] + options.tail_ms) / 100) / 10
+
+
+def about(time_s: float, options: ScheduleOptions | None = None) -> int:
+    """How many faults take about so long; at least one."""
+    options = options or ScheduleOptions()
+    each_ms = (sum(options.fault_ms) + sum(options.gap_ms)) / 2 / options.lanes
+    return max(1, round((time_s * 1_000 - options.lead_ms - options.tail_ms) / each_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """When a fault may be, whichever it is, and what the rest of it is drawn from."""
+
+    number: int
+    at_ms: int
+    duration_ms: int
+    rng: Random
+
+
+def _places(seed: int, options: ScheduleOptions) -> Iterator[_Place]:
+    """The places of a seed without end, by when they begin; they depend on no time limit."""
+    free_ms, number = _lanes(seed, options), 0
+    while True:
+        at_ms = min(free_ms)
+        rng = seeds.rng(seed, "schedule", number)
+        duration_ms, gap_ms = rng.randint(*options.fault_ms), rng.randint(*options.gap_ms)
+        yield _Place(number, at_ms, duration_ms, rng)
         free_ms[free_ms.index(at_ms)] = at_ms + duration_ms + gap_ms
+        number += 1
+
+
+def _fits(place: _Place, time_limit_s: float, options: ScheduleOptions) -> bool:
+    """Whether any fault would end in time there: not only a short one, or they would be short."""
+    end_ms = int(time_limit_s * 1_000) - options.tail_ms
+    return place.at_ms + options.fault_ms[1] <= end_ms
 
 
 def _lanes(seed: int, options: ScheduleOptions) -> list[int]:
     """When the first fault of each lane begins; those of later lanes somewhere in the first one."""
     lead_ms, rng = options.lead_ms, seeds.rng(seed, "schedule", "lanes")
-    return [lead_ms, *(lead_ms + rng.randint(*options.fault_ms) for _ in range(1, options.lanes))]
-
-
-def capacity(time_limit_s: float, options: ScheduleOptions | None = None) -> int:
-    """How many nemeses a schedule has time for, so that each can come once."""
-    options = options or ScheduleOptions()
-    budget_ms = int(time_limit_s * 1_000) - options.tail_ms - options.lead_ms
-    fault_ms, gap_ms = options.fault_ms[0], options.gap_ms[0]
-    return max(0, (budget_ms + gap_ms) // max(1, fault_ms + gap_ms)) * options.lanes
-
-
-def _squeeze(count: int, budget_ms: int, options: ScheduleOptions) -> float:
-    """How much of each span the first round may use, so that every nemesis fits: 0 to 1."""
-    (fault_low, fault_high), (gap_low, gap_high) = options.fault_ms, options.gap_ms
-    least = count * fault_low + (count - 1) * gap_low
-    spread = count * (fault_high - fault_low) + (count - 1) * (gap_high - gap_low)
-    return 1.0 if spread == 0 else min(1.0, max(0.0, (budget_ms - least) / spread))
-
-
-def _draw(span: Span, share: float, scale: float) -> int:
-    low, high = span
-    return low + int((high - low) * share * scale)
+    shortest_ms = options.fault_ms[0]
+    return [lead_ms, *(lead_ms + rng.randint(0, shortest_ms) for _ in range(1, options.lanes))]
 
 
 def _choose(nemeses: Mapping[str, Nemesis], options: ScheduleOptions, share: float) -> str:

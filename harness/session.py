@@ -28,7 +28,7 @@ from harness.events import EventCollector
 from harness.hosts import Expects, Mirrors
 from harness.journal import Journal
 from harness.judge import STANDARD, Judgement, conclude, judge
-from harness.nemeses import asked_for, of_schedule, select
+from harness.nemeses import asked_for, of_schedule, plan
 from harness.protocols import Cluster, Environment, Fault, Nemesis, System, Workload
 from harness.recorder import Progress, Silence
 from harness.registry import checkers, environments, systems, workloads
@@ -108,12 +108,13 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
     if check_settings is not None:
         check_settings(spec.settings)
     _check_fit(spec)
-    pace = schedule.paced(spec.pace)
+    schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
     workload = workloads.get(spec.workload)(spec)
-    chosen = select(spec.nemeses, spec) if faults is None else of_schedule(faults)
-    spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
     if faults is None:
-        faults = schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
+        chosen, faults = plan(spec)
+    else:
+        chosen = of_schedule(faults)
+    spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
     run_dir = store.new_run(spec)
     run_dir.write_schedule(faults)
     return Session(spec, run_dir, workload, dict(chosen), faults)

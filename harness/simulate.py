@@ -28,7 +28,7 @@ from harness.envs import sim
 from harness.errors import UsageError
 from harness.history import NEMESIS, VIOLATION, History, HistoryWriter, Op
 from harness.judge import COVERAGE, STANDARD, Judgement, conclude, judge_here
-from harness.nemeses import ALL, misfit, of_schedule, select, swarm
+from harness.nemeses import misfit, of_schedule, plan
 from harness.protocols import (
     Cluster,
     Fault,
@@ -77,15 +77,15 @@ class SimPlan:
         if check_settings is not None:
             check_settings(spec.settings)
         workload = workloads.get(spec.workload)(spec)
-        spec, pace = replace(spec, env=SIM), schedule.paced(spec.pace)
-        chosen = select(spec.nemeses, spec) if faults is None else of_schedule(faults)
-        if not asked_for:
-            chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
-        if faults is None and ALL in spec.nemeses:
-            chosen = swarm(spec.seed, chosen, schedule.capacity(spec.time_limit_s, pace))
-        spec = replace(spec, nemeses=tuple(name for name, _ in chosen))
+        spec = replace(spec, env=SIM)
+        schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
         if faults is None:
-            faults = schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
+            chosen, faults = plan(spec, asked_for=asked_for)
+        else:
+            chosen = of_schedule(faults)
+            if not asked_for:
+                chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
+        spec = replace(spec, nemeses=tuple(name for name, _ in chosen))
         return cls(spec, workload, dict(chosen), tuple(faults), asked_for)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness import seeds
 from harness.registry import nemeses
-from harness.schedule import capacity, paced
+from harness.schedule import about, length_s, paced, room
 from harness.spec import SIM, STEADY, RunSpec
 
 VOTERS: Final[Mapping[int, float]] = {1: 1, 2: 0.5, 3: 6, 4: 1, 5: 3, 6: 0.5, 7: 1}
@@ -29,8 +29,15 @@ WORKLOADS: Final[Mapping[str, float]] = {
     "describe": 0.5,
 }
 RATES_HZ: Final = (5.0, 20.0, 50.0)
-TIMES_S: Final = (10.0, 20.0, 30.0)
-PACES: Final[Mapping[str, float]] = {"steady": 2, "long": 1, "dense": 1, "overlapping": 2}
+TIMES_S: Final = (10.0, 20.0, 30.0)  # about as long as the faults take that a seed draws
+PACES: Final[Mapping[str, float]] = {
+    "steady": 2,
+    "long": 1,
+    "dense": 1,
+    "overlapping": 2,
+    "lasting": 2,
+}
+BRIEFER: Final = (STEADY, "dense")  # for who has no time for a fault of the pace it drew
 FAMILY_CHANCE: Final = 0.5
 CALM_CHANCE: Final = 0.05  # no faults at all
 QUORUM: Final = "krucible.quorum"
@@ -54,7 +61,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         "workload": _weighted(rng, WORKLOADS),
         "rate_hz": rng.choice(RATES_HZ),
         "concurrency": rng.randint(1, 10),
-        "time_limit_s": rng.choice(TIMES_S),
+        "time_limit_s": rng.choice(TIMES_S),  # about; a seed is as long as its faults need
         "nemeses": _nemeses(seeds.rng(seed, "swarm", "nemeses")),
         "pace": _weighted(seeds.rng(seed, "swarm", "pace"), PACES),
     }
@@ -68,9 +75,24 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         settings = {**settings, QUORUM: "dynamic"}  # there must be voters to change,
         spec["voters"] = max(MEMBERS_MIN, spec["voters"])
         spec["nemeses"] = given.get("nemeses") or _without_losses(spec["nemeses"])
-    if not capacity(spec["time_limit_s"], paced(spec["pace"])):
-        spec["pace"] = given.get("pace", STEADY)  # there must be time for a fault
+    if "time_limit_s" not in given:
+        least = len(given.get("nemeses", ()))  # what was asked for comes in time
+        spec["time_limit_s"] = _length_s(seed, spec, least)
+    elif "pace" not in given:
+        spec["pace"] = _in_time(seed, spec)
     return RunSpec(seed=seed, env=SIM, settings=settings, **spec)
+
+
+def _length_s(seed: int, spec: Mapping[str, Any], least: int) -> float:
+    """As long as so many faults need as take about the time that was drawn, or as so many."""
+    pace = paced(spec["pace"])
+    return length_s(seed, max(least, about(spec["time_limit_s"], pace)), pace)
+
+
+def _in_time(seed: int, spec: Mapping[str, Any]) -> str:
+    """The pace that was drawn, or a brisker one that the time has room for a fault of."""
+    paces = (spec["pace"], *BRIEFER)
+    return next((p for p in paces if room(seed, spec["time_limit_s"], paced(p))), STEADY)
 
 
 def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ What goes on in the background is a task of the fault; its heal ends it, and sta
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -91,7 +92,7 @@ class Cycles:
 
 @nemeses.register("rolling-restart")
 class RollingRestart(Cycles):
-    """Stop and start all nodes in good order, one after another; heal ends it where it is.
+    """Stop and start all nodes in good order, round after round; heal ends it where it is.
 
     Params: ``pause_ms`` between a node's start and the next one's end; ``down_ms``.
     """
@@ -107,11 +108,12 @@ class RollingRestart(Cycles):
         return nodes, {"saw": "targets", "target": "all", "nodes": nodes}
 
     async def cycle(self, undo: _Undo, fault: Fault, cluster: Cluster) -> None:
-        """Each once."""
+        """One after another, then from the first again."""
         system = _killable(cluster)
-        for node, pid in undo.pids.items():
+        for node in itertools.cycle(undo.pids):
             if undo.over.is_set():
                 return
+            pid = cluster.environment.process(node).pid
             left = await leave(node, cluster, LEAVE_S)
             undo.cycles.append(left)
             await end_late({node: pid}, cluster)

@@ -113,6 +113,16 @@ def test_an_example_in_the_docs_is_a_plan(name: str) -> None:
     assert [sim for sim in example.sim if not sim.pinned()]
 
 
+@pytest.mark.parametrize("name", ["night.toml", "hour.toml", None])
+def test_at_least_half_of_a_night_is_seeds_of_full_length(name: str | None) -> None:
+    """They are as long as their faults need: nobody gives them a time limit."""
+    folder = Path(__file__).parents[1] / "docs" / "examples"
+    night = plan.DEFAULT if name is None else plan.load(folder / name)
+    full = sum(sim.weight for sim in night.sim if sim.time_limit is None)
+    rest = sum(sim.weight for sim in night.sim if sim.time_limit is not None)
+    assert full >= rest + sum(live.weight for live in night.live)
+
+
 def test_times_and_sizes() -> None:
     """Units as people write them."""
     assert [plan.seconds(text) for text in ("90s", "1.5m", "8 h")] == [90.0, 90.0, 28_800.0]

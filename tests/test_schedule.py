@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from kernel import FakeNemesis
 from harness import schedule
 from harness.errors import HarnessError, UsageError
 from harness.protocols import Fault, Nemesis
-from harness.schedule import PACES, ScheduleOptions, build, capacity, paced
+from harness.schedule import PACES, ScheduleOptions, about, build, length_s, paced, room
 
 NEMESES: list[tuple[str, Nemesis]] = [(n, FakeNemesis()) for n in ("kill", "pause", "partition")]
 
@@ -29,16 +30,19 @@ def test_faults_come_one_after_another_within_the_time(
     assert [fault.id for fault in faults] == list(range(len(faults)))
     reached = options.lead_ms - options.gap_ms[0]
     for fault in faults:
-        assert fault.at_ms - reached >= options.gap_ms[0]
         assert options.fault_ms[0] <= fault.duration_ms <= options.fault_ms[1]
         assert 0 <= fault.draw < 1
         assert fault.params["target"] in ("leader", "minority")
+        if fault.late:
+            assert fault.at_ms == int(limit_s * 1_000)
+            continue
+        assert fault.at_ms - reached >= options.gap_ms[0]
         reached = fault.at_ms + fault.duration_ms
-    if faults:
         assert reached <= limit_s * 1000 - options.tail_ms
-    least_ms = 3_000 + count * 1_000 + (count - 1) * 800
-    if limit_s * 1000 > least_ms + 1:
-        assert {fault.nemesis for fault in faults} == {name for name, _ in names}
+    assert {fault.nemesis for fault in faults} == {name for name, _ in names}
+    in_time = [fault for fault in faults if not fault.late]
+    assert len(in_time) == room(seed, limit_s, options)
+    assert len(in_time) == len(faults) or len(faults) == count
 
 
 def test_a_seed_gives_one_schedule() -> None:
@@ -61,9 +65,46 @@ def test_weights_decide_what_comes_more_often() -> None:
     assert counts["kill"] > 4 * counts["pause"]
 
 
-def test_no_nemesis_or_no_time_gives_no_faults() -> None:
+def test_no_nemesis_gives_no_faults() -> None:
     assert build(1, [], 60) == []
-    assert build(1, NEMESES, 3) == []
+
+
+def test_what_there_is_no_time_for_comes_late_and_at_full_length() -> None:
+    faults = build(1, NEMESES, 7.0)
+    assert [fault.late for fault in faults] == [False] * room(1, 7.0) + [True] * (3 - room(1, 7.0))
+    assert room(1, 7.0) == 1
+    assert [fault.duration_ms for fault in faults] == [
+        fault.duration_ms for fault in build(1, NEMESES, 60.0)[:3]
+    ]
+
+
+@pytest.mark.parametrize("pace", sorted(PACES))
+@pytest.mark.parametrize("kinds", [1, 30])
+@pytest.mark.parametrize("time_s", [20.0, 30.0, 60.0])
+def test_faults_last_as_long_as_their_pace_says(pace: str, kinds: int, time_s: float) -> None:
+    names = [(f"f{n}", FakeNemesis()) for n in range(kinds)]
+    options = paced(pace)
+    low_ms, high_ms = options.fault_ms
+    lasts = [f.duration_ms for seed in range(600) for f in build(seed, names, time_s, options)]
+    shares = sorted((ms - low_ms) / (high_ms - low_ms) for ms in lasts)
+    assert 0.45 < median(shares) < 0.55
+    for percent in (1, 10, 25, 75, 90, 99):
+        assert abs(shares[len(shares) * percent // 100] - percent / 100) < 0.05, percent
+
+
+@given(seed=st.integers(0, 2**63), count=st.integers(1, 30), pace=st.sampled_from(sorted(PACES)))
+def test_a_length_has_room_for_just_so_many_faults(seed: int, count: int, pace: str) -> None:
+    options = paced(pace)
+    limit_s = length_s(seed, count, options)
+    assert room(seed, limit_s, options) >= count
+    assert room(seed, limit_s - 0.1, options) < count
+
+
+@pytest.mark.parametrize("pace", sorted(PACES))
+def test_as_many_faults_as_take_about_a_time_take_about_that_time(pace: str) -> None:
+    options = paced(pace)
+    lengths_s = [length_s(seed, about(60.0, options), options) for seed in range(100)]
+    assert 50 < median(lengths_s) < 75
 
 
 @pytest.mark.parametrize(
@@ -128,13 +169,13 @@ def test_every_pace_keeps_to_its_spans_and_its_lanes(pace: str) -> None:
     options = paced(pace)
     seen = 0
     for seed in range(30):
-        faults = build(seed, NEMESES, 30.0, options)
-        assert faults == build(seed, NEMESES, 30.0, options)
+        faults = [f for f in build(seed, NEMESES, 90.0, options) if not f.late]
+        assert faults == build(seed, NEMESES, 90.0, options)
         assert [fault.id for fault in faults] == list(range(len(faults)))
         assert [fault.at_ms for fault in faults] == sorted(fault.at_ms for fault in faults)
         for fault in faults:
             assert options.fault_ms[0] <= fault.duration_ms <= options.fault_ms[1]
-            assert fault.at_ms + fault.duration_ms <= 28_000
+            assert fault.at_ms + fault.duration_ms <= 89_000
             at_once = [f for f in faults if f.at_ms <= fault.at_ms < f.at_ms + f.duration_ms]
             seen = max(seen, len(at_once))
     assert seen == options.lanes
@@ -143,7 +184,8 @@ def test_every_pace_keeps_to_its_spans_and_its_lanes(pace: str) -> None:
 def test_an_overlapping_schedule_has_a_turn_for_twice_as_many_nemeses() -> None:
     options = paced("overlapping")
     one_lane = replace(options, lanes=1)
-    assert capacity(30.0, options) == 2 * capacity(30.0, one_lane)
+    rooms = [(room(seed, 60.0, options), room(seed, 60.0, one_lane)) for seed in range(50)]
+    assert all(1.5 * one < two < 2.5 * one for two, one in rooms)
     faults = build(7, NEMESES, 30.0, options)
     assert {fault.nemesis for fault in faults[: len(NEMESES)]} == {name for name, _ in NEMESES}
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from statistics import mean, median
 
+from checkers.invariants.decisions import GRACE_MS, SESSION_MS
 from harness.history import NEMESIS, History, Op
-from harness.protocols import RunData
+from harness.protocols import Fault, RunData
 from harness.reached import WANTED, never, reached
-from harness.schedule import PACES
+from harness.schedule import PACES, paced
 from harness.simulate import SimPlan
 from harness.spec import RunSpec
 from harness.swarm import OBSERVERS, VOTERS, WORKLOADS, draw, families
 
 SEEDS = range(300)
+DOWN = ("kill", "pause", "power", "stop")
 
 
 def test_the_same_seed_draws_the_same() -> None:
@@ -40,6 +43,48 @@ def test_what_is_pinned_stays_and_does_not_shift_the_rest() -> None:
         assert (pinned.voters, pinned.nemeses) == (3, ("kill",))
         assert pinned.settings == {**free.settings, **settings}
         assert (pinned.workload, pinned.rate_hz) == (free.workload, free.rate_hz)
+
+
+def test_a_seed_is_as_long_as_its_faults_need_and_all_of_them_come() -> None:
+    lasts: dict[str, list[int]] = {pace: [] for pace in PACES}
+    lengths_s = []
+    for seed in SEEDS:
+        plan = SimPlan.of(draw(seed), asked_for=False)
+        options = paced(plan.spec.pace)
+        lengths_s.append(plan.spec.time_limit_s)
+        if plan.faults:
+            rest_ms = plan.spec.time_limit_s * 1_000 - plan.faults[-1].at_ms
+            need_ms = options.fault_ms[1] + options.tail_ms
+            assert need_ms <= rest_ms < need_ms + 100
+        lasts[plan.spec.pace] += [fault.duration_ms for fault in plan.faults]
+    assert 20 < mean(lengths_s) < 26
+    for pace, found in lasts.items():
+        low_ms, high_ms = paced(pace).fault_ms
+        assert 0.4 < (median(found) - low_ms) / (high_ms - low_ms) < 0.6, pace
+
+
+def test_what_is_asked_for_by_name_comes_in_a_time_that_nobody_gave() -> None:
+    names = ("kill", "pause", "power", "stop", "partition-halves", "disk-full")
+    for seed in range(30):
+        plan = SimPlan.of(draw(seed, {"nemeses": names}))
+        assert {fault.nemesis for fault in plan.faults if not fault.late} == set(names)
+
+
+def test_some_seeds_silence_a_broker_for_longer_than_c12_allows() -> None:
+    late_ms = SESSION_MS * 9 // 8 + GRACE_MS
+    found = 0
+    for seed in range(1_500):
+        spec = draw(seed)
+        if spec.pace == "lasting" and spec.observers:
+            faults = SimPlan.of(spec, asked_for=False).faults
+            found += any(
+                f.duration_ms > late_ms and f.nemesis in DOWN and _at_brokers(f) for f in faults
+            )
+    assert found >= 15
+
+
+def _at_brokers(fault: Fault) -> bool:
+    return fault.params["target"] in ("observer", "all")
 
 
 def test_however_short_a_run_is_there_is_time_for_a_fault() -> None:

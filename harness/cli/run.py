@@ -20,7 +20,7 @@ from harness.judge import Judgement
 from harness.nemeses import ALL, NONE
 from harness.protocols import Kill, Pause, Roles
 from harness.registry import environments, mutant_names, systems, unknown
-from harness.schedule import PACES
+from harness.schedule import PACES, told
 from harness.spec import STEADY, RunSpec
 from harness.store import Store
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
@@ -33,7 +33,11 @@ CONCURRENCY_MAX = 1_000
 RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
 
-PACE_HELP = f"How faults follow each other: {', '.join(PACES)} (two at a time)."
+NEMESIS_HELP = (
+    "Faults: names or families by comma; all or none. Of all and of families as many kinds come as "
+    "there is time for; what is named itself comes late if there is none, after the main phase."
+)
+PACE_HELP = f"How long faults last: {'; '.join(map(told, PACES))}."
 
 StoreDir = Annotated[Path, typer.Option("--store", help="Folder of runs.")]
 HostsFile = Annotated[
@@ -65,8 +69,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     nemesis: Annotated[
         str | None,
         typer.Option(
-            help="Faults: names or families by comma; all or none. When not given: all, or none "
-            "where the system has no processes to break."
+            help=f"{NEMESIS_HELP} When not given: all, or none where the system has no processes "
+            "to break."
         ),
     ] = None,
     time_limit: Annotated[

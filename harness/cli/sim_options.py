@@ -10,6 +10,7 @@ import typer
 
 from harness.cli.run import (
     CONCURRENCY_MAX,
+    NEMESIS_HELP,
     OBSERVERS_MAX,
     PACE_HELP,
     RATE_MAX_HZ,
@@ -26,11 +27,14 @@ from harness.swarm import draw
 Voters = Annotated[int | None, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")]
 Observers = Annotated[int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")]
 Workload = Annotated[str | None, typer.Option(help="What the clients do.")]
-Nemesis = Annotated[
-    str | None, typer.Option(help="Faults: names or families by comma; all or none.")
-]
+Nemesis = Annotated[str | None, typer.Option(help=NEMESIS_HELP)]
 TimeLimit = Annotated[
-    float | None, typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Simulated seconds under faults.")
+    float | None,
+    typer.Option(
+        min=1,
+        max=TIME_LIMIT_MAX_S,
+        help="Simulated seconds under faults. When not given: as long as the seed's faults need.",
+    ),
 ]
 Rate = Annotated[
     float | None, typer.Option(min=0, max=RATE_MAX_HZ, help="Ops per simulated second.")
