@@ -174,6 +174,21 @@ def test_the_same_candidate_gets_the_same_vote_again() -> None:
     assert one.vote(2, 1).granted
 
 
+@pytest.mark.parametrize(("end", "last_epoch"), [(4, 3), (9, 2)])
+def test_the_same_candidate_gets_no_vote_for_a_log_that_has_become_shorter(
+    end: int, last_epoch: int
+) -> None:
+    """Raft, figure 2, RequestVote: who has voted for the candidate looks at its log all the same.
+
+    It may have cut its log at a restart, as after a flipped bit, and stand with its old vote.
+    """
+    one = One(election=ElectionState(5), log=log_of((3, 0), end=5))
+    assert one.vote(2, 6, 5, 3).granted
+    assert not one.vote(2, 6, end, last_epoch).granted
+    assert one.replica.last_vote == ReplicaKey(2)
+    assert one.vote(2, 6, 5, 3).granted
+
+
 @pytest.mark.parametrize(
     ("end", "last_epoch", "granted"),
     [(5, 3, True), (6, 3, True), (4, 3, False), (9, 2, False), (1, 4, True)],

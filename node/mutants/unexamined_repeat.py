@@ -9,6 +9,7 @@ from node.core.roles import Prospective, Unattached
 from node.core.types import ReplicaKey
 from node.driver.parts import NodeParts
 from node.mutants import mutant
+from node.mutants.scenario import Scenario, fault
 
 
 class TrustingVoter(Replica):
@@ -25,6 +26,21 @@ class TrustingVoter(Replica):
     "unexamined-repeat",
     breaks=("S5", "S11"),
     source="ours: Raft, figure 2, compares the logs at each vote; Kafka not (docs/findings.md)",
+    scenario=Scenario(
+        seeds=(36, 37),
+        faults=(
+            fault("slow-links", 0.5, 12, target="all", way="both", delay_ms=100, jitter_ms=0),
+            fault("kill", 3, 8, target="leader"),
+            fault("disk-lost-tail", 7.51, 0.1, target="one", draw=0.88),
+        ),
+        time_limit_s=12,
+        rate_hz=20,
+        settings={
+            "controller.quorum.fetch.timeout.ms": "2000",
+            "controller.quorum.election.timeout.ms": "1000",
+            "controller.quorum.request.timeout.ms": "3000",
+        },
+    ),
 )
 def unexamined_repeat(parts: NodeParts) -> NodeParts:
     """A vote that is asked for again is given again, however short the candidate's log is now."""
