@@ -634,6 +634,10 @@ def test_a_voter_that_moves_tells_where_it_is_and_moves_back(target: str) -> Non
     play(main, DYNAMIC)
 
 
+def number(node: str) -> int:
+    return int(node.removeprefix("n"))
+
+
 def test_nobody_changes_the_voters_before_all_know_where_one_of_them_has_moved_to() -> None:
     """One more lost voter could be the end: seed 77000603 of the swarm."""
 
@@ -651,6 +655,38 @@ def test_nobody_changes_the_voters_before_all_know_where_one_of_them_has_moved_t
         await scene.env.net.heal(links)
         assert (await healing)["known"].startswith("it is a voter at ")
         assert claims.claim_free(scene.cluster, 77, [VOTERS])
+
+    play(main, DYNAMIC)
+
+
+def test_a_voter_that_moved_and_another_that_is_lost_leave_a_quorum_that_never_elects() -> None:
+    """What docs/findings.md says of KIP-853: two of three voters, whole disks, whole links."""
+
+    async def main(scene: Scene) -> None:
+        system, env = scene.system, scene.env
+        leader = await scene.leader()
+        moved, lost = (voter for voter in system.voters if voter != leader)
+        await system.kill(lost)
+        await system.kill(moved)
+        ends = scene.last_offsets()
+        while scene.last_offsets()[leader] == ends[moved]:  # noqa: ASYNC110 - it commits nothing
+            await asyncio.sleep(0.1)
+        await system.kill(leader)
+        await env.move(moved, 9193)
+        await asyncio.gather(system.start(leader), system.start(moved))
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while loop.time() < began_s + 60:
+            assert await system.leader() is None
+            await asyncio.sleep(0.5)
+        asked = [e for e in scene.kinds("vote", leader) if e["pre"] and e["cand"] == number(moved)]
+        assert asked, "the one that moved asks all the time"
+        assert not any(e["ok"] for e in asked), "its log is behind"
+        tries = [e for e in scene.kinds("votereq", leader) if e["to"] == number(moved)]
+        assert tries, "the other asks it, where it is no more"
+        await system.start(lost)
+        assert await scene.leader() != "", "with the third voter two can reach each other"
+        assert (await system.await_address(moved, timeout_s=20.0)).done
 
     play(main, DYNAMIC)
 

@@ -1,0 +1,40 @@
+"""``docs/findings.md``: what it says happens, and does not with the healthy node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from source import ROOT
+
+from harness import zoo
+from harness.cli.meant import Meant, meant
+from harness.shrink_runs import EXACT
+from harness.simulate import SimPlan, simulate
+from harness.store import Store
+from harness.story import story
+
+FOLDER = ROOT / "docs" / "findings"
+FINDINGS = [("repeated-vote", "S11")]
+
+
+def stored(name: str) -> Meant:
+    return meant(str(FOLDER / name), {}, None, Store(Path("nowhere")))
+
+
+@pytest.mark.parametrize(("name", "invariant"), FINDINGS)
+def test_a_stored_finding_happens_as_its_story_tells(name: str, invariant: str) -> None:
+    found = stored(name)
+    run = simulate(SimPlan.of(found.spec, found.faults), EXACT)
+    (anomaly,) = [a for a in run.judgement.anomalies if a.invariant == invariant]
+    told = (FOLDER / name / "story.txt").read_text(encoding="utf-8").splitlines()
+    assert story(run.data, anomaly) == told
+
+
+@pytest.mark.parametrize("name", [name for name, _ in FINDINGS])
+def test_the_healthy_node_survives_it(name: str) -> None:
+    found = stored(name)
+    run = simulate(SimPlan.of(replace(found.spec, mutant=None, stop_at=None), found.faults))
+    assert run.result.recovered
+    assert not zoo.found(run)
