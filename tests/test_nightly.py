@@ -17,11 +17,13 @@ import pytest
 from harness.cli import main
 from harness.errors import UsageError
 from harness.junit import Case, Suite, to_xml
-from harness.nightly import ledger, outcome, plan
+from harness.nightly import ledger, outcome, plan, sims
 from harness.nightly.ledger import Ledger, Night
 from harness.nightly.rotation import rotate, size_of
+from harness.simulate import SimPlan, SimRun, simulate
 from harness.spec import RunSpec
 from harness.store import RunDir, Store
+from harness.stored import load_spec
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 QUICK = """
@@ -342,6 +344,31 @@ def test_a_canary_that_was_not_caught_says_how_to_hunt_it() -> None:
         "nothing\nkrucible zoo --only forgotten-vote --arm directed",
         "nothing\nkrucible run --mutant no-flush --nemesis all",
     ]
+
+
+def test_a_seed_that_ends_its_process_is_one_broken_seed_of_the_night(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named and stored, and not begun again; the night goes on, and ends with 255."""
+
+    def deadly(plan: SimPlan) -> SimRun:
+        if plan.spec.seed == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return simulate(plan)
+
+    monkeypatch.setattr(sims, "simulate", deadly)
+    store = tmp_path / "store"
+    code, told = night(write(tmp_path, QUICK.format(budget="4s", more="")), store, capfd)
+    assert code == EXIT_HARNESS, told["reasons"]
+    lines = (Path(told["folder"]) / "ledger.jsonl").read_bytes().splitlines()
+    judged = [line for line in map(msgspec.json.decode, lines) if line["t"] == "seed"]
+    seeds = [line["seed"] for line in judged]
+    assert len(seeds) == len(set(seeds)) == told["histories"]
+    assert {1, 2, 3, 4, 6, 8} <= set(seeds), "one of two processes goes on at once"
+    (broken,) = [line for line in judged if line["seed"] == 3]
+    assert broken["harness_error"] == "its process was killed by signal 9"
+    assert any("seed 3: its process was killed by signal 9" in why for why in told["reasons"])
+    assert load_spec(RunDir(Path(broken["store"])).spec).seed == 3
 
 
 def test_a_night_that_is_killed_goes_on_and_loses_nothing(
