@@ -25,7 +25,6 @@ KAFKA_HEAP_MB = 3072
 KAFKA_FLAGS = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xms256m")
 STOP_TIMEOUT_S = 30.0
 ROOT = Path(__file__).resolve().parent.parent
-TURNS = Path(__file__).resolve().parent / "bench_turns.py"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -80,7 +79,6 @@ class Quorum:
     settings: Mapping[str, str] = field(default_factory=dict)
     profile: Path | None = None  # folder of cProfile's files
     kafka: KafkaDist | None = None  # the voters are its controllers, not nodes of ours
-    turns: bool = False  # whether nodes tell of long turns of their loops; see bench_turns
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @classmethod
@@ -128,8 +126,6 @@ class Quorum:
         if self.profile is not None:
             output_file = self.profile / f"{self.folder.name}-{node_id}"
             program = ["-m", "cProfile", "-o", str(output_file), *program]
-        elif self.turns:
-            program = [str(TURNS), str(self.folder / f"n{node_id}.turns")]
         return [sys.executable, *program, "run", "--config", str(config)]
 
     def _kafka_argv(self, node_id: int, config: Path) -> list[str]:

@@ -34,7 +34,7 @@ from typing import Any
 
 import bench_partitions as content
 from bench_common import add_dir, say, table, workspace
-from bench_phases import Tail
+from bench_phases import Tail, longest_turn
 from bench_probe import connect, first_commit, quiet
 from bench_quorum import HOST, Quorum, format_node, free_port, log_dir
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
@@ -49,6 +49,7 @@ from node.wire import codec
 from node.wire.errors import WireError
 
 VOTERS = 3
+TURNS = {"krucible.turn.limit.ms": "20"}
 KINDS = ("krucible", "kafka")
 SIZES = "100000,500000,1000000"
 PHASES = ("shutdown", "death", "unfence", "delete", "failover", "observer")
@@ -75,7 +76,7 @@ class Scene:
     quorum: Quorum
     brokers: dict[int, PlayedBroker]
     session_s: float
-    turns: dict[int, Tail]
+    traces: dict[int, Tail]
     dead: PlayedBroker | None = None
 
     async def leader(self) -> tuple[int, int]:
@@ -177,7 +178,7 @@ class Scene:
         port = free_port()
         voters = ",".join(f"{i}@{HOST}:{p}" for i, p in self.quorum.ports.items())
         format_node(self.quorum.folder, OBSERVER)
-        self.turns[OBSERVER] = Tail(self.quorum.folder / f"n{OBSERVER}.turns")
+        self.traces[OBSERVER] = Tail(self.quorum.folder / f"n{OBSERVER}.jsonl")
         settings = dict(self.quorum.settings)
         self.quorum.settings = settings | {
             "process.roles": "broker",
@@ -198,15 +199,14 @@ class Scene:
         for broker in self.brokers.values():
             broker.mark()
         _, epoch = await self.leader()
-        for tail in self.turns.values():
+        for tail in self.traces.values():
             tail.take()
         phase: Callable[[float], Awaitable[Seen]] = getattr(self, name)
         seen = await phase(time.monotonic())
         await self.quiet()
-        turns = [turn for tail in self.turns.values() for turn in tail.take()]
         if not self.quorum.kafka:
-            seen.turn_cpu_ms = round(max((turn["cpu_ms"] for turn in turns), default=0), 1)
-            seen.turn_wall_ms = round(max((turn["wall_ms"] for turn in turns), default=0), 1)
+            events = [event for tail in self.traces.values() for event in tail.take()]
+            seen.turn_cpu_ms, seen.turn_wall_ms = longest_turn(events)
         seen.answer = round(seen.answer, 2)
         seen.elections = (await self.leader())[1] - epoch - (name == "failover")
         return seen
@@ -222,9 +222,8 @@ async def measure(
     folder.mkdir()
     settings = {"broker.session.timeout.ms": str(int(session_s * 1000))}
     if kind == "krucible":
-        settings["krucible.trace.file"] = f"{folder}/n{{node}}.jsonl"
+        settings |= {"krucible.trace.file": f"{folder}/n{{node}}.jsonl", **TURNS}
     quorum = Quorum.of(folder, VOTERS, settings)
-    quorum.turns = kind == "krucible"
     quorum.kafka = kafka_dist.fetch() if kind == "kafka" else None
     voters = dict(quorum.ports)
     for node_id in voters:
@@ -237,12 +236,12 @@ async def measure(
         began = time.monotonic()
         for node_id in voters:
             quorum.start(node_id)
-        tails = {i: Tail(folder / f"n{i}.turns") for i in voters}
+        traces = {i: Tail(folder / f"n{i}.jsonl") for i in voters}
         brokers = {
             id_: PlayedBroker(id_, voters, *snapshot, number)
             for number, id_ in enumerate(content.REGISTERED, 1)
         }
-        scene = Scene(quorum, brokers, session_s, tails)
+        scene = Scene(quorum, brokers, session_s, traces)
         await scene.leader()
         for broker in brokers.values():
             broker.start()
