@@ -255,9 +255,8 @@ class Overlay:
         assert topic_id is not None, record  # noqa: S101
         name = self.topic_name(topic_id)
         assert name is not None, record  # noqa: S101
-        for index in range(self.partition_count(topic_id)):
-            if self.partitions.pending((topic_id, index)):
-                self.partitions.put(write, (topic_id, index), None)
+        for key in self.partitions.pending_of(topic_id, self.partition_count(topic_id)):
+            self.partitions.put(write, key, None)
         self._topics.put(write, name, None)
         self._names.put(write, topic_id, None)
         self._sizes.put(write, topic_id, None)

@@ -66,6 +66,12 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
             _is_imbalanced,
         )
 
+    def pending_of(self, topic_id: UUID, count: int) -> list[PartitionKey]:
+        """Those of a topic with so many partitions whose committed state does not count."""
+        if count <= len(self):
+            return [key for at in range(count) if self.pending(key := (topic_id, at))]
+        return sorted([key for key, _ in self.items() if key[0] == topic_id])
+
     def leads(self, broker_id: int) -> bool:
         """Whether the broker leads any."""
         if self._led.get(broker_id):
