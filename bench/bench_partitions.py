@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from random import Random
+from uuid import UUID
 
 from node.core.types import OffsetAndEpoch
 from node.log.batch import encode_batch
@@ -23,14 +24,20 @@ from node.log.snapshot_files import Place, SnapshotWriter
 from node.metadata.features import default_features
 from node.metadata.records import encode_record
 from node.metadata.schemas import (
+    BrokerEndpoint,
+    BrokerFeature,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     TopicRecord,
 )
 
 BROKERS = tuple(range(101, 131))  # replicas live on these; none of them is a process
+REGISTERED = tuple(range(101, 111))  # those of a cluster that knows its brokers
+WIDE_TOPIC = "wide"  # of so many partitions, a tenth of all, that have one replica each
+WIDE_SHARE = 10
 REPLICAS = 3
 PARTITIONS_PER_TOPIC = 1_000
 RECORDS_PER_BATCH = 1_000
@@ -67,6 +74,66 @@ def records(partitions: int) -> Iterator[MetadataRecord]:
             )
 
 
+def with_brokers(partitions: int) -> Iterator[MetadataRecord]:
+    """As ``records`` with ten registered brokers in service, three replicas on each partition.
+
+    A tenth of the partitions is one topic, WIDE_TOPIC, without copies: what a dead broker had of
+    it is led by nobody until the broker is back.
+    """
+    for name, level in default_features().items():
+        yield FeatureLevelRecord(name=name, feature_level=level)
+    for epoch, broker in enumerate(REGISTERED, 1):
+        yield RegisterBrokerRecord(
+            version=3,
+            broker_id=broker,
+            incarnation_id=UUID(int=broker),
+            rack=None,
+            broker_epoch=epoch,
+            end_points=(
+                BrokerEndpoint(
+                    name="PLAINTEXT", host="127.0.0.9", port=9000 + broker, security_protocol=0
+                ),
+            ),
+            features=tuple(
+                [
+                    BrokerFeature(name=name, min_supported_version=0, max_supported_version=highest)
+                    for name, highest in sorted(default_features().items())
+                ]
+            ),
+            fenced=False,
+            log_dirs=(directory_of(broker),),
+        )
+    rng = Random(partitions)
+    wide = partitions // WIDE_SHARE
+    yield from _topic(rng, WIDE_TOPIC, wide, 1)
+    for topic, first in enumerate(range(0, partitions - wide, PARTITIONS_PER_TOPIC)):
+        count = min(PARTITIONS_PER_TOPIC, partitions - wide - first)
+        yield from _topic(rng, f"t-{topic}", count, REPLICAS)
+
+
+def directory_of(broker: int) -> UUID:
+    """The one log directory of a registered broker."""
+    return UUID(int=broker << 64)
+
+
+def _topic(rng: Random, name: str, partitions: int, copies: int) -> Iterator[MetadataRecord]:
+    topic_id = random_id(rng)
+    yield TopicRecord(name=name, topic_id=topic_id)
+    for index in range(partitions):
+        replicas = tuple(rng.sample(REGISTERED, copies))
+        yield PartitionRecord(
+            version=1,
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=replicas,
+            leader=replicas[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=tuple([directory_of(broker) for broker in replicas]),
+        )
+
+
 def changes(partitions: int) -> Iterator[MetadataRecord]:
     """One change of each partition, to the ISR it has: a log that has seen some life."""
     topic_id = None
@@ -79,14 +146,16 @@ def changes(partitions: int) -> Iterator[MetadataRecord]:
             )
 
 
-def build_snapshot(folder: Path, partitions: int) -> Path:
+def build_snapshot(
+    folder: Path, partitions: int, make: Callable[[int], Iterator[MetadataRecord]] = records
+) -> Path:
     """A snapshot at the offset after that many records; returns the file."""
-    count = sum(1 for _ in records(partitions))
+    count = sum(1 for _ in make(partitions))
     snapshot = OffsetAndEpoch(count, EPOCH)
     writer = SnapshotWriter(
         Place(FileDisk(), folder), snapshot, last_contained_log_timestamp_ms=TIMESTAMP_MS
     )
-    writer.append(encode_record(record) for record in records(partitions))
+    writer.append(encode_record(record) for record in make(partitions))
     writer.freeze()
     return folder / snapshot_name(snapshot)
 

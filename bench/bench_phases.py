@@ -31,6 +31,15 @@ class Tail:
         return [msgspec.json.decode(line) for line in whole.splitlines()]
 
 
+def longest_turn(events: Iterable[dict[str, Any]]) -> tuple[float, float]:
+    """The most CPU time and the most wall time of a turn of a node's event loop, in ms."""
+    turns = [event for event in events if event["t"] == "turn"]
+    return (
+        max((turn["cpu_ms"] for turn in turns), default=0),
+        max((turn["ms"] for turn in turns), default=0),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Phases:
     """One failover, in seconds.

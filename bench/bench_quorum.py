@@ -13,15 +13,18 @@ from pathlib import Path
 from random import Random
 
 from harness.protocols import Address
+from harness.systems.kafka_dist import SERVER, KafkaDist
 from harness.systems.kafka_route import Cluster
 from node.log.disk import FileDisk
 from node.log.meta_properties import format_directory, random_id
 from node.wire.network import Sockets
 
 HOST = "127.77.210.1"
+CLUSTER_ID = "oF6mE8-pQ6ejdxVRWSZ1fA"
+KAFKA_HEAP_MB = 3072
+KAFKA_FLAGS = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xms256m")
 STOP_TIMEOUT_S = 30.0
 ROOT = Path(__file__).resolve().parent.parent
-TURNS = Path(__file__).resolve().parent / "bench_turns.py"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -42,7 +45,7 @@ def format_node(folder: Path, node_id: int) -> None:
     format_directory(
         FileDisk(),
         log_dir(folder, node_id),
-        cluster_id="bench",
+        cluster_id=CLUSTER_ID,
         node_id=node_id,
         directory_id=random_id(Random(node_id)),
     )
@@ -60,6 +63,13 @@ def rss_bytes(process: subprocess.Popen[bytes]) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) * 1024
 
 
+KAFKA_SETTINGS = {
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "auto.leader.rebalance.enable": "false",
+}
+
+
 @dataclass
 class Quorum:
     """Voters 1, 2, 3... of static membership in ``folder``, formatted by the caller."""
@@ -68,7 +78,7 @@ class Quorum:
     ports: Mapping[int, int]
     settings: Mapping[str, str] = field(default_factory=dict)
     profile: Path | None = None  # folder of cProfile's files
-    turns: bool = False  # whether nodes tell of long turns of their loops; see bench_turns
+    kafka: KafkaDist | None = None  # the voters are its controllers, not nodes of ours
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @classmethod
@@ -100,26 +110,31 @@ class Quorum:
             "controller.quorum.voters": ",".join(f"{i}@{HOST}:{p}" for i, p in self.ports.items()),
             "listeners": f"CONTROLLER://{HOST}:{self.ports[node_id]}",
             "log.dirs": str(log_dir(self.folder, node_id)),
-            "krucible.brokers": "101,102,103",
+            **(KAFKA_SETTINGS if self.kafka else {"krucible.brokers": "101,102,103"}),
             **{key: value.format(node=node_id) for key, value in self.settings.items()},
         }
         config = self.folder / f"n{node_id}.properties"
         config.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
+        argv = self._kafka_argv(node_id, config) if self.kafka else self._argv(node_id, config)
+        with (self.folder / f"n{node_id}.out").open("ab") as output:
+            process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        self.processes[node_id] = process
+        return process
+
+    def _argv(self, node_id: int, config: Path) -> list[str]:
         program = ["-m", "node"]
         if self.profile is not None:
             output_file = self.profile / f"{self.folder.name}-{node_id}"
             program = ["-m", "cProfile", "-o", str(output_file), *program]
-        elif self.turns:
-            program = [str(TURNS), str(self.folder / f"n{node_id}.turns")]
-        with (self.folder / f"n{node_id}.out").open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, *program, "run", "--config", str(config)],
-                cwd=ROOT,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        self.processes[node_id] = process
-        return process
+        return [sys.executable, *program, "run", "--config", str(config)]
+
+    def _kafka_argv(self, node_id: int, config: Path) -> list[str]:
+        """As it would be run for work: with all that its compiler and its collector can do."""
+        assert self.kafka is not None
+        log = self.folder / f"n{node_id}.log"
+        java, *flags = self.kafka.argv(SERVER, config, log=log, heap_mb=KAFKA_HEAP_MB)
+        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+        return [java, *KAFKA_FLAGS, *[flag for flag in flags if flag not in quick]]
 
     def kill(self, node_id: int) -> None:
         """SIGKILL, and wait until it is gone."""

@@ -38,7 +38,7 @@ from typing import Any
 
 import bench_partitions as content
 from bench_common import add_dir, ratio, say, table, workspace
-from bench_phases import Phases, Tail
+from bench_phases import Phases, Tail, longest_turn
 from bench_probe import all_caught_up, first_commit
 from bench_quorum import Quorum, cpu_s, format_node, log_dir, rss_bytes
 
@@ -51,6 +51,7 @@ BETWEEN_SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots"
 NO_SNAPSHOTS = {BETWEEN_SNAPSHOTS: str(1 << 40)}
 SNAPSHOT_SOON = {BETWEEN_SNAPSHOTS: "8192"}
 TRACE = {"krucible.trace.file": "{folder}/n{{node}}.jsonl"}
+TURNS = {"krucible.turn.limit.ms": "20"}
 PHASES = {
     "total": "kill to first write answered",
     "steady": "  without the election",
@@ -62,14 +63,11 @@ PHASES = {
 }
 
 
-def quorum(
-    folder: Path, voters: int, source: Path | None, settings: dict[str, str], *, turns: bool = False
-) -> Quorum:
+def quorum(folder: Path, voters: int, source: Path | None, settings: dict[str, str]) -> Quorum:
     """A quorum whose nodes begin with ``source``."""
     folder.mkdir()
     settings = {key: value.format(folder=folder) for key, value in settings.items()}
     made = Quorum.of(folder, voters, settings)
-    made.turns = turns
     for node_id in made.ports:
         format_node(folder, node_id)
         if source is not None:
@@ -77,9 +75,9 @@ def quorum(
     return made
 
 
-def tails(each: Quorum, kind: str) -> dict[int, Tail]:
-    """The files of that kind of all nodes."""
-    return {node_id: Tail(each.folder / f"n{node_id}.{kind}") for node_id in each.ports}
+def tails(each: Quorum) -> dict[int, Tail]:
+    """The traces of all nodes."""
+    return {node_id: Tail(each.folder / f"n{node_id}.jsonl") for node_id in each.ports}
 
 
 # --------------------------------------------------------------------------- failover, memory
@@ -115,7 +113,7 @@ async def failover(folder: Path, snapshots: dict[int, Path], rounds: int) -> dic
             await all_caught_up(each, leader)
             memory[size] = statistics.median(map(rss_bytes, each.processes.values()))
             say(f"{size} partitions: up, {memory[size] / 1e6:.0f} MB a node")
-        traces = {size: tails(each, "jsonl") for size, each in quorums.items()}
+        traces = {size: tails(each) for size, each in quorums.items()}
         for turn in range(rounds):
             for size in snapshots if turn % 2 == 0 else reversed(snapshots):
                 each = quorums[size]
@@ -203,17 +201,16 @@ class Stalls:
 
     def __init__(self, each: Quorum) -> None:
         self.figures: dict[str, dict[str, float]] = {}
-        self._turns = tails(each, "turns")
-        self._traces = tails(each, "jsonl")
+        self._traces = tails(each)
         self._began = time.perf_counter()
 
     def end(self, phase: str) -> None:
         """What the nodes told since the phase before is of ``phase``."""
-        turns = [turn for tail in self._turns.values() for turn in tail.take()]
         events = [event for tail in self._traces.values() for event in tail.take()]
+        cpu_ms, wall_ms = longest_turn(events)
         self.figures[phase] = {
-            "longest_cpu_ms": round(max((turn["cpu_ms"] for turn in turns), default=0), 1),
-            "longest_wall_ms": round(max((turn["wall_ms"] for turn in turns), default=0), 1),
+            "longest_cpu_ms": cpu_ms,
+            "longest_wall_ms": wall_ms,
             "elections": sum(event["t"] == "elected" for event in events),
             "seconds": round(time.perf_counter() - self._began, 1),
         }
@@ -230,7 +227,7 @@ async def write_until(each: Quorum, leader: int, done: Callable[[], bool]) -> No
 
 async def stalls(folder: Path, source: Path) -> dict[str, Any]:
     """All that a node does with very many partitions, and what its loop says."""
-    each = quorum(folder / "stalls", VOTERS, source, SNAPSHOT_SOON | TRACE, turns=True)
+    each = quorum(folder / "stalls", VOTERS, source, SNAPSHOT_SOON | TRACE | TURNS)
     name = source.name
 
     def written(nodes: Iterable[int]) -> bool:

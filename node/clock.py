@@ -35,6 +35,10 @@ class SystemClock:
         """CLOCK_MONOTONIC in nanoseconds."""
         return time.monotonic_ns()
 
+    def cpu_ns(self) -> int:
+        """CPU time of this thread in nanoseconds."""
+        return time.thread_time_ns()
+
     def wall_ms(self) -> int:
         """CLOCK_REALTIME in milliseconds."""
         return time.time_ns() // 1_000_000

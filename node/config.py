@@ -89,6 +89,7 @@ class NodeConfig:
     fsync: bool = True
     source_host: str | None = None
     trace_file: Path | None = None
+    turn_limit_ms: int = 100
     seed: int | None = None
     mutant: str | None = None
     brokers: tuple[int, ...] | None = None
@@ -189,6 +190,7 @@ _KEYS = (
         "krucible.fsync",
         "krucible.source.host",
         "krucible.trace.file",
+        "krucible.turn.limit.ms",
         "krucible.seed",
         "krucible.mutant",
         "krucible.brokers",
@@ -247,6 +249,7 @@ def parse(properties: Mapping[str, str]) -> NodeConfig:
         fsync=get.optional("krucible.fsync", p.boolean, True),
         source_host=get.optional("krucible.source.host", p.filled, None),
         trace_file=get.optional("krucible.trace.file", p.path, None),
+        turn_limit_ms=get.optional("krucible.turn.limit.ms", p.positive, 100),
         seed=get.optional("krucible.seed", p.whole, None),
         mutant=get.optional("krucible.mutant", p.filled, None),
         brokers=get.optional("krucible.brokers", p.ids, None),

@@ -67,6 +67,8 @@ rpc_ok   api, peer, peer_dir, req_ep     a quorum request other than Vote and Fe
          req_ep null of one that names no epoch. Of AddVoter early, true, if the answer shall not
          wait for the commit; of EndQuorumEpoch, if a voter waits now until it stands,
          preferred[[id, dir]], wait_ms and backoff_ms, the longest that this may be
+turn     ms, cpu_ms                      a turn of the event loop took longer than the limit, or was
+         clearly longer than all before; cpu_ms = of it in which the thread had a CPU
 stop     why                             orderly end of the process
 ======== =====================================================================================
 

@@ -232,6 +232,7 @@ def _nodes(
                 reigns=len(track.reigns),
                 hwm=track.hwm[-1][1] if track.hwm else None,
                 log_end=track.log_end,
+                longest_turn_ms=track.longest_turn_ms,
                 alarms=tuple(
                     f"{n}: {clean(line, limit=LINE_CHARS_MAX)}" for n, line in alarms[-ALARMS_MAX:]
                 ),

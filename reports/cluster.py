@@ -19,7 +19,9 @@ HWM_SLACK = 4  # thinned as soon as there are so many times more
 MARKS_MAX = 2000  # per node
 SNAPSHOTS_MAX = 2000  # per node
 MARKED = ("start", "stop", "trunc", "elected")
-TOLD = frozenset({"start", "stop", "role", "hwm", "append", "trunc", "elected", "snap", "lstart"})
+TOLD = frozenset(
+    {"start", "stop", "role", "hwm", "append", "trunc", "elected", "snap", "lstart", "turn"}
+)
 _COMMON = frozenset({"ts", "seq", "node", "dir", "inc", "ep", "t", "rx_ns"})
 
 Event = Mapping[str, Any]
@@ -67,6 +69,7 @@ class NodeTrack:
     log_starts: list[tuple[int, int]] = field(default_factory=list)
     starts: int = 0
     log_end: int | None = None
+    longest_turn_ms: float | None = None  # of its event loop, as far as it was told
     unplaced: int = 0  # events without a usable time
     last_ns: int = 0  # the last event
     living: bool = False  # its last role was never ended
@@ -168,6 +171,9 @@ def _note(out: NodeTrack, at: int, event: Event) -> None:
     for name in ("leo", "last"):
         if kind in ("start", "append") and (end := integer(event.get(name))) is not None:
             out.log_end = end if name == "leo" else end + 1
+    took_ms = event.get("ms") if kind == "turn" else None
+    if isinstance(took_ms, int | float):
+        out.longest_turn_ms = max(took_ms, out.longest_turn_ms or 0)
     if kind == "trunc" and (end := integer(event.get("to"))) is not None:
         out.log_end = end
 

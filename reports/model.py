@@ -201,6 +201,7 @@ class NodeView:
     reigns: int
     hwm: int | None
     log_end: int | None
+    longest_turn_ms: float | None
     alarms: tuple[str, ...]  # warnings and errors before the tail, "line: text"
     alarms_left_out: int
     around: tuple[LogLine, ...]  # before the tail: lines that pictures and events lead to

@@ -48,6 +48,7 @@ class Copy:
     image: MetadataImage = field(default_factory=MetadataImage)
     manifests: list[Manifest] = field(default_factory=list)
     deltas: list[MetadataDelta] = field(default_factory=list)
+    changes_only: bool = False
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
         delta.apply_to(self.image)
@@ -224,6 +225,34 @@ def test_where_nobody_is_told_nothing_is_compared_and_who_comes_then_misses_noth
     loader.load_batches([batch(20, setting("f"))], 0)
     assert late.kinds == ["full", "delta", "full", "delta"]
     assert late.image == loader.image
+
+
+def test_who_takes_changes_only_is_told_of_no_whole_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a delta for nobody: half a second with a million partitions")
+
+    monkeypatch.setattr(MetadataDelta, "between", refuse)
+    loader = MetadataLoader(SnapshotPolicy(), lambda *_: None)
+    changes = Changes()
+    loader.add_publisher(changes)
+    loader.high_watermark(1)
+    loader.load_batches([batch(0, setting("a"))], 0)
+    loader.load_batches([batch(1, setting("b"))], 0)
+    loader.load_snapshot(Provenance(9, 2, 5), [setting("b", "2")])
+    loader.load_batches([batch(10, setting("d"))], 0)
+    assert changes.told == [("delta", 1), ("delta", 10)]
+
+
+@dataclass
+class Changes:
+    """A publisher that keeps nothing."""
+
+    told: list[tuple[str, int]] = field(default_factory=list)
+    changes_only: bool = True
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
+        del delta, image
+        self.told.append((manifest.kind, manifest.provenance.offset))
 
 
 def test_the_trace_tells_of_each_image_before_publishers_see_it() -> None:

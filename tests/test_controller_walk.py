@@ -39,9 +39,11 @@ NAMES = st.sampled_from(["t", "u"])
 class Walk(RuleBasedStateMachine):
     """One controller, four brokers, two topics."""
 
+    partitions_per_slice: int | None = None
+
     def __init__(self) -> None:
         super().__init__()
-        self.cluster = Cluster(4)
+        self.cluster = Cluster(4, partitions_per_slice=self.partitions_per_slice)
         self.cluster.topic("t", (1, 2, 3), (2, 3, 4), min_insync_replicas="2")
         self.epoch = 1
         self.batch_ends = [len(self.cluster.log)]
@@ -165,6 +167,11 @@ class Walk(RuleBasedStateMachine):
         epoch = -1 if broker is None else broker.epoch
         self.write(self.cluster.controller.allocate_producer_ids(broker_id, epoch))
 
+    @rule()
+    def sweep(self) -> None:
+        if self.cluster.controller.sweeps:
+            self.write(self.cluster.controller.sweep())
+
     # ------------------------------------------------------------------ commits
 
     @rule(batches=st.integers(1, 5))
@@ -200,12 +207,13 @@ class Walk(RuleBasedStateMachine):
             for index, state in topic.partitions.items():
                 assert overlay.partition(topic.id, index) == state
         for broker_id in range(-1, 5):
-            assert overlay.partitions.with_isr(broker_id) == list(ahead.isr_partitions(broker_id))
-            assert overlay.partitions.with_elr(broker_id) == list(ahead.elr_partitions(broker_id))
+            mine = overlay.partitions
+            assert list(mine.with_isr(broker_id)) == list(ahead.isr_partitions(broker_id))
+            assert list(mine.with_elr(broker_id)) == list(ahead.elr_partitions(broker_id))
             led = any(True for _ in ahead.led_partitions(broker_id))
             assert overlay.partitions.leads(broker_id) == led
-        assert overlay.partitions.leaderless() == list(ahead.leaderless_partitions())
-        assert overlay.partitions.imbalanced() == list(ahead.imbalanced_partitions())
+        assert list(overlay.partitions.leaderless()) == list(ahead.leaderless_partitions())
+        assert list(overlay.partitions.imbalanced()) == list(ahead.imbalanced_partitions())
 
     @invariant()
     def what_is_committed_keeps_the_invariants(self) -> None:
@@ -264,9 +272,18 @@ class Walk(RuleBasedStateMachine):
         assert not set(state.isr) & set(state.eligible_leaders)
         if state.leader != -1:  # C2
             assert not brokers[state.leader].fenced
-            assert not brokers[state.leader].in_controlled_shutdown
+            moves = self.partitions_per_slice is not None  # its partitions, one after the other
+            assert moves or not brokers[state.leader].in_controlled_shutdown
 
 
+class SlowWalk(Walk):
+    """The same, and what touches more than one partition takes more than one operation."""
+
+    partitions_per_slice = 1
+
+
+SlowWalk.TestCase.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+TestSlowWalk = SlowWalk.TestCase
 Walk.TestCase.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
 TestWalk = Walk.TestCase
 
@@ -297,6 +314,7 @@ def step(walk: Walk, dice: Random) -> None:
         (1, lambda: walk.elect(dice.randrange(2))),
         (1, lambda: walk.allocate(broker_id)),
         (6, lambda: walk.commit(dice.randint(1, 5))),
+        (4, walk.sweep),
         (1, walk.fail_over),
     ]
     weights, actions = zip(*steps, strict=True)
@@ -305,10 +323,11 @@ def step(walk: Walk, dice: Random) -> None:
     walk.what_is_committed_keeps_the_invariants()
 
 
+@pytest.mark.parametrize("kind", [Walk, SlowWalk])
 @pytest.mark.parametrize("seed", range(12))
-def test_long_walks(seed: int) -> None:
+def test_long_walks(seed: int, kind: type[Walk]) -> None:
     """As above, but deep rather than small; all that a cluster does happens on the way."""
-    walk, dice = Walk(), Random(seed)
+    walk, dice = kind(), Random(seed)
     for _ in range(250):
         step(walk, dice)
     walk.commit(99)

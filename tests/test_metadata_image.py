@@ -433,3 +433,23 @@ def test_entries_with_the_same_letters_have_different_digests() -> None:
     assert folded([setting("k", "1")]).digest != folded([setting("k", "1", kind=BROKER)]).digest
     digest = folded([topic("é\n", A)]).digest
     assert digest == "2e90040731ccb12c", "digests are compared between nodes and runs: keep them"
+
+
+def test_a_topic_of_very_many_partitions_leaves_nothing_behind() -> None:
+    image = MetadataImage()
+    records: list[MetadataRecord] = [TopicRecord(name="stays", topic_id=UUID(int=1))]
+    image.load(records)
+    before = image.copy()
+    records = [TopicRecord(name="goes", topic_id=UUID(int=2))]
+    records += [
+        PartitionRecord(topic_id=UUID(int=2), partition_id=at, replicas=(1, 2), isr=(2,), leader=2)
+        for at in range(3000)
+    ]
+    image.load(records)
+    shared = image.copy()
+    image.apply(RemoveTopicRecord(topic_id=UUID(int=2)), image.end_offset)
+    assert (image.digest, image) == (before.digest, before)
+    for of in (image.isr_partitions, image.led_partitions):
+        assert list(of(2)) == []
+    assert list(image.imbalanced_partitions()) == []
+    assert len(list(shared.isr_partitions(2))) == shared.led_count(2) == 3000

@@ -443,6 +443,12 @@ def event(kind: str, at: Any, **fields: Any) -> dict[str, Any]:
     return {"t": kind, "rx_ns": at, "ep": fields.pop("ep", 1), "node": 1, **fields}
 
 
+def test_the_longest_turn_of_a_node_is_what_it_told_of_the_longest() -> None:
+    turns = [event("turn", at, ms=ms) for at, ms in ((1, 20.0), (2, 130.5), (3, "?"), (4, 110))]
+    assert cluster.track("n1", turns, 10).longest_turn_ms == 130.5
+    assert cluster.track("n1", [event("start", 1, leo=0)], 10).longest_turn_ms is None
+
+
 def test_a_killed_node_holds_no_role_until_it_is_heard_again() -> None:
     track = cluster.track(
         "n1",

@@ -5,7 +5,7 @@ Source: KRaft's partition records; what is needed to judge leaders, ISRs and the
 
 from __future__ import annotations
 
-from node.broker.loader import DELTA, Manifest, Trace
+from node.broker.loader import Manifest, Trace
 from node.metadata.delta import MetadataDelta
 from node.metadata.image import MetadataImage
 
@@ -13,13 +13,13 @@ from node.metadata.image import MetadataImage
 class IsrTrace:
     """Emits ``isr`` for each partition that a delta creates or changes; none for a full image."""
 
+    changes_only = True
+
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
 
     def publish(self, delta: MetadataDelta, _: MetadataImage, manifest: Manifest) -> None:
         """Trace what changed."""
-        if manifest.kind != DELTA:
-            return
         for topic in delta.topics:
             for index, change in topic.partitions.items():
                 state = change.after

@@ -5,7 +5,8 @@ Pure but for the publishers, which are called in the order in which they were ad
 - Nothing is published before the loader has come to the high watermark and has seen a record: a
   broker must not serve what it read in a log that is far behind (KAFKA-14857, KAFKA-15389).
 - Each publisher first gets the whole image, as a delta against nothing, and from then on deltas,
-  each from where the one before ended.
+  each from where the one before ended. One that takes changes only is left out when the whole
+  image comes: its delta takes a second with a million partitions.
 - A metadata transaction is published at its end or never (KIP-868). Until then the image is that
   of the record before it, and so are the offset and the provenance.
 - A snapshot replaces the image; what it lacks is deleted by its delta (KAFKA-14894).
@@ -15,7 +16,7 @@ Source: Kafka's MetadataLoader and MetadataBatchLoader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
@@ -59,7 +60,12 @@ class Manifest:
 
 
 class Publisher(Protocol):
-    """Who is told of the metadata."""
+    """Who is told of the metadata; of whole images too, unless it takes ``changes_only``."""
+
+    @property
+    def changes_only(self) -> bool:
+        """Whether it is told only of what changes from one publication to the next."""
+        ...
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
         """Take over what changed. ``image`` is read-only and goes on changing after the call."""
@@ -258,19 +264,21 @@ class MetadataLoader:
             loaded.batches,
             loaded.bytes,
         )
+        told = _told(self._publishers, manifest)
         # With a million partitions a delta that nobody wants costs half a second.
-        delta = self._delta() if self._publishers else None
+        delta = self._delta() if told else None
         self._announce(manifest)
         self.published_offset = offset
         self.publications += 1
         self._loaded = _Loaded()
         self._replaced = None
-        if delta is None:
+        if not self._publishers:
             self._initialise(manifest)
             return
         self._record()
-        for publisher in self._publishers:
-            publisher.publish(delta, self.image, manifest)
+        if delta is not None:
+            for publisher in told:
+                publisher.publish(delta, self.image, manifest)
 
     def _record(self) -> None:
         """Write down what changes from now on, for publishers."""
@@ -291,8 +299,11 @@ class MetadataLoader:
             return
         self._publishers += new
         self._record()
+        told = _told(new, manifest)
+        if not told:
+            return
         delta = MetadataDelta.between(MetadataImage(), self.image)
-        for publisher in new:
+        for publisher in told:
             publisher.publish(delta, self.image, manifest)
 
     def _announce(self, manifest: Manifest) -> None:
@@ -305,3 +316,8 @@ class MetadataLoader:
                 "n": manifest.records,
             },
         )
+
+
+def _told(publishers: Sequence[Publisher], manifest: Manifest) -> list[Publisher]:
+    """Who of them is told of such a publication."""
+    return [each for each in publishers if manifest.kind == DELTA or not each.changes_only]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 
 import msgspec
 
@@ -199,16 +200,27 @@ def heartbeat(
         raise not_registered(request.broker_id)
     broker = ctx.broker_at(request.broker_id, request.broker_epoch)
     heart = ctx.sessions.heart(broker.id)
+    if leader_updates.is_leaving(ctx, broker.id):
+        heart.metadata_offset = request.current_metadata_offset
+        return BrokerHeartbeatReply(is_caught_up=_is_caught_up(ctx, request, broker))
+    if heart.cleared and not broker.fenced:
+        leader_updates.stay(ctx, broker.id)
     current = _current_state(ctx, broker)
     following = _next_state(ctx, request, current, broker)
+    if (
+        following is BrokerControlState.SHUTDOWN_NOW
+        and not broker.fenced
+        and not leader_updates.leaves_at_once(ctx, broker.id)
+    ):
+        following = BrokerControlState.FENCED  # it is let go when that is done
     if following is BrokerControlState.SHUTDOWN_NOW:
         _note_end(ctx, operation, request, current, broker)
     if following is not current:
         if following is BrokerControlState.UNFENCED:
             leader_updates.unfence(ctx, operation, broker)
         elif following is BrokerControlState.CONTROLLED_SHUTDOWN:
-            leader_updates.begin_shutdown(ctx, operation, broker)
-            heart.shutdown = operation.write if operation.records else _done(ctx)
+            heart.shutdown = _done(ctx)
+            leader_updates.begin_shutdown(ctx, operation, broker, heart.let_go_after)
         elif not broker.fenced:
             leader_updates.fence(ctx, operation, broker)
     fenced = following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
@@ -282,7 +294,9 @@ def _end_of_shutdown(ctx: Context, broker: BrokerState) -> BrokerControlState:
     shutdown = ctx.sessions.heart(broker.id).shutdown
     assert shutdown is not None, broker  # noqa: S101 - that is what the state says
     offset = shutdown.last_offset
-    if offset is None or ctx.overlay.partitions.leads(broker.id):
+    if offset is None or leader_updates.is_stopping(ctx, broker.id):
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    if ctx.overlay.partitions.leads(broker.id):
         return BrokerControlState.CONTROLLED_SHUTDOWN
     active = ctx.sessions.active_offsets(ctx.overlay.brokers())
     if all(known >= offset for known in active.values()):
@@ -339,15 +353,18 @@ def expire_one(ctx: Context, operation: Operation, now_ms: int) -> int | None:
         silent_ms = ctx.sessions.silent_ms(key, now_ms)
         ctx.sessions.end(key)
         broker = ctx.overlay.broker(key[0])
-        if broker is not None and broker.epoch == key[1] and not broker.fenced:
-            operation.note(
-                "expire",
+        if broker is None or broker.epoch != key[1] or leader_updates.is_leaving(ctx, broker.id):
+            continue
+        if not broker.fenced:
+            note = partial(
+                Operation.note,
+                type_="expire",
                 broker=broker.id,
                 b_ep=broker.epoch,
                 silent_ms=silent_ms,
                 session_ms=ctx.sessions.timeout_ms,
             )
-            leader_updates.fence(ctx, operation, broker)
+            leader_updates.fence(ctx, operation, broker, note)
             ctx.sessions.heart(broker.id).shutdown = None
             return broker.id
     return None

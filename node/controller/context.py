@@ -12,6 +12,7 @@ from node.controller.operation import Operation
 from node.controller.overlay import Overlay
 from node.controller.partition_change import Election, PartitionChange, Rules, is_online
 from node.controller.sessions import Sessions
+from node.controller.sweeps import PARTITIONS_PER_SLICE, Sweeps
 from node.metadata.features import ELR_VERSION, METADATA_VERSION, metadata_version
 from node.metadata.image import BROKER, TOPIC, BrokerState, PartitionState
 from node.metadata.schemas import PartitionChangeRecord
@@ -40,6 +41,7 @@ class ControllerConfig:
     num_partitions: int = 1
     default_replication_factor: int = 1
     elections_per_balance_max: int = 1000
+    partitions_per_slice: int = PARTITIONS_PER_SLICE
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     static: Mapping[str, str] = field(default_factory=dict)
 
@@ -52,6 +54,7 @@ class Context:
     config: ControllerConfig
     sessions: Sessions
     rng: Random
+    sweeps: Sweeps
 
     @property
     def metadata_version(self) -> int:
@@ -105,30 +108,32 @@ class Context:
         return UNASSIGNED_DIR
 
     def change(
-        self,
-        key: tuple[UUID, int],
-        state: PartitionState,
-        *,
-        acceptable: Callable[[int], bool] | None = None,
-        election: Election = Election.ONLINE,
+        self, key: tuple[UUID, int], state: PartitionState, *, election: Election = Election.ONLINE
     ) -> PartitionChange:
-        """Begin to change a partition of a live topic.
+        """Begin to change a partition of a live topic; active brokers may lead it."""
+        return PartitionChange(state, *key, self.rules(key[0], self.overlay.is_active, election))
 
-        ``acceptable`` says which brokers may lead, if not just the active ones; a leader's
-        directory must be online in any case.
+    def rules(
+        self,
+        topic_id: UUID,
+        alive: Callable[[int], bool],
+        election: Election | None = None,
+    ) -> Rules:
+        """The rules for the partitions of a live topic, as long as no more than they change.
+
+        Who is ``alive`` may lead those that it has in an online directory. Leaders are looked
+        for as ``election`` says, or as the topic allows it.
         """
-        topic = self.overlay.topic_name(key[0])
-        assert topic is not None, key  # noqa: S101
-        alive = self.overlay.is_active if acceptable is None else acceptable
-        rules = Rules(
-            acceptable=lambda b: alive(b) and self._directory_online(state, b),
+        topic = self.overlay.topic_name(topic_id)
+        assert topic is not None, topic_id  # noqa: S101
+        return Rules(
+            acceptable=lambda state, b: alive(b) and self._directory_online(state, b),
             default_directory=self.default_directory,
-            min_isr=self.min_isr(key[0], topic),
+            min_isr=self.min_isr(topic_id, topic),
             metadata_version=self.metadata_version,
             elr=self.elr_enabled,
-            election=election,
+            election=self.election_for(topic) if election is None else election,
         )
-        return PartitionChange(state, *key, rules)
 
     def election_for(self, topic: str) -> Election:
         """How to find a leader when a topic's partition has lost its own."""
@@ -138,9 +143,11 @@ class Context:
         broker = self.overlay.broker(broker_id)
         if broker is None:
             return False
-        if not state.directories:
+        if not state.directories or broker_id not in state.replicas:
             return True
-        directory = dict(zip(state.replicas, state.directories, strict=True)).get(broker_id)
+        directory = state.directories[state.replicas.index(broker_id)]
+        if self.overlay.lost_directories and directory in self.overlay.lost_directories:
+            return False
         return is_online(directory, broker.log_dirs)
 
     def _level(self) -> int:

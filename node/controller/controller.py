@@ -32,6 +32,7 @@ from node.controller import (
     features,
     isr,
     leader_elections,
+    leader_updates,
     reassignments,
     registry,
     topics,
@@ -87,7 +88,8 @@ from node.controller.partition_operations import (
     ReassignmentsReply,
 )
 from node.controller.sessions import Sessions
-from node.metadata.image import TOPIC, ConfigResource, MetadataImage
+from node.controller.sweeps import Sweeps
+from node.metadata.image import NO_LEADER, TOPIC, ConfigResource, MetadataImage
 from node.metadata.schemas import MetadataRecord, NoOpRecord
 
 T = TypeVar("T")
@@ -131,7 +133,8 @@ class QuorumController:
         )
         self._sessions = Sessions(self.config.session_timeout_ms)
         self._overlay = self.overlay_type(self.image)
-        self._ctx = Context(self._overlay, self.config, self._sessions, rng)
+        self._sweeps = Sweeps(self.config.partitions_per_slice)
+        self._ctx = Context(self._overlay, self.config, self._sessions, rng, self._sweeps)
         self._collisions = topics.Collisions(self._overlay.topic_names)
         self._pending: deque[PendingWrite] = deque()
         self._unappended: deque[PendingWrite] = deque()
@@ -160,6 +163,8 @@ class QuorumController:
         self.epoch = epoch
         self._collisions.forget()
         self._sessions.restart(self.image.brokers.values(), now_ms)
+        if self.image.led_count(NO_LEADER):  # perhaps the one before was not done
+            leader_updates.look_for_leaders(self._ctx)
 
     def activate(
         self, bootstrap: BootstrapMetadata, *, open_transaction: bool = False
@@ -175,6 +180,7 @@ class QuorumController:
     def renounce(self) -> None:
         """Stop being active: what is pending may or may not be committed by others. O(pending)."""
         self.epoch = None
+        self._sweeps.clear()
         self._overlay.clear()
         self._sessions.clear()
         self._collisions.forget()
@@ -235,6 +241,15 @@ class QuorumController:
     def expire_sessions(self, now_ms: int) -> ControllerResult[int | None]:
         """Fence the broker that was silent the longest, if for longer than a session; its id."""
         return self._write(lambda op: brokers.expire_one(self._ctx, op, now_ms), atomic=False)
+
+    @property
+    def sweeps(self) -> int:
+        """How many walks over partitions are under way: call ``sweep`` while there are any."""
+        return len(self._sweeps)
+
+    def sweep(self) -> ControllerResult[None]:
+        """Do the next slice of a walk over very many partitions."""
+        return self._write(self._sweeps.advance, atomic=False)
 
     def register_controller(
         self, request: ControllerRegistrationRequest

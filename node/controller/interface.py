@@ -113,6 +113,15 @@ class Controller(Protocol):
         ...
 
     @property
+    def sweeps(self) -> int:
+        """How many walks over partitions are under way: call ``sweep`` while there are any."""
+        ...
+
+    def sweep(self) -> ControllerResult[None]:
+        """Do the next slice of a walk over very many partitions."""
+        ...
+
+    @property
     def session_check_interval_ms(self) -> int:
         """How often ``expire_sessions`` is to be called: an eighth of the session timeout."""
         ...

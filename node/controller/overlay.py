@@ -84,6 +84,8 @@ class Overlay:
             "partitions": self.partitions,
         }
         self._registering: dict[int, PendingWrite] = {}  # broker id -> its registration
+        self.leaving: set[int] = set()  # brokers that are being taken out of all ISRs
+        self.lost_directories: set[UUID] = set()  # of which replicas are being taken out
 
     # ------------------------------------------------------------------ read
 
@@ -160,9 +162,14 @@ class Overlay:
         return self._producer_ids.get(None) or 0
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker may lead and be in sync: registered, unfenced, not shutting down."""
+        """Whether a broker may lead and be in sync: registered, unfenced, and to stay so."""
         broker = self.broker(broker_id)
-        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+        return (
+            broker is not None
+            and not broker.fenced
+            and not broker.in_controlled_shutdown
+            and broker_id not in self.leaving
+        )
 
     def registration_of(self, broker_id: int) -> PendingWrite | None:
         """The write whose last record registers the broker, while that has no known offset."""
@@ -207,6 +214,8 @@ class Overlay:
             table.clear()
         self._journal.clear()
         self._registering.clear()
+        self.leaving.clear()
+        self.lost_directories.clear()
 
     # ------------------------------------------------------------------ committed state
 
@@ -246,9 +255,8 @@ class Overlay:
         assert topic_id is not None, record  # noqa: S101
         name = self.topic_name(topic_id)
         assert name is not None, record  # noqa: S101
-        for index in range(self.partition_count(topic_id)):
-            if self.partitions.pending((topic_id, index)):
-                self.partitions.put(write, (topic_id, index), None)
+        for key in self.partitions.pending_of(topic_id, self.partition_count(topic_id)):
+            self.partitions.put(write, key, None)
         self._topics.put(write, name, None)
         self._names.put(write, topic_id, None)
         self._sizes.put(write, topic_id, None)

@@ -5,7 +5,8 @@ Source: Kafka's BrokersToIsrs and BrokersToElrs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
 from uuid import UUID
 
 from node.controller.operations import PendingWrite
@@ -19,7 +20,8 @@ Entry = tuple[PendingWrite, PartitionState | None]
 class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
     """Partitions by (topic id, index); ``gone`` tells topics that count no more as committed.
 
-    The lists it returns are sorted, and stay as they are while partitions change.
+    What it returns is sorted. It is looked at as it is taken: what was of that kind at the first
+    look, and still is when its turn comes. So a walk may take its time while partitions change.
     """
 
     def __init__(
@@ -32,26 +34,43 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
         self._elr: dict[int, set[PartitionKey]] = {}
         self._led: dict[int, set[PartitionKey]] = {}
 
-    def with_isr(self, broker_id: int) -> list[PartitionKey]:
+    def with_isr(self, broker_id: int) -> Iterator[PartitionKey]:
         """Those that have the broker in sync."""
-        return self._merged(self._image.isr_partitions(broker_id), self._isr.get(broker_id))
+        return self._walk(
+            self._image.isr_partitions(broker_id),
+            self._isr.get(broker_id),
+            lambda state: broker_id in state.isr,
+        )
 
-    def with_elr(self, broker_id: int) -> list[PartitionKey]:
+    def with_elr(self, broker_id: int) -> Iterator[PartitionKey]:
         """Those that have the broker as an eligible leader (KIP-966)."""
-        return self._merged(self._image.elr_partitions(broker_id), self._elr.get(broker_id))
+        return self._walk(
+            self._image.elr_partitions(broker_id),
+            self._elr.get(broker_id),
+            lambda state: broker_id in state.eligible_leaders,
+        )
 
-    def leaderless(self) -> list[PartitionKey]:
+    def leaderless(self) -> Iterator[PartitionKey]:
         """Those that nobody leads."""
-        return self._merged(self._image.leaderless_partitions(), self._led.get(NO_LEADER))
+        return self._walk(
+            self._image.leaderless_partitions(),
+            self._led.get(NO_LEADER),
+            lambda state: state.leader == NO_LEADER,
+        )
 
-    def imbalanced(self) -> list[PartitionKey]:
+    def imbalanced(self) -> Iterator[PartitionKey]:
         """Those whose leader is not their first replica."""
-        pending = {
-            key
-            for key, state in self.items()
-            if state is not None and state.replicas and state.leader != state.replicas[0]
-        }
-        return self._merged(self._image.imbalanced_partitions(), pending)
+        return self._walk(
+            self._image.imbalanced_partitions(),
+            {key for key, state in self.items() if state is not None and _is_imbalanced(state)},
+            _is_imbalanced,
+        )
+
+    def pending_of(self, topic_id: UUID, count: int) -> list[PartitionKey]:
+        """Those of a topic with so many partitions whose committed state does not count."""
+        if count <= len(self):
+            return [key for at in range(count) if self.pending(key := (topic_id, at))]
+        return sorted([key for key, _ in self.items() if key[0] == topic_id])
 
     def leads(self, broker_id: int) -> bool:
         """Whether the broker leads any."""
@@ -74,13 +93,19 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
         """Whether the committed state of a partition is its state."""
         return not self.pending(key) and not self._gone(key[0])
 
-    def _merged(
-        self, committed: Iterable[PartitionKey], pending: set[PartitionKey] | None
-    ) -> list[PartitionKey]:
-        if not self._entries and not pending:
-            return [key for key in committed if not self._gone(key[0])]
-        keys = [key for key in committed if self._counts(key)]
-        return sorted([*keys, *(pending or ())])
+    def _walk(
+        self,
+        committed: Iterable[PartitionKey],
+        pending: set[PartitionKey] | None,
+        holds: Callable[[PartitionState], bool],
+    ) -> Iterator[PartitionKey]:
+        keys = merge(committed, sorted(pending)) if pending else committed
+        before = None
+        for key in keys:
+            state = None if key == before else self.get(key)
+            before = key
+            if state is not None and holds(state):
+                yield key
 
     def _set(self, key: PartitionKey, entry: Entry | None) -> None:
         old = self._entries.get(key)
@@ -98,3 +123,7 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
             yield self._isr, broker_id
         for broker_id in state.eligible_leaders:
             yield self._elr, broker_id
+
+
+def _is_imbalanced(state: PartitionState) -> bool:
+    return bool(state.replicas) and state.leader != state.replicas[0]

@@ -39,7 +39,7 @@ class Election(Enum):
 class Rules:
     """What decides a change besides the partition: the brokers, the features, the settings."""
 
-    acceptable: Callable[[int], bool]  # whether that broker may lead
+    acceptable: Callable[[PartitionState, int], bool]  # whether that broker may lead it
     default_directory: Callable[[int], UUID | None]  # of a broker's new replicas
     min_isr: int
     metadata_version: int
@@ -140,13 +140,13 @@ class PartitionChange:
             return state.last_known_leaders[0], True
         if self._rules.election is Election.UNCLEAN:
             for broker_id in self.replicas:
-                if self._rules.acceptable(broker_id):
+                if self._rules.acceptable(state, broker_id):
                     return broker_id, True
         return NO_LEADER, False
 
     def _valid(self, broker_id: int) -> bool:
         in_sync = broker_id in self.isr or (not self.isr and broker_id in self._elr)
-        return in_sync and self._rules.acceptable(broker_id)
+        return in_sync and self._rules.acceptable(self._state, broker_id)
 
     def _last_known_leader_may_lead(self) -> bool:
         """With ISR and ELR empty the last leader has the most there is, if it is alive."""
@@ -157,7 +157,7 @@ class PartitionChange:
             and not self.isr
             and len(last_known) == 1
             and last_known[0] in self.replicas
-            and self._rules.acceptable(last_known[0])
+            and self._rules.acceptable(self._state, last_known[0])
         )
 
     def _bump_for_shrink(self, fields: _Fields) -> None:

@@ -21,12 +21,19 @@ class BrokerHeart:
     """What a broker has last said.
 
     ``registered``: the write that has amended its registration; ``shutdown``: the one after which
-    it may stop.
+    it may stop. ``cleared``: it was taken out of all ISRs since it was unfenced, and not only
+    ``cleanly``, but as one that may have lost its log.
     """
 
     metadata_offset: int = -1
     registered: PendingWrite | None = None
     shutdown: PendingWrite | None = None
+    cleared: bool = False
+    cleanly: bool = False
+
+    def let_go_after(self, write: PendingWrite) -> None:
+        """A write moves its partitions away: all have to know of that one, too."""
+        self.shutdown = write
 
 
 class Sessions:

@@ -21,6 +21,7 @@ from node.driver.membership import Broker, ControllerRegistration
 from node.driver.node import Node
 from node.driver.parts import NodeParts
 from node.driver.peers import Peers, parse_records
+from node.driver.turns import Turns
 from node.driver.world import World
 from node.log.disk import DirectoryLockedError
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
@@ -93,8 +94,10 @@ class Lifetime:
         await self._over.wait()
 
 
-async def serve(config: NodeConfig) -> int:
+async def serve(config: NodeConfig, turns: Turns | None = None) -> int:
     """Run the node until SIGTERM or a fatal error; returns the exit code.
+
+    Long turns of the loop are traced if it is one of ``turns``.
 
     Raises:
         StartError: The node cannot start.
@@ -111,6 +114,8 @@ async def serve(config: NodeConfig) -> int:
     except (OSError, ValueError, OverflowError) as error:  # ValueError: a host that is no name
         node.close()
         raise StartError(f"cannot listen on {config.listener}: {error}") from error
+    if turns is not None:
+        turns.tell = node.turn_took
     log.info(
         "node %d serves on %s as %s, log end %d, epoch %d",
         config.node_id,

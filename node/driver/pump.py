@@ -81,6 +81,11 @@ class Pump:
         """Trace an event of the present epoch."""
         self.tracer.emit(type_, self.replica.epoch, fields)
 
+    def turn_took(self, wall_ms: float, cpu_ms: float) -> None:
+        """Trace a turn of the event loop that was long; see ``node.driver.turns``."""
+        if not self._stopped:
+            self.trace("turn", ms=round(wall_ms, 1), cpu_ms=round(cpu_ms, 1))
+
     def every(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
         """Queue ``work`` every so often until the node halts."""
 

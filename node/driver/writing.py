@@ -31,8 +31,13 @@ log = logging.getLogger("krucible.node")
 LEADER_BALANCE_INTERVAL_MS = 300_000  # Kafka's leader.imbalance.check.interval.seconds
 LOOKS_MAX = 4096  # that wait for the first image; clients that give up are among them
 AGAIN_MS = 10  # between two parts of a large job: others get their turn
+SWEEPS_AHEAD = 4  # slices of a walk over partitions that are written and not committed
 
 T = TypeVar("T")
+
+
+def no_answer() -> None:
+    """Nobody waits for this answer."""
 
 
 class Writing(Pump):
@@ -64,6 +69,8 @@ class Writing(Pump):
         self._claim_at: tuple[int, int] | None = None  # (epoch, epoch start) not yet claimed
         self._applying = False
         self._unpublished: list[Callable[[], None]] = []  # looks at an image that is not there yet
+        self._sweeping = False  # a slice is queued
+        self._swept = 0  # slices that are not committed
 
     @property
     def published(self) -> int | None:
@@ -85,6 +92,7 @@ class Writing(Pump):
         before it. Must be called while the controller is active.
         """
         epoch = self.replica.epoch
+        self._sweep_soon()
         if not entries:
             self._after_linger(lambda: self._await_accepted(write, epoch))
             return
@@ -176,29 +184,67 @@ class Writing(Pump):
         """Operate every so often, and again at once as long as the reply says there is ``more``."""
 
         def work() -> None:
-            try:
-                result = self._operate(name, operate)
-            except ControllerError:
-                raise
-            except Exception as error:
-                self.fault(name, error)
-                return
+            result = self._try(name, operate)
             if result is not None and more(result.reply):
                 self.after(f"{name} again", AGAIN_MS, work)
 
         self.every(name, interval_ms, work)
 
+    def _try(
+        self,
+        name: str,
+        operate: Callable[[], ControllerResult[T]],
+        done: Callable[[], None] = no_answer,
+    ) -> ControllerResult[T] | None:
+        """Operate; a controller that fails in a way that nobody thought of gives up."""
+        try:
+            return self._operate(name, operate, done)
+        except ControllerError:
+            raise
+        except Exception as error:
+            self.fault(name, error)
+            return None
+
     def _operate(
-        self, name: str, operate: Callable[[], ControllerResult[T]]
+        self,
+        name: str,
+        operate: Callable[[], ControllerResult[T]],
+        done: Callable[[], None] = no_answer,
     ) -> ControllerResult[T] | None:
         """Do and propose an operation that nobody has asked for; None of a controller at rest."""
         if self.controller is None or not self.controller.active:
             return None
         result = operate()
+        self._sweep_soon()
         if result.entries:
-            write = HeldWrite(name, _nothing, _nothing, _nothing, result.notes)
+            write = HeldWrite(name, done, no_answer, no_answer, result.notes)
             self.propose(result.entries, write)
         return result
+
+    def _sweep_soon(self) -> None:
+        """Go on with a walk over very many partitions, after a look at the sockets."""
+        controller = self.controller
+        if controller is None or not controller.sweeps or self._sweeping:
+            return
+        if self._swept < SWEEPS_AHEAD:
+            self._sweeping = True
+            self._loop.call_soon(self.enqueue, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = False
+        controller = self.controller
+        if controller is None or not controller.sweeps:
+            return
+        epoch = controller.epoch
+
+        def committed() -> None:
+            if controller.epoch == epoch:
+                self._swept -= 1
+                self._sweep_soon()
+
+        result = self._try("Sweep", controller.sweep, committed)
+        self._swept += bool(result is not None and result.entries)
+        self._sweep_soon()
 
     # ------------------------------------------------------------------ commit and apply
 
@@ -252,7 +298,9 @@ class Writing(Pump):
             self._claim_at = None
             self.controller.claim(epoch, self.now_ms())
             self.trace("claim", applied=self.machine.applied)
+            self._swept = 0
             self._operate("Activate", self._activate)
+            self._sweep_soon()
 
     def _activate(self) -> ControllerResult[str | None]:
         assert self.controller is not None  # noqa: S101 - it has just claimed
@@ -331,7 +379,3 @@ class Writing(Pump):
 
     def _barrier_failed(self, effect: fx.BarrierFailed) -> None:
         self._outbox.append(self._reads.pop(effect.token).refused)
-
-
-def _nothing() -> None:
-    """Nobody waits for this answer."""

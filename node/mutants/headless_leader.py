@@ -9,6 +9,7 @@ from typing import TypeVar
 from node.controller.operations import ControllerResult
 from node.driver.node import Node
 from node.driver.parts import NodeParts
+from node.driver.writing import no_answer
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
@@ -19,11 +20,14 @@ class HeadlessNode(Node):
     """Has an operation that fails, and renounces without resigning."""
 
     def _operate(
-        self, name: str, operate: Callable[[], ControllerResult[T]]
+        self,
+        name: str,
+        operate: Callable[[], ControllerResult[T]],
+        done: Callable[[], None] = no_answer,
     ) -> ControllerResult[T] | None:
         if name == "NoOp" and self.controller is not None and self.controller.active:
             raise RuntimeError("an operation failed")
-        return super()._operate(name, operate)
+        return super()._operate(name, operate, done)
 
     def _give_up(self) -> None:
         self._renounce()

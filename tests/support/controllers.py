@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
@@ -12,6 +13,7 @@ from node.controller.broker_operations import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
 )
+from node.controller.context import ControllerConfig
 from node.controller.controller import QuorumController
 from node.controller.errors import ApiError
 from node.controller.feature_operations import BootstrapMetadata
@@ -44,9 +46,13 @@ class Quorum:
         broker_ids: Sequence[int] | None = (),
         seed: int = 1,
         cluster_id: str | None = None,
+        partitions_per_slice: int | None = None,
     ) -> None:
+        config = ControllerConfig()
+        if partitions_per_slice is not None:
+            config = replace(config, partitions_per_slice=partitions_per_slice)
         self.controller = QuorumController(
-            rng=Random(seed), broker_ids=broker_ids, cluster_id=cluster_id
+            rng=Random(seed), config=config, broker_ids=broker_ids, cluster_id=cluster_id
         )
         self.controller.claim(1, 0)
         self.log: list[MetadataRecord] = []
@@ -76,6 +82,21 @@ class Quorum:
         self.commit()
         return reply
 
+    def finish(self) -> list[int]:
+        """Do all slices of what takes more than one; how many records each has."""
+        counts = []
+        while self.controller.sweeps:
+            result = self.controller.sweep()
+            counts.append(sum(entry.count for entry in result.entries))
+            self.do(result)
+        return counts
+
+    def fail_over(self, epoch: int = 2, now_ms: int = 0) -> None:
+        """Have what is not committed lost, and another reign begin."""
+        del self.log[self.committed :]
+        self.controller.renounce()
+        self.controller.claim(epoch, now_ms)
+
 
 class Cluster(Quorum):
     """A quorum with a feature level as Kafka 4.1 formats it, and brokers that register."""
@@ -87,8 +108,14 @@ class Cluster(Quorum):
         elr: bool = True,
         seed: int = 1,
         broker_ids: tuple[int, ...] | None = None,
+        partitions_per_slice: int | None = None,
     ) -> None:
-        super().__init__(broker_ids=broker_ids, seed=seed, cluster_id="c")
+        super().__init__(
+            broker_ids=broker_ids,
+            seed=seed,
+            cluster_id="c",
+            partitions_per_slice=partitions_per_slice,
+        )
         self.now_ms = 0
         levels = default_features()
         if not elr:

@@ -1,0 +1,313 @@
+"""What a controller of very many partitions does when brokers come and go: answers, stalls.
+
+    python bench/bigness.py [--partitions 100000,500000,1000000] [--kind krucible,kafka]
+                            [--session 30] [--only shutdown,death,...] [--dir D]
+
+Three controllers begin with a snapshot of ten brokers in service (see bench_partitions), which one
+other process plays over Kafka's protocol. Then, one after the other:
+
+shutdown   A broker asks for its controlled shutdown, with three tenths of all replicas.
+death      Another one says nothing more.
+unfence    That one comes back as another incarnation, and leads again what only it has.
+delete     A topic of a tenth of all partitions is deleted.
+failover   The leader of the controllers is killed; until its successor has answered a write.
+observer   A node without anything joins as a broker (ours only): until it is in service.
+
+For each: until the answer (of a death: until the first broker hears of it, less the session), until
+the last broker has the last of the metadata that came of it, the longest turn of a controller's
+event loop (ours only; CPU time, and wall time with the disk and all others in it), and how many
+elections there were but for the one that a failover needs. Progress is on stderr, the table and a
+line of JSON on stdout. With a million partitions it takes about five minutes for each kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import bench_partitions as content
+from bench_common import add_dir, say, table, workspace
+from bench_phases import Tail, longest_turn
+from bench_probe import connect, first_commit, quiet
+from bench_quorum import HOST, Quorum, format_node, free_port, log_dir
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.types import TopicName
+from kio.static.primitive import i32Timedelta
+from played_brokers import PlayedBroker
+
+from harness.systems import kafka_dist
+from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from node.log.layout import snapshot_of_name
+from node.wire import codec
+from node.wire.errors import WireError
+
+VOTERS = 3
+TURNS = {"krucible.turn.limit.ms": "20"}
+KINDS = ("krucible", "kafka")
+SIZES = "100000,500000,1000000"
+PHASES = ("shutdown", "death", "unfence", "delete", "failover", "observer")
+SETTLED_S = 2.0  # without news metadata has reached who it can reach
+LIMIT_S = 600.0
+POLL_S = 0.02
+
+
+@dataclass
+class Seen:
+    """One phase, in seconds; turns in milliseconds."""
+
+    answer: float
+    propagated: float | None
+    turn_cpu_ms: float | None = None
+    turn_wall_ms: float | None = None
+    elections: int = 0
+
+
+@dataclass
+class Scene:
+    """Controllers, played brokers, and what is measured of them."""
+
+    quorum: Quorum
+    brokers: dict[int, PlayedBroker]
+    session_s: float
+    traces: dict[int, Tail]
+    dead: PlayedBroker | None = None
+
+    async def leader(self) -> tuple[int, int]:
+        """The leader of the controllers and its epoch, once there is one."""
+        asked = DescribeQuorumRequest()
+        while True:
+            for node_id in self.quorum.processes:
+                try:
+                    connection = await connect(self.quorum.ports[node_id])
+                except WireError:
+                    continue
+                try:
+                    body = await connection.request(codec.request_to_wire(asked, 2), 60.0)
+                except WireError:
+                    continue
+                finally:
+                    connection.close()
+                answer = codec.response_from_wire(body, asked)
+                assert isinstance(answer, DescribeQuorumResponse)
+                if answer.leader_id == node_id and answer.high_watermark is not None:
+                    return node_id, answer.epoch
+            await asyncio.sleep(POLL_S)
+
+    async def settled(self, began: float) -> float | None:
+        """Seconds until the last of the news, when no more come."""
+        while True:
+            news = [b.last_news for b in self.brokers.values() if b.last_news is not None]
+            if time.monotonic() - max([began, *news]) > SETTLED_S:
+                return round(max(news) - began, 2) if news else None
+            await asyncio.sleep(POLL_S)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait; raises TimeoutError."""
+        async with asyncio.timeout(LIMIT_S):
+            while not holds():  # noqa: ASYNC110 - of other processes, too
+                await asyncio.sleep(POLL_S)
+
+    async def quiet(self) -> None:
+        """Wait until the controllers have nothing left to do."""
+        for process in self.quorum.processes.values():
+            await quiet(process)
+
+    # ------------------------------------------------------------------ phases
+
+    async def shutdown(self, began: float) -> Seen:
+        """A broker asks for its controlled shutdown."""
+        broker = self.brokers[content.REGISTERED[0]]
+        broker.ask_to_stop()
+        await asyncio.wait_for(broker.may_stop.wait(), LIMIT_S)
+        answer = time.monotonic() - began
+        await broker.stop()
+        del self.brokers[broker.id]
+        return Seen(answer, await self.settled(began))
+
+    async def death(self, began: float) -> Seen:
+        """A broker says nothing more."""
+        self.dead = broker = self.brokers.pop(content.REGISTERED[1])
+        await broker.stop()
+        await self.until(lambda: any(b.first_news for b in self.brokers.values()))
+        answer = min(b.first_news for b in self.brokers.values() if b.first_news) - began
+        propagated = await self.settled(began)
+        assert propagated is not None
+        return Seen(answer - self.session_s, round(propagated - self.session_s, 2))
+
+    async def unfence(self, began: float) -> Seen:
+        """The one that died is back."""
+        broker = self.dead
+        assert broker is not None, "unfence comes after death"
+        self.brokers[broker.id] = broker
+        broker.restart()
+        await self.until(lambda: not broker.is_fenced)
+        return Seen(time.monotonic() - began, await self.settled(began))
+
+    async def delete(self, began: float) -> Seen:
+        """A tenth of all partitions goes."""
+        leader, _ = await self.leader()
+        topic = DeleteTopicState(name=TopicName(content.WIDE_TOPIC), topic_id=None)
+        request = DeleteTopicsRequest(
+            topics=(topic,), timeout=i32Timedelta.parse(timedelta(seconds=LIMIT_S))
+        )
+        connection = await connect(self.quorum.ports[leader])
+        answer: Any = await connection.request(request, LIMIT_S)
+        connection.close()
+        assert not int(answer.responses[0].error_code), answer
+        return Seen(time.monotonic() - began, None)
+
+    async def failover(self, began: float) -> Seen:
+        """The leader of the controllers is killed."""
+        leader, _ = await self.leader()
+        self.quorum.kill(leader)
+        await first_commit(self.quorum, self.quorum.processes, 1000)
+        seen = Seen(time.monotonic() - began, None)
+        self.quorum.start(leader)
+        await first_commit(self.quorum, self.quorum.processes, 1001)
+        return seen
+
+    async def observer(self, began: float) -> Seen:
+        """A node without anything joins as a broker."""
+        port = free_port()
+        voters = ",".join(f"{i}@{HOST}:{p}" for i, p in self.quorum.ports.items())
+        format_node(self.quorum.folder, OBSERVER)
+        self.traces[OBSERVER] = Tail(self.quorum.folder / f"n{OBSERVER}.jsonl")
+        settings = dict(self.quorum.settings)
+        self.quorum.settings = settings | {
+            "process.roles": "broker",
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{HOST}:{port}",
+        }
+        self.quorum.ports = {**self.quorum.ports, OBSERVER: port}
+        self.quorum.start(OBSERVER)
+        output = self.quorum.folder / f"n{OBSERVER}.out"
+        await self.until(lambda: "is unfenced" in output.read_text())
+        self.quorum.settings = settings
+        return Seen(time.monotonic() - began, None)
+
+    async def measure(self, name: str) -> Seen:
+        """One phase, from rest to rest."""
+        await self.quiet()
+        for broker in self.brokers.values():
+            broker.mark()
+        _, epoch = await self.leader()
+        for tail in self.traces.values():
+            tail.take()
+        phase: Callable[[float], Awaitable[Seen]] = getattr(self, name)
+        seen = await phase(time.monotonic())
+        await self.quiet()
+        if not self.quorum.kafka:
+            events = [event for tail in self.traces.values() for event in tail.take()]
+            seen.turn_cpu_ms, seen.turn_wall_ms = longest_turn(events)
+        seen.answer = round(seen.answer, 2)
+        seen.elections = (await self.leader())[1] - epoch - (name == "failover")
+        return seen
+
+
+OBSERVER = 120
+
+
+async def measure(
+    folder: Path, kind: str, size: int, source: Path, session_s: float, phases: list[str]
+) -> dict[str, Seen]:
+    """All phases with that many partitions."""
+    folder.mkdir()
+    settings = {"broker.session.timeout.ms": str(int(session_s * 1000))}
+    if kind == "krucible":
+        settings |= {"krucible.trace.file": f"{folder}/n{{node}}.jsonl", **TURNS}
+    quorum = Quorum.of(folder, VOTERS, settings)
+    quorum.kafka = kafka_dist.fetch() if kind == "kafka" else None
+    voters = dict(quorum.ports)
+    for node_id in voters:
+        format_node(folder, node_id)
+        content.place(source, log_dir(folder, node_id))
+    snapshot = snapshot_of_name(source.name)
+    assert snapshot is not None
+    found: dict[str, Seen] = {}
+    try:
+        began = time.monotonic()
+        for node_id in voters:
+            quorum.start(node_id)
+        traces = {i: Tail(folder / f"n{i}.jsonl") for i in voters}
+        brokers = {
+            id_: PlayedBroker(id_, voters, *snapshot, number)
+            for number, id_ in enumerate(content.REGISTERED, 1)
+        }
+        scene = Scene(quorum, brokers, session_s, traces)
+        await scene.leader()
+        for broker in brokers.values():
+            broker.start()
+        await scene.until(lambda: not any(b.is_fenced for b in brokers.values()))
+        say(f"{kind}, {size:,}: up after {time.monotonic() - began:.1f} s")
+        for name in phases:
+            if name == "observer" and kind == "kafka":
+                continue
+            found[name] = await scene.measure(name)
+            say(f"{kind}, {size:,}: {name}: {found[name]}")
+        for broker in list(scene.brokers.values()):
+            await broker.stop()
+    finally:
+        quorum.stop()
+    return found
+
+
+def told(found: dict[tuple[str, int], dict[str, Seen]]) -> None:
+    """Print the table."""
+    head = (
+        *("phase", "partitions", "who", "answer s", "propagated s"),
+        *("turn, CPU ms", "turn, wall ms", "elections"),
+    )
+    rows = [
+        (
+            name,
+            f"{size:,}",
+            kind,
+            *("-" if value is None else value for value in vars(seen).values()),
+        )
+        for name in PHASES
+        for (kind, size), phases in sorted(found.items(), key=lambda item: item[0][1])
+        for seen in [phases.get(name)]
+        if seen is not None
+    ]
+    print(table(head, rows), end="\n\n", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--partitions", default=SIZES, help="comma separated")
+    parser.add_argument("--kind", default="krucible", help="some of " + ",".join(KINDS))
+    parser.add_argument("--only", default=",".join(PHASES), help="some of %(default)s")
+    parser.add_argument("--session", type=float, default=30.0, help="of brokers, in seconds")
+    add_dir(parser)
+    arguments = parser.parse_args()
+    only = [name for name in PHASES if name in arguments.only.split(",")]
+    found: dict[tuple[str, int], dict[str, Seen]] = {}
+    with workspace(arguments.dir) as folder:
+        for size in sorted({int(size) for size in arguments.partitions.split(",")}):
+            source = content.build_snapshot(folder / f"made-{size}", size, content.with_brokers)
+            say(f"{size:,} partitions: a snapshot of {source.stat().st_size / 1e6:.0f} MB")
+            for kind in arguments.kind.split(","):
+                made = folder / f"{kind}-{size}"
+                found[kind, size] = asyncio.run(
+                    measure(made, kind, size, source, arguments.session, only)
+                )
+    told(found)
+    figures = [
+        {"kind": kind, "partitions": size, **{name: vars(seen) for name, seen in phases.items()}}
+        for (kind, size), phases in found.items()
+    ]
+    print(json.dumps({"bench": "bigness", "figures": figures}))
+
+
+if __name__ == "__main__":
+    main()
