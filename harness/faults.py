@@ -70,6 +70,8 @@ class FaultPlayer:
         cluster: Cluster,
         recorder: Recorder,
         keep_late: KeepLate = ignore_late,
+        *,
+        heal_tries: int = HEAL_TRIES,
     ) -> None:
         missing = sorted({f.nemesis for f in faults} - set(nemeses))
         if missing:
@@ -79,6 +81,7 @@ class FaultPlayer:
         self._cluster = cluster
         self._recorder = recorder
         self._keep_late = keep_late
+        self._heal_tries = heal_tries
         self._reports: dict[int, FaultReport] = {}  # in the order of injection
         self._active: dict[int, FaultReport] = {}
         self._stuck: set[int] = set()  # of those, whose heal the system did not do its part of
@@ -113,7 +116,7 @@ class FaultPlayer:
         if self._tasks:
             await asyncio.wait(self._tasks)
         broken: list[BaseException] = []
-        for tries_left in reversed(range(HEAL_TRIES)):
+        for tries_left in reversed(range(self._heal_tries)):
             # One may need what another one holds, or a system that others have stuck: all, again.
             last_first = list(reversed(self._active.values()))
             for report in sorted(last_first, key=self._was_stuck):
@@ -270,7 +273,7 @@ class FaultPlayer:
         When the player was stopped meanwhile, the rest is for ``stop``: what this heal waits for
         may be with a fault that nobody else heals now.
         """
-        for tries_left in reversed(range(HEAL_TRIES)):
+        for tries_left in reversed(range(self._heal_tries)):
             error = await self._try_heal(report)
             if error is None or self._stopping.is_set():
                 return
@@ -287,7 +290,7 @@ class FaultPlayer:
         self._active.pop(fault.id, None)
         failure = HarnessError(
             f"nemesis {fault.nemesis}: fault {fault.id} could not be healed in "
-            f"{HEAL_TRIES} tries: {_text(error)}; look at the cluster before you run again"
+            f"{self._heal_tries} tries: {_text(error)}; look at the cluster before you run again"
         )
         failure.__cause__ = error
         return failure

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness import seeds
 from harness.clock import NS_PER_MS, Clock, LoopClock
-from harness.faults import FaultPlayer, FaultReport, KeepLate, ignore_late
+from harness.faults import HEAL_TRIES, FaultPlayer, FaultReport, KeepLate, ignore_late
 from harness.gen_basic import Generator, coerce, only, stagger, time_limit, unlimited
 from harness.interpreter import OP_TIMEOUT_S, Interpreter
 from harness.protocols import Cluster, Fault, Nemesis, Workload
@@ -52,6 +52,7 @@ class RunOptions:
     final_limit_s: float = FINAL_LIMIT_S
     last_round_s: float = LAST_ROUND_S  # for kinds that never took hold; 0 = no try more
     settle_s: float = 0.0  # of peace at the end, for what needs time to show; 0 = none
+    heal_tries: int = HEAL_TRIES  # until a fault is given up
 
 
 @dataclass(slots=True)
@@ -169,7 +170,12 @@ class Run:
             op_timeout_s=self._options.op_timeout_s,
         )
         self._player = FaultPlayer(
-            plan.faults, plan.nemeses, plan.cluster, self._recorder, plan.keep_late
+            plan.faults,
+            plan.nemeses,
+            plan.cluster,
+            self._recorder,
+            plan.keep_late,
+            heal_tries=self._options.heal_tries,
         )
         self._enter("main")
         generator = self._paced(plan.workload.generator, spec.time_limit_s, "main")

@@ -2,29 +2,33 @@
 
 A pure search: what is tried is data (``Candidate``), whether it fails is asked of a ``Runner``.
 Passes of delta debugging over faults, nodes, ops, settings and times are repeated until none of
-them finds anything smaller, or the budget is spent. Nothing is tried twice. Of candidates that
-are tried side by side the first in order that fails is taken, so that the outcome does not depend
-on how many there are at a time.
+them finds anything smaller, or the budget is spent. First the run is cut to its violation, then
+what did nothing goes, then whole families of faults, then sets by what was learned of each fault
+(``harness.beliefs``), then single ones, and in the end pairs, which may go only together. Nothing
+is tried twice. Of candidates that are tried side by side the first in order that fails is taken,
+so that the outcome does not depend on how many there are at a time.
 
-Source: Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (TSE 2002), ddmin.
+Source: Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (TSE 2002), ddmin;
+that of ``harness.beliefs``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations
 from typing import TypeVar
 
 from harness import shrink_moves as moves
+from harness.beliefs import Beliefs, families
 from harness.protocols import Fault
 from harness.shrink_moves import Candidate
 
 T = TypeVar("T")
 SECONDS = 100.0  # what a search may take when nobody says
 TRIES = 2_000
-HALVES = 2
-SUBSETS_MAX = 8  # finer parts are only left out, not tried alone
+AHEAD = 8  # tries that are planned at once; what fails before changes the plan
+PAIRED_MAX = 14  # faults of which pairs are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class Failure:
 
     found: tuple[tuple[str, float | None], ...]  # invariant, seconds into the main phase: by time
     ops: int  # issued in the main phase
+    idle: frozenset[int] = frozenset()  # ids of faults that did nothing before it was broken
 
     @property
     def invariants(self) -> frozenset[str]:
@@ -117,14 +122,9 @@ def shrink(
     aimed = _aimed(tried, invariant)
     if tried != aimed and (again := search.once(aimed, original)) is not None:
         tried, original = aimed, again
-    at_s = original.at_s(invariant)
-    brief = at_s is not None and at_s < start.spec.time_limit_s
-    first = replace(tried, brief=brief)
-    cut = search.spends(first, original)
-    if brief and (search.best == first or not search.holds()):
-        cut = search.spends(tried, original)
+    cut = search.spends(tried, original)
     return Shrunk(
-        replace(search.best, brief=False),
+        search.held,
         search.failure,
         original,
         invariant,
@@ -149,6 +149,8 @@ class _Search:
 
     best: Candidate
     failure: Failure
+    held: Candidate  # the last best that fails in full
+    _held: Failure
 
     def __init__(
         self,
@@ -174,18 +176,45 @@ class _Search:
         self._seen: dict[bytes, Failure | None] = {}
 
     def spends(self, start: Candidate, failure: Failure) -> bool:
-        """Search from a candidate that fails; whether it was cut short."""
-        self.best, self.failure = start, failure
+        """Search from a candidate that fails; whether it was cut short.
+
+        As long as they do, tries are brief, and now and then the best is tried in full: ``held`` is
+        the last that failed so. When a best does not, no try is brief any more.
+        """
+        self.best, self.failure = self.held, self._held = start, failure
         self._seen[start.fingerprint()] = failure
         try:
+            self._begin_briefly()
             self.to_the_end()
+            if self.best == replace(start, brief=True):
+                self.best = start  # nothing may fail briefly
+                self.to_the_end()
+            while not self._holds():
+                self.to_the_end()
         except _SpentError:
+            self._holds()
             return True
         return False
 
-    def holds(self) -> bool:
-        """Whether the best fails as well with the peace at the end."""
-        return self.once(replace(self.best, brief=False), self.failure) is not None
+    def _begin_briefly(self) -> None:
+        """Have tries without the peace at the end, where the first of them fails all the same."""
+        self._doing = "brief"
+        brief, at_s = replace(self.best, brief=True), self.failure.at_s(self._invariant)
+        if at_s is not None and at_s < brief.spec.time_limit_s:
+            self.best = brief  # it ends there, whatever would come after: that is not tried
+        else:
+            self._any([brief])
+
+    def _holds(self) -> bool:
+        """Whether the best fails in full, too; where it does not, it is the last that did."""
+        whole = replace(self.best, brief=False)
+        if whole != self.held:
+            failure = self.once(whole, self.failure) if self.best.brief else self.failure
+            if failure is None:
+                self.best, self.failure = self.held, self._held
+                return False
+            self.held, self._held = whole, failure
+        return True
 
     def once(self, candidate: Candidate, before: Failure) -> Failure | None:
         """What became of a candidate that should fail; tried, budget or not."""
@@ -198,6 +227,7 @@ class _Search:
     def to_the_end(self) -> None:
         """Pass after pass until a whole round changes nothing; raises _SpentError."""
         passes = (
+            self._idle,
             self._faults,
             self._gaps,  # early too: of a long run little else is left
             self._no_ops,
@@ -217,6 +247,9 @@ class _Search:
                 one()
                 if self.best != was:
                     self._length()
+                if one == self._faults:
+                    self._holds()
+            self._holds()
 
     # ---------------------------------------------------------------- passes
 
@@ -225,14 +258,33 @@ class _Search:
         while self._any(moves.shorter_runs(self.best, self.failure.at_s(self._invariant))):
             pass
 
+    def _idle(self) -> None:
+        self._doing = "faults"
+        busy = tuple(f for f in self.best.faults if f.id not in self.failure.idle)
+        self._any([replace(self.best, faults=busy)])
+
     def _faults(self) -> None:
+        self._fewer_faults()
+        while self._pair():
+            self._fewer_faults()
+
+    def _fewer_faults(self) -> None:
         self._doing = "faults"
         base = self.best
 
         def build(kept: tuple[Fault, ...]) -> Candidate:
             return replace(base, faults=kept)
 
-        self._minimise(base.faults, build)
+        self._minimise(base.faults, build, families(moves.families(base.faults)))
+
+    def _pair(self) -> bool:
+        """Leave out two faults that go only together; those next to each other first."""
+        self._doing = "pairs"
+        faults = self.best.faults
+        if len(faults) > PAIRED_MAX:
+            return False
+        pairs = sorted(combinations(range(len(faults)), 2), key=lambda pair: pair[1] - pair[0])
+        return self._any([replace(self.best, faults=_without(faults, pair)) for pair in pairs])
 
     def _gaps(self) -> None:
         self._doing = "times"
@@ -286,26 +338,41 @@ class _Search:
 
     # ---------------------------------------------------------------- trying
 
-    def _minimise(self, items: tuple[T, ...], build: Callable[[tuple[T, ...]], Candidate]) -> bool:
+    def _minimise(
+        self,
+        items: tuple[T, ...],
+        build: Callable[[tuple[T, ...]], Candidate],
+        groups: Sequence[frozenset[int]] = (),
+    ) -> bool:
         """Delta debugging: leave out as many items as can be; later ones matter more."""
         if not items:
             return False
         if self._first([build(())]) is not None:
             return True
-        smaller, parts = False, HALVES
-        while len(items) > 1:
-            alone, without = _parts(items, parts)
-            options = alone + without
-            taken = self._first([build(option) for option in options])
-            if taken is not None:
-                items, smaller = options[taken], True
-                parts = HALVES if taken < len(alone) else max(parts - 1, HALVES)
-            elif parts >= len(items):
+        before, beliefs = len(items), Beliefs(len(items), groups)
+        while plan := beliefs.ahead(AHEAD):
+            self._leave_out(items, build, beliefs, plan)
+        while len(beliefs.kept) > 1:  # what was needed then may not be now
+            singles = [frozenset([place]) for place in beliefs.kept]
+            if not self._leave_out(items, build, beliefs, singles):
                 break
-            else:
-                parts = 2 * parts
-            parts = min(parts, len(items))
-        return smaller
+        return len(beliefs.kept) < before
+
+    def _leave_out(
+        self,
+        items: tuple[T, ...],
+        build: Callable[[tuple[T, ...]], Candidate],
+        beliefs: Beliefs,
+        plan: Sequence[frozenset[int]],
+    ) -> bool:
+        """Take the first of the plan without which it fails; beliefs hear of all before."""
+        kept = [[n for n in beliefs.kept if n not in out] for out in plan]
+        taken = self._first([build(tuple(items[n] for n in places)) for places in kept])
+        for out in plan[:taken]:
+            beliefs.missed(out)
+        if taken is not None:
+            beliefs.gone(plan[taken])
+        return taken is not None
 
     def _any(self, candidates: Sequence[Candidate]) -> bool:
         return self._first(candidates) is not None
@@ -339,14 +406,5 @@ class _Search:
             raise _SpentError
 
 
-def _parts(items: tuple[T, ...], count: int) -> tuple[list[tuple[T, ...]], list[tuple[T, ...]]]:
-    """The items in so many parts, the last first, and what is left without each of them.
-
-    Of two parts one is what is left without the other; many parts are not worth a try each.
-    """
-    cuts = list(pairwise(len(items) * i // count for i in range(count + 1)))
-    alone = [items[a:b] for a, b in reversed(cuts)]
-    without = [items[:a] + items[b:] for a, b in cuts]
-    if count <= HALVES:
-        return alone, []
-    return (alone if count <= SUBSETS_MAX else []), without
+def _without(items: tuple[T, ...], places: tuple[int, ...]) -> tuple[T, ...]:
+    return tuple(item for place, item in enumerate(items) if place not in places)

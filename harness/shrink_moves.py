@@ -5,13 +5,14 @@ Every move makes something smaller and nothing larger, so that no chain of them 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 import msgspec
 
-from harness import schedule
+from harness import registry, schedule
 from harness.protocols import Fault
 from harness.spec import RunSpec
 
@@ -50,6 +51,11 @@ class Candidate:
     def named(self) -> int:
         """The highest number of a node that a fault names; 0 when none does."""
         return max(map(schedule.named, self.faults), default=0)
+
+
+def families(faults: Sequence[Fault]) -> list[str]:
+    """The family of each fault, as ``--nemesis`` knows it."""
+    return [registry.nemeses.get(fault.nemesis).family for fault in faults]
 
 
 def shorter_runs(candidate: Candidate, at_s: float | None) -> list[Candidate]:

@@ -23,6 +23,7 @@ from harness.story import story
 from harness.verdict import Anomaly, Valid
 
 EXACT = replace(OPTIONS, last_round_s=0.0)  # a candidate has the faults it has, and no others
+BRIEF = replace(EXACT, settle_s=0.0, heal_tries=1)
 STORY = "story.txt"  # in the run's folder
 
 
@@ -37,8 +38,8 @@ class Try:
 def attempt(candidate: Candidate) -> Try:
     """Simulate a candidate; one that cannot be run at all does not fail."""
     try:
-        options = replace(EXACT, settle_s=0.0) if candidate.brief else EXACT
-        run = simulate(SimPlan.of(candidate.spec, candidate.faults), options)
+        plan = SimPlan.of(candidate.spec, candidate.faults)
+        run = simulate(plan, BRIEF if candidate.brief else EXACT)
     except HarnessError:  # options that do not go together
         return Try()
     except Exception as error:  # told at the end: it must not cost what was found before
@@ -62,7 +63,10 @@ def failure_of(run: SimRun) -> Failure | None:
         before = times.get(anomaly.invariant)
         times[anomaly.invariant] = at_s if before is None or at_s is None else min(before, at_s)
     found = sorted(times.items(), key=lambda item: (item[1] is None, item[1] or 0.0))
-    return Failure(tuple(found), issued(run.data.history, healed_ns))
+    idle = frozenset(
+        report.fault.id for report in run.result.faults if report.injection.outcome == "skipped"
+    )
+    return Failure(tuple(found), issued(run.data.history, healed_ns), idle)
 
 
 def moment_ns(anomaly: Anomaly, data: RunData) -> int | None:

@@ -201,6 +201,7 @@ def test_a_node_that_is_stopped_leaves_in_good_order_and_comes_back(target: str)
 
 def test_a_node_that_does_not_leave_is_killed_when_it_is_to_be_started_again() -> None:
     async def main(scene: Scene) -> None:
+        assert await scene.system.await_recovery(20.0), "a broker that is fenced may leave alone"
         leader = await scene.leader()
         voters = scene.system.voters
         away = [v for v in voters if v != leader]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from harness import shrink_moves as moves
 from harness import shrink_runs
+from harness.beliefs import Beliefs
 from harness.history import History, Op
 from harness.protocols import Fault, RunData
 from harness.runner import RunOptions
@@ -78,6 +79,18 @@ def needing(
 
 def one_by_one(fails: Fails) -> Runner:
     return lambda candidates: map(fails, candidates)
+
+
+def eager(fails: Fails, ahead: int) -> Runner:
+    """Tries so many at a time, whether they are asked for or not."""
+
+    def tries(candidates: Sequence[Candidate]) -> Iterator[Failure | None]:
+        results: list[Failure | None] = []
+        for place in range(len(candidates)):
+            results += [fails(c) for c in candidates[len(results) : place + ahead]]
+            yield results[place]
+
+    return tries
 
 
 def run(fails: Fails, start: Candidate | None = None, **options: Any) -> Shrunk:
@@ -282,15 +295,7 @@ def test_nothing_is_tried_twice() -> None:
 @pytest.mark.parametrize("ahead", [2, 5, 100])
 def test_the_outcome_does_not_depend_on_how_many_are_tried_at_a_time(ahead: int) -> None:
     fails = needing({2, 5}, {40, 41}, voters=2, at_s=12.0)
-
-    def eager(candidates: Sequence[Candidate]) -> Iterator[Failure | None]:
-        results: list[Failure | None] = []
-        for place in range(len(candidates)):
-            results += [fails(c) for c in candidates[len(results) : place + ahead]]
-            yield results[place]
-
-    one, many = run(fails), run(fails, runner=eager)
-    assert one == many
+    assert run(fails) == run(fails, runner=eager(fails, ahead))
 
 
 def test_tries_are_brief_where_the_end_does_not_matter_and_the_outcome_holds_in_full() -> None:
@@ -301,8 +306,11 @@ def test_tries_are_brief_where_the_end_does_not_matter_and_the_outcome_holds_in_
         return needing({3})(one)
 
     found = run(fails)
-    assert [one.brief for one in tried] == [False, *[True] * (len(tried) - 2), False]
-    assert tried[-1] == found.candidate
+    whole = [one for one in tried if not one.brief]
+    assert not tried[0].brief
+    assert tried[1].brief
+    assert len(whole) < len(tried) / 4, "now and then"
+    assert found.candidate == whole[-1]
 
     def only_in_peace(one: Candidate) -> Failure | None:
         return needing({3, 5} if one.brief else {3, 4})(one)
@@ -315,15 +323,33 @@ def test_tries_are_brief_where_the_end_does_not_matter_and_the_outcome_holds_in_
     assert ids(run(never_briefly).candidate) == {3, 4}
 
 
-def test_what_shows_only_at_the_end_is_not_tried_briefly() -> None:
+def test_what_shows_only_at_the_end_is_tried_briefly_once() -> None:
     tried: list[Candidate] = []
 
     def fails(one: Candidate) -> Failure | None:
         tried.append(one)
-        return Failure((("L1", None),), 0) if 3 in ids(one) else None
+        there = 3 in ids(one) and not one.brief
+        return Failure((("L1", None),), 0) if there else None
 
     assert ids(run(fails).candidate) == {3}
-    assert not any(one.brief for one in tried)
+    assert [one.brief for one in tried].count(True) == 1
+
+
+def test_a_best_that_holds_only_briefly_costs_no_more_than_what_came_after_the_last_that_held() -> (
+    None
+):
+    """The budget ends the search; what was found before the tries went astray is kept."""
+
+    def fails(one: Candidate) -> Failure | None:
+        needed = {3, 4, 5} if one.brief and len(one.faults) > 5 else {3, 5}
+        if not one.brief and one.spec.only_ops == ():
+            return None  # in peace the ops matter
+        return needing(needed)(one)
+
+    found = run(fails, budget=Budget(tries=40))
+    assert ids(found.candidate) >= {3, 5}
+    assert len(found.candidate.faults) < 10
+    assert fails(found.candidate) is not None
 
 
 def test_every_try_is_told() -> None:
@@ -334,6 +360,85 @@ def test_every_try_is_told() -> None:
     bests = [step for step in steps if step.better]
     assert replace(bests[-1].best, brief=False) == found.candidate
     assert {"length", "faults", "ops", "nodes", "times"} <= {step.doing for step in steps}
+
+
+# --------------------------------------------------------------------------- several faults
+
+
+def soup(faults: int = 33, kinds: Sequence[str] = ("kill",)) -> Candidate:
+    """A run of no ops and many faults, whose kinds take turns."""
+    made = (fault(n, at_ms=900 * n, nemesis=kinds[n % len(kinds)]) for n in range(faults))
+    return replace(candidate(0, only_ops=(), settings={}), faults=tuple(made))
+
+
+def tries_to(fails: Fails, start: Candidate, faults: int) -> int:
+    """After how many tries no more than so many faults are left."""
+    steps: list[Step] = []
+    run(fails, start, tell=steps.append)
+    return next(step.tries for step in steps if len(step.best.faults) <= faults)
+
+
+def test_three_faults_of_many_are_found_soon() -> None:
+    assert tries_to(needing({3, 17, 29}, at_s=29.5), soup(), 3) <= 32
+
+
+@given(st.sets(st.integers(0, 29), min_size=6, max_size=6))
+def test_six_faults_of_many_are_found_within_the_tries_that_a_budget_allows(core: set[int]) -> None:
+    assert tries_to(needing(core, at_s=29.5), soup(30), 6) <= 60
+
+
+def test_faults_of_one_family_go_at_once() -> None:
+    """Every other fault is a partition, and the failure needs all of the rest."""
+    start = soup(12, ("kill", "partition-halves"))
+    kills = {f.id for f in start.faults if f.nemesis == "kill"}
+    assert moves.families(start.faults)[:2] == ["kill", "partition"]
+    assert tries_to(needing(kills, at_s=29.5), start, 6) <= 8
+
+
+def test_faults_that_did_nothing_go_first() -> None:
+    tried: list[Candidate] = []
+
+    def fails(one: Candidate) -> Failure | None:
+        tried.append(one)
+        failure = needing({3, 17, 29}, at_s=29.5)(one)
+        return None if failure is None else replace(failure, idle=frozenset({1, 2, 30}))
+
+    run(fails, soup())
+    first = next(one for one in tried if len(one.faults) < 33)
+    assert ids(first) == set(range(33)) - {1, 2, 30}
+
+
+def test_pairs_that_only_go_together_go() -> None:
+    """As a fault and one that undoes it: without only one of them nothing fails."""
+
+    def fails(one: Candidate) -> Failure | None:
+        both = ({2, 3}, {5, 11})
+        whole = all(pair <= ids(one) or not pair & ids(one) for pair in both)
+        return needing({7, 9}, at_s=29.5)(one) if whole else None
+
+    assert ids(run(fails, soup(14)).candidate) == {7, 9}
+
+
+@pytest.mark.parametrize("ahead", [2, 3, 50])
+def test_many_faults_come_to_the_same_whatever_is_tried_ahead(ahead: int) -> None:
+    fails = needing({2, 5, 11, 30}, at_s=29.5)
+    kinds = ("kill", "pause", "partition-halves")
+    assert run(fails, soup(kinds=kinds)) == run(
+        fails, soup(kinds=kinds), runner=eager(fails, ahead)
+    )
+
+
+def test_beliefs_are_of_what_was_told() -> None:
+    beliefs = Beliefs(8)
+    first, second = beliefs.ahead(2)
+    assert first == frozenset(range(len(first))), "the earliest ones"
+    assert len(second) <= len(first)
+    beliefs.gone(first)
+    assert not first & set(beliefs.kept)
+    for place in beliefs.kept:
+        assert beliefs.ahead(99), "while it is not sure of all"
+        beliefs.missed(frozenset([place]))
+    assert beliefs.ahead(99) == []
 
 
 # --------------------------------------------------------------------------- the moves

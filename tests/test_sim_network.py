@@ -338,6 +338,24 @@ def test_a_flow_keeps_its_order_whatever_the_link_draws(world: World) -> None:
 
 def test_a_lost_packet_comes_late() -> None:
     link = Link(MS, 0, loss=0.5)
-    rng = Random(3)
-    drawn = {link.draw_ns(rng) for _ in range(200)}
-    assert {MS, MS + RETRANSMIT_NS, MS + 3 * RETRANSMIT_NS} <= drawn
+    drawn = [link.draw_ns(MS * at) for at in range(400)]
+    assert {MS, MS + RETRANSMIT_NS, MS + 3 * RETRANSMIT_NS} <= set(drawn)
+    assert 150 < drawn.count(MS) < 250
+
+
+def test_latencies_are_spread_evenly() -> None:
+    link = Link(MS, 100)
+    drawn = [link.draw_ns(at) - MS for at in range(0, 300 * MS, MS // 10)]
+    assert set(drawn) == set(range(100))
+    assert max(map(drawn.count, set(drawn))) < 60
+
+
+def test_what_a_link_draws_is_of_the_moment_and_not_of_what_was_before() -> None:
+    def luck_of(moments: list[int], destination: str = "b", seed: int = 1) -> list[int]:
+        link = Fabric(VirtualLoop(), Random(seed)).link("a", destination)
+        return [link.draw_ns(at) for at in moments]
+
+    whole, less = luck_of([MS, 2 * MS, 7 * MS, 7 * MS + 5]), luck_of([7 * MS + 2, 7 * MS + 9])
+    assert less == whole[2:]
+    assert less[0] != less[1], "one after the other within a moment"
+    assert luck_of([7 * MS], "c") != luck_of([7 * MS]) != luck_of([7 * MS], seed=2)

@@ -151,7 +151,11 @@ def _search(
     start: Candidate, invariant: str | None, budget: Budget, jobs: int, *, loud: bool
 ) -> _Search:
     began_s = time.monotonic()
-    with _runs().Pool(jobs) as pool, _interruptible() as halt, _watched(loud=loud) as tell:
+    with (
+        _runs().Pool(jobs) as pool,
+        _interruptible() as halt,
+        _watched(began_s + budget.seconds, loud=loud) as tell,
+    ):
         found = shrink(
             start,
             pool,
@@ -183,20 +187,25 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _watched(*, loud: bool) -> Iterator[Callable[[Step], None]]:
+def _watched(end_s: float, *, loud: bool) -> Iterator[Callable[[Step], None]]:
     """Show every try on a terminal, elsewhere a line for each that is smaller."""
     console = err()
     if not loud:
         yield lambda _: None
     elif console.is_terminal:
         with Status("simulating the failure", console=console) as status:
-            yield lambda step: status.update(f"{step.doing}: try {step.tries}, {_size(step)}")
+            yield lambda step: status.update(_progress(step, end_s))
     else:
         yield (
             lambda step: (
                 console.print(f"{step.doing}: {_size(step)}", markup=False) if step.better else None
             )
         )
+
+
+def _progress(step: Step, end_s: float) -> str:
+    left_s = max(0.0, end_s - time.monotonic())
+    return f"{step.doing}: {_size(step)}; try {step.tries}, {left_s:.0f} s left"
 
 
 def _size(step: Step) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from node.core.types import Endpoint
 from node.sim.loop import VirtualLoop
+from node.sim.luck import Luck
 
 US: Final = 1_000
 MS: Final = 1_000_000
@@ -57,41 +58,38 @@ class Link:
     lost: int = 0  # packets, each sent again
     repeated: int = 0  # messages
     kept_back: int = 0  # messages
+    luck: Luck = field(default_factory=lambda: Luck(0))
 
     def settle(self) -> None:
         """Note whether the link treats messages in an uncommon way; after each change of that."""
         self.odd = bool(self.cut or self.repeat or self.keep_back or self.bytes_per_s)
 
-    def draw_ns(self, rng: Random, now_ns: int = 0) -> int:
+    def draw_ns(self, now_ns: int) -> int:
         """How long a message that is sent now takes."""
-        delay_ns = self.latency_ns
-        below_ns = self.jitter_ns
-        if below_ns:  # as ``randrange`` draws it, without its three calls
-            bits = below_ns.bit_length()
-            jitter_ns = rng.getrandbits(bits)
-            while jitter_ns >= below_ns:
-                jitter_ns = rng.getrandbits(bits)
-            delay_ns += jitter_ns
+        luck, delay_ns = self.luck, self.latency_ns
+        luck.at(now_ns)
+        if self.jitter_ns:
+            delay_ns += luck.below(self.jitter_ns)
         if self.jam_ns:
             delay_ns += -now_ns % self.jam_ns
         if self.loss:
             wait_ns = RETRANSMIT_NS
-            while rng.random() < self.loss:
+            while luck.share() < self.loss:
                 self.lost += 1
                 delay_ns += wait_ns
                 wait_ns *= 2
         return delay_ns
 
-    def queue_ns(self, rng: Random, now_ns: int, size: int) -> int:
+    def queue_ns(self, now_ns: int, size: int) -> int:
         """How long a message of so many bytes waits on the way, or is kept back there."""
         wait_ns = 0
         if self.bytes_per_s:
             begin_ns = max(now_ns, self.busy_until_ns)
             self.busy_until_ns = begin_ns + size * 1_000 * MS // self.bytes_per_s
             wait_ns = self.busy_until_ns - now_ns
-        if self.keep_back and rng.random() < self.keep_back:
+        if self.keep_back and self.luck.share() < self.keep_back:
             self.kept_back += 1
-            wait_ns += rng.randrange(self.late_ns)
+            wait_ns += self.luck.below(self.late_ns)
         return wait_ns
 
 
@@ -100,14 +98,14 @@ class Fabric:
 
     Args:
         loop: The time.
-        rng: Decides latencies and losses.
+        rng: The links' luck, that is latencies and losses, is of a seed that it gives.
         default: Makes the links that were never asked for.
     """
 
     def __init__(self, loop: VirtualLoop, rng: Random, default: Callable[[], Link] = Link) -> None:
         self.loop = loop
         self.listeners: dict[Endpoint, Any] = {}
-        self._rng = rng
+        self._seed = rng.getrandbits(64)
         self._default = default
         # What delivers a message a second time, out of order; None: it must not come twice.
         self.again: Callable[[Callable[..., object]], Callable[..., object] | None] | None = None
@@ -119,6 +117,7 @@ class Fabric:
         link = self._links.get((source, destination))
         if link is None:
             link = self._links[source, destination] = self._default()
+            link.luck = Luck(Random(f"{self._seed}:{source}:{destination}").getrandbits(64))
         return link
 
     def links(self) -> dict[tuple[str, str], Link]:
@@ -140,7 +139,7 @@ class Fabric:
             return
         link.passed += 1
         loop = self.loop
-        due_ns = loop.now_ns + link.draw_ns(self._rng, loop.now_ns)
+        due_ns = loop.now_ns + link.draw_ns(loop.now_ns)
         if due_ns < flow.last_ns:
             due_ns = flow.last_ns
         else:
@@ -160,15 +159,15 @@ class Fabric:
             link.held.append((flow, context, call, args))
             return
         link.passed += 1
-        now_ns, rng = self.loop.now_ns, self._rng
-        delay_ns = link.draw_ns(rng, now_ns) + link.queue_ns(rng, now_ns, _size(args))
+        now_ns = self.loop.now_ns
+        delay_ns = link.draw_ns(now_ns) + link.queue_ns(now_ns, _size(args))
         flow.last_ns = max(flow.last_ns, now_ns + delay_ns)
         self.loop.call_in_ns(flow.last_ns - now_ns, call, *args, context=context)
-        if link.repeat and rng.random() < link.repeat and self.again is not None:
+        if link.repeat and link.luck.share() < link.repeat and self.again is not None:
             again = self.again(call)
             if again is not None:
                 link.repeated += 1
-                late_ns = link.draw_ns(rng, now_ns) + rng.randrange(link.late_ns)
+                late_ns = link.draw_ns(now_ns) + link.luck.below(link.late_ns)
                 self.loop.call_in_ns(delay_ns + late_ns, again, *args, context=Context())
 
     def cut(self, source: str, destination: str) -> None:
