@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -189,6 +190,22 @@ def test_a_killed_node_with_a_clock_of_its_own_leaves_no_shared_memory(tmp_path:
             journal.close()
 
     asyncio.run(main())
+
+
+def test_pages_of_the_dead_are_removed_before_a_process_may_get_their_pid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libfaketime refuses to start on one: the node was gone before its pid was asked for."""
+    with jvm(tmp_path, "tells") as process:
+        dead = process.pid
+        alive = tmp_path / f"faketime_shm_{os.getpid()}"
+    others = [tmp_path / name for name in ("faketime_shm_x", f"somebody_elses_{dead}")]
+    for path in (stale := tmp_path / f"faketime_shm_{dead}", alive, *others):
+        path.touch()
+    monkeypatch.setattr(clock_traces, "SHARED", tmp_path)
+    clock_traces.remove_stale()
+    assert not stale.exists()
+    assert all(path.exists() for path in (alive, *others))
 
 
 def test_the_library_for_jvms_hides_waits_and_nothing_else(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ process of that pid.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,21 @@ def traces(pid: int, folder: Path) -> Iterator[Path]:
     yield SHARED / f"sem.faketime_sem_{pid}"
     yield socket_of(pid)
     yield trigger_in(folder, pid)
+
+
+def remove_stale() -> None:
+    """Remove pages that dead processes of this user have left, whoever started them.
+
+    Libfaketime ends a process at its start where there is a page of its pid, and pids come again.
+    """
+    for page in SHARED.glob("faketime_shm_*"):
+        pid = page.name.rpartition("_")[2]
+        try:
+            ours = page.stat().st_uid == os.geteuid()
+        except FileNotFoundError:
+            continue
+        if ours and pid.isdigit() and identify(int(pid)) is None:
+            page.unlink(missing_ok=True)
 
 
 def remove_traces(process: ProcessId, folder: Path) -> None:

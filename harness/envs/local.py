@@ -14,7 +14,7 @@ from random import Random
 from typing import ClassVar
 
 from harness.envs.child import Child
-from harness.envs.clock_traces import TRACES_ENTRY, remove_traces
+from harness.envs.clock_traces import TRACES_ENTRY, remove_stale, remove_traces
 from harness.envs.faketime_library import without_waits
 from harness.envs.fuse_disk import FuseDisk
 from harness.envs.fuse_mount import cannot_mount
@@ -195,6 +195,7 @@ class Local(NodeDisks, NodeClocks):
         folder, entries = self.node_dir(node), list[int]()
         try:
             if fakes:  # before the process, and so undone after it
+                remove_stale()
                 traces = {"node": node, "folder": str(folder)}
                 entries.append(await self._journal.announce(TRACES_ENTRY, **traces))
             entries.append(await self._journal.announce("process", node=node, argv=[*argv]))
