@@ -90,6 +90,7 @@ class NodeConfig:
     source_host: str | None = None
     trace_file: Path | None = None
     turn_limit_ms: int = 100
+    partitions_per_slice: int = 500
     seed: int | None = None
     mutant: str | None = None
     brokers: tuple[int, ...] | None = None
@@ -191,6 +192,7 @@ _KEYS = (
         "krucible.source.host",
         "krucible.trace.file",
         "krucible.turn.limit.ms",
+        "krucible.partitions.per.slice",
         "krucible.seed",
         "krucible.mutant",
         "krucible.brokers",
@@ -250,6 +252,7 @@ def parse(properties: Mapping[str, str]) -> NodeConfig:
         source_host=get.optional("krucible.source.host", p.filled, None),
         trace_file=get.optional("krucible.trace.file", p.path, None),
         turn_limit_ms=get.optional("krucible.turn.limit.ms", p.positive, 100),
+        partitions_per_slice=get.optional("krucible.partitions.per.slice", p.positive, 500),
         seed=get.optional("krucible.seed", p.whole, None),
         mutant=get.optional("krucible.mutant", p.filled, None),
         brokers=get.optional("krucible.brokers", p.ids, None),

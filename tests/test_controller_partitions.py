@@ -525,9 +525,9 @@ def test_a_broker_with_many_partitions_is_fenced_in_several_batches() -> None:
         new = NewTopic(name, 6000, 2)
         assert cluster.do(cluster.controller.create_topics([new]))[0].error == ApiError.NONE
     result = cluster.controller.expire_sessions(9001)
-    assert [entry.count for entry in result.entries] == [1000]
+    assert [entry.count for entry in result.entries] == [500]
     cluster.do(result)
-    assert cluster.finish() == [1000] * 11 + [1]
+    assert cluster.finish() == [500] * 23 + [1]
     assert result.reply is not None
     assert list(cluster.controller.image.isr_partitions(result.reply)) == []
     assert all(isinstance(r, PartitionChangeRecord) for r in cluster.log[-12_001:-1])

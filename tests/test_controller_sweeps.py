@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from controllers import Cluster, registration
 
+from node.controller.broker_operations import BrokerRegistrationReply
 from node.controller.errors import ApiError
 from node.controller.partition_operations import AssignReplicasToDirsRequest
 from node.metadata.schemas import BrokerRegistrationChangeRecord
@@ -155,6 +156,27 @@ def test_another_incarnation_is_let_in_when_the_one_before_is_out_of_all(elr: bo
         reply = cluster.do(cluster.controller.register_broker(request, cluster.now_ms))
         cluster.finish()
     assert reply.error == ApiError.NONE
+
+
+def test_the_walk_for_an_incarnation_does_nothing_to_the_next_one() -> None:
+    cluster = cluster_of()
+    cluster.beat(1, want_shut_down=True)
+    cluster.now_ms = 9001
+    for broker_id in (2, 3):
+        cluster.beat(broker_id)
+    stopping = cluster.controller.sweeps
+    request = registration(1, incarnation=99)
+    replies: list[BrokerRegistrationReply] = []
+    while len(replies) < PARTITIONS and (not replies or replies[-1].error != ApiError.NONE):
+        replies.append(cluster.do(cluster.controller.register_broker(request, cluster.now_ms)))
+        cluster.do(cluster.controller.sweep())
+    assert (stopping, replies[-1].error) == (1, ApiError.NONE)
+    assert not cluster.beat(1).is_fenced
+    leader = cluster.partition(index=PARTITIONS - 1).leader
+    joins = cluster.wants_isr((1, leader), index=PARTITIONS - 1)
+    cluster.do(cluster.controller.alter_partition(joins))
+    cluster.finish()
+    assert 1 in cluster.partition(index=PARTITIONS - 1).isr
 
 
 def test_who_is_in_many_isrs_is_unregistered_when_it_is_out_of_them() -> None:

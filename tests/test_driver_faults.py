@@ -77,6 +77,20 @@ async def test_a_job_that_breaks_ends_the_reign(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_what_was_queued_before_the_fault_is_refused_and_never_written(
+    tmp_path: Path,
+) -> None:
+    async with lone_voter(tmp_path, controller_quorum_append_linger_ms="0") as running:
+        node, epoch = running.node, running.node.replica.epoch
+        queued = running.write("queued")  # not stepped when the reign ends
+        node.fault("Test", ValueError("no such thing"))
+        await until(lambda: running.active and node.replica.epoch > epoch, "it leads again")
+        assert queued.said == ["refused"]
+        assert "queued" not in node.machine.image.topics
+        assert running.errors == []
+
+
+@in_loop
 async def test_a_broken_contract_is_still_fatal(tmp_path: Path) -> None:
     async with lone_voter(tmp_path, metadata_max_idle_interval_ms="20") as running:
         breaks(running, "expire_sessions", ControllerError("records are of no pending write"))

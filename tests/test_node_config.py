@@ -87,6 +87,7 @@ def test_the_least_that_a_node_needs() -> None:
         ("krucible.source.host", "127.1.2.3", "source_host", "127.1.2.3"),
         ("krucible.trace.file", "/tmp/x", "trace_file", Path("/tmp/x")),
         ("krucible.turn.limit.ms", "50", "turn_limit_ms", 50),
+        ("krucible.partitions.per.slice", "1", "partitions_per_slice", 1),
         ("krucible.seed", "-18446744073709551616", "seed", -(2**64)),
         ("krucible.mutant", "m", "mutant", "m"),
         ("krucible.brokers", "5, 6,", "brokers", (5, 6)),

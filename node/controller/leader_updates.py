@@ -65,14 +65,14 @@ def fence(
     """Take a broker out of all ISRs and leaderships, then fence it and ``note`` that."""
 
     def change(slice_: Operation, keys: list[PartitionKey]) -> None:
-        update(ctx, slice_, keys, remove=broker.id)
+        if _is_it(ctx, broker):
+            update(ctx, slice_, keys, remove=broker.id)
 
     def end(last: Operation) -> None:
         ctx.overlay.leaving.discard(broker.id)
-        now = ctx.overlay.broker(broker.id)
-        if now is not None:
+        if _is_it(ctx, broker):
             note(last)
-            _change(ctx, last, now, fenced=FENCE)
+            _change(ctx, last, broker, fenced=FENCE)
 
     ctx.sweeps.cancel(broker.id, _STOPPING, _FORGETTING)
     keys = ctx.overlay.partitions.with_isr(broker.id)
@@ -108,7 +108,8 @@ def begin_shutdown(
     """Mark a broker as shutting down, then move its leaderships away; ``wrote`` of each write."""
 
     def change(slice_: Operation, keys: list[PartitionKey]) -> None:
-        update(ctx, slice_, keys, remove=broker.id)
+        if _is_it(ctx, broker):
+            update(ctx, slice_, keys, remove=broker.id)
 
     if not broker.in_controlled_shutdown:
         _change(ctx, operation, broker, in_controlled_shutdown=1)
@@ -162,18 +163,24 @@ def directories_offline(
 
     def change(slice_: Operation, keys: list[PartitionKey]) -> None:
         there = [key for key in keys if directory_of(ctx, key, broker.id) in lost]
-        update(ctx, slice_, there, remove=broker.id)
+        if _is_it(ctx, broker):
+            update(ctx, slice_, there, remove=broker.id)
 
     def end(last: Operation) -> None:
         ctx.overlay.lost_directories -= lost
-        now = ctx.overlay.broker(broker.id)
-        if now is not None and now.epoch == broker.epoch:
-            left = tuple([d for d in now.log_dirs if d not in lost])
-            _change(ctx, last, now, log_dirs=left)
+        if _is_it(ctx, broker):
+            left = tuple([d for d in broker.log_dirs if d not in lost])
+            _change(ctx, last, broker, log_dirs=left)
 
     ctx.overlay.lost_directories |= lost
     keys = ctx.overlay.partitions.with_isr(broker.id)
     ctx.sweeps.begin(operation, Sweep(_DIRECTORIES, broker.id, keys, change, end))
+
+
+def _is_it(ctx: Context, broker: BrokerState) -> bool:
+    """Whether a broker is the incarnation that it was when a walk began."""
+    now = ctx.overlay.broker(broker.id)
+    return now is not None and now.incarnation == broker.incarnation
 
 
 def _all_traces(ctx: Context, broker_id: int, *, clean: bool) -> Iterator[Iterator[PartitionKey]]:

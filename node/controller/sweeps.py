@@ -22,7 +22,7 @@ from node.controller.operation import Operation
 from node.controller.operations import PendingWrite
 from node.controller.overlay_partitions import PartitionKey
 
-PARTITIONS_PER_SLICE = 1_000
+PARTITIONS_PER_SLICE = 500
 NOBODY = -1
 
 

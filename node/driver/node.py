@@ -374,6 +374,7 @@ def _controller_config(config: NodeConfig, storage: Storage) -> ControllerConfig
         default_replication_factor=config.replication_factor,
         session_timeout_ms=config.timers.broker_session_timeout_ms,
         static_broker_ids=config.brokers,
+        partitions_per_slice=config.partitions_per_slice,
     )
 
 

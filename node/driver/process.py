@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -116,6 +117,7 @@ async def serve(config: NodeConfig, turns: Turns | None = None) -> int:
         raise StartError(f"cannot listen on {config.listener}: {error}") from error
     if turns is not None:
         turns.tell = node.turn_took
+    node.on_applied.append(_freeze_what_is_loaded(node))
     log.info(
         "node %d serves on %s as %s, log end %d, epoch %d",
         config.node_id,
@@ -133,6 +135,20 @@ async def serve(config: NodeConfig, turns: Turns | None = None) -> int:
     if lifetime.code == 0:
         log.info("node %d stopped in good order", config.node_id)
     return lifetime.code
+
+
+def _freeze_what_is_loaded(node: Node) -> Callable[[], None]:
+    """Once the node has come up: no collection of garbage need look at its image any more.
+
+    With a million partitions one that does takes up to a tenth of a second.
+    """
+
+    def applied() -> None:
+        if not node.machine.is_behind:
+            gc.freeze()
+            node.on_applied.remove(applied)
+
+    return applied
 
 
 class Running:

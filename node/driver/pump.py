@@ -68,7 +68,7 @@ class Pump:
         self._schedule_pump()
 
     def step_next(self, input_: inputs.Input) -> None:
-        """Step this input before all others: it says what has become true on the disk."""
+        """Step this input before all others: it says what has become true already."""
         self._inputs.appendleft(input_)
         self._schedule_pump()
 

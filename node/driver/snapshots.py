@@ -33,7 +33,7 @@ from node.metadata.records import MetadataRecord, decode_record, encode_record
 
 log = logging.getLogger("krucible.node")
 
-RECORDS_PER_SLICE = 2_000
+RECORDS_PER_SLICE = 1_000
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from node.log.file_log import FileLog
 from node.metadata.image import MetadataImage
 from node.metadata.records import MetadataRecord
 
-RECORDS_PER_SLICE = 2_000
+RECORDS_PER_SLICE = 1_000
 
 Trace = Callable[[str, Mapping[str, Any]], None]
 

@@ -31,7 +31,7 @@ log = logging.getLogger("krucible.node")
 LEADER_BALANCE_INTERVAL_MS = 300_000  # Kafka's leader.imbalance.check.interval.seconds
 LOOKS_MAX = 4096  # that wait for the first image; clients that give up are among them
 AGAIN_MS = 10  # between two parts of a large job: others get their turn
-SWEEPS_AHEAD = 4  # slices of a walk over partitions that are written and not committed
+SWEEPS_AHEAD = 8  # slices of a walk over partitions that are written and not committed
 
 T = TypeVar("T")
 
@@ -275,7 +275,7 @@ class Writing(Pump):
             looks, self._unpublished = self._unpublished, []
             for look in looks:
                 look()
-        for tell in self.on_applied:
+        for tell in tuple(self.on_applied):
             tell()
 
     def _acknowledge(self, write: HeldWrite) -> None:
@@ -329,7 +329,8 @@ class Writing(Pump):
         epoch = None if self.controller is None else self.controller.epoch
         self._renounce()
         if epoch is not None:
-            self.enqueue(inputs.Resign(epoch))
+            # Before what was proposed and is not stepped: that was refused just now.
+            self.step_next(inputs.Resign(epoch))
 
     # ------------------------------------------------------------------ what the core answers
 
