@@ -1,6 +1,7 @@
 """How little the shrinker leaves of failures that the fault soup found, and how long that takes.
 
     python bench/shrink.py [--bugs 20] [--only NAME ...] [--out FILE.jsonl]
+    python bench/shrink.py RUN ... [--jobs 2] [--budget 100] [--out FILE.jsonl]
 
 For one seeded bug after the other, seeds of the swarm with all nemeses are simulated for 60 s each
 until one with at least 20 faults breaks an invariant that the bug is said to break, after at least
@@ -11,6 +12,10 @@ time. The budget, and the goal of two minutes, are of CPU time: a busy machine c
 "hit" are the faults of the original that took hold before the invariant was broken. Prints a
 table and one JSON line; ``--out`` gets a line a bug as soon as it is done, and bugs that are there
 already are not done again. Bugs that no seed brings out in time are left out, and named.
+
+With folders of stored runs those are shrunk instead: failures that were found without a seeded bug
+mostly need several faults. A run that does not fail any more is named as not found. With more than
+one job the budget is of the clock on the wall, for the tries are in other processes.
 """
 
 from __future__ import annotations
@@ -22,8 +27,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +38,13 @@ from bench_common import say, table
 from harness import schedule
 from harness.errors import HarnessError
 from harness.registry import unknown
-from harness.shrink import Budget, Shrunk, shrink
+from harness.shrink import SECONDS, Budget, Shrunk, shrink
 from harness.shrink_moves import Candidate
-from harness.shrink_runs import Pool, failure_of
+from harness.shrink_runs import EXACT, Pool, failure_of
 from harness.simulate import SimPlan, SimRun, simulate
 from harness.spec import RunSpec
+from harness.store import RunDir
+from harness.stored import load_spec
 from harness.swarm import draw
 from harness.zoo import Bug, bugs
 
@@ -48,6 +56,7 @@ EASY_MAX = 4  # seeds that bring it out before enough faults, until it is given 
 REPLAYS = 100
 HASH_SEEDS = ("0", "1", "4711", "random")
 KEPT_GOAL = 0.1
+KEPT_GOAL_STORED = 0.2
 TIME_GOAL_S = 120.0
 HEAD = (
     *("mutant", "invariant", "seed", "faults", "hit", "kept", "ops", "nodes", "seconds"),
@@ -140,15 +149,32 @@ def hits(run: SimRun, at_s: float | None) -> int:
     )
 
 
-def measure(found: Found) -> Row:
-    """Shrink a failure in this process, and replay the outcome in others."""
+def stored(folder: Path) -> Found | None:
+    """The failure of a stored run, by the first invariant that it breaks; None when it is gone."""
+    run_dir = RunDir(folder)
+    spec, faults = load_spec(run_dir.spec), schedule.load(run_dir.schedule)
+    run = simulate(SimPlan.of(spec, sorted(faults, key=lambda f: (f.at_ms, f.id))), EXACT)
+    failure = failure_of(run)
+    if failure is None:
+        return None
+    name, at_s = failure.found[0]
+    return Found(folder.name, name, spec, tuple(run.data.faults), hits(run, at_s), 1)
+
+
+def measure(found: Found, jobs: int = 1, budget_s: float = SECONDS) -> Row:
+    """Shrink a failure, by default in this process, and replay the outcome in others."""
     start = Candidate(found.spec, found.faults)
-    wall_s, cpu_s = time.monotonic(), time.process_time()
-    with Pool(1) as pool:
+    wall_s, cpu_s = time.monotonic(), cpu()
+    with Pool(jobs) as pool:
         shrunk = shrink(
-            start, pool, budget=Budget(), now_s=time.process_time, invariant=found.invariant
+            start,
+            pool,
+            budget=Budget(budget_s),
+            now_s=time.process_time if jobs == 1 else time.monotonic,
+            invariant=found.invariant,
         )
-    wall_s, cpu_s = time.monotonic() - wall_s, time.process_time() - cpu_s
+        spent_s = time.monotonic() - wall_s
+    wall_s, cpu_s = spent_s, cpu() - cpu_s
     if not isinstance(shrunk, Shrunk):
         raise HarnessError(f"{found.bug}: seed {found.spec.seed} did not fail again")
     end, was, now = shrunk.candidate, start.spec, shrunk.candidate.spec
@@ -167,6 +193,12 @@ def measure(found: Found) -> Row:
         shrunk.exhausted,
         replays(end, found.invariant),
     )
+
+
+def cpu() -> float:
+    """Seconds of CPU of this process and of those that it has seen the end of."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def replays(candidate: Candidate, invariant: str) -> int:
@@ -198,23 +230,41 @@ def replay(times: int) -> list[list[Any]]:
 
 def rows(wanted: int, only: Sequence[str], out: Path | None) -> Iterator[Row | str]:
     """A row a bug, until there are so many; the name of a bug that was not found."""
-    done: dict[str, Any] = {}
-    if out is not None and out.exists():
-        done = {line["mutant"]: line for line in map(json.loads, out.read_text().splitlines())}
     count = 0
     for bug in bugs(only):
         if count >= wanted:
             return
-        if bug.name not in done:
-            found = find(bug)
-            row = {"mutant": bug.name} if found is None else asdict(measure(found))
-            done[bug.name] = row
-            if out is not None:
-                with out.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-        one = done[bug.name]
-        count += len(one) > 1
-        yield Row(**one) if len(one) > 1 else bug.name
+        one = once(bug.name, out, partial(find, bug), measure)
+        count += isinstance(one, Row)
+        yield one
+
+
+def stored_rows(
+    folders: Sequence[Path], jobs: int, budget_s: float, out: Path | None
+) -> Iterator[Row | str]:
+    """A row a stored run; the name of one that does not fail any more."""
+    for folder in folders:
+        shrunk = partial(measure, jobs=jobs, budget_s=budget_s)
+        yield once(folder.name, out, partial(stored, folder), shrunk)
+
+
+def once(
+    name: str,
+    out: Path | None,
+    look_for: Callable[[], Found | None],
+    shrunk: Callable[[Found], Row],
+) -> Row | str:
+    """The row of a failure, measured now or before; its name when there is none."""
+    done: dict[str, Any] = {}
+    if out is not None and out.exists():
+        done = {line["mutant"]: line for line in map(json.loads, out.read_text().splitlines())}
+    if name not in done:
+        found = look_for()
+        done[name] = {"mutant": name} if found is None else asdict(shrunk(found))
+        if out is not None:
+            with out.open("a") as file:
+                file.write(json.dumps(done[name]) + "\n")
+    return Row(**done[name]) if len(done[name]) > 1 else name
 
 
 def cells(row: Row) -> tuple[object, ...]:
@@ -230,23 +280,24 @@ def cells(row: Row) -> tuple[object, ...]:
     )
 
 
-def figures(found: Sequence[Row], missed: Sequence[str]) -> dict[str, Any]:
+def figures(found: Sequence[Row], missed: Sequence[str], goal: float) -> dict[str, Any]:
     """All of it as one JSON object."""
     kept = statistics.median(row.kept for row in found)
-    slowest_s = max(row.cpu_s for row in found)
+    slowest_s = max(min(row.cpu_s, row.wall_s) for row in found)
     return {
         "failures": len(found),
         "kept_median": round(kept, 4),
         "kept_of_hit_median": round(
             statistics.median(row.faults[0] / max(1, row.hit) for row in found), 4
         ),
+        "tries_median": statistics.median(row.tries for row in found),
         "wall_s_median": statistics.median(row.wall_s for row in found),
         "wall_s_max": max(row.wall_s for row in found),
         "cpu_s_median": statistics.median(row.cpu_s for row in found),
-        "cpu_s_max": slowest_s,
+        "cpu_s_max": max(row.cpu_s for row in found),
         "exhausted": [row.mutant for row in found if row.exhausted],
         "replays_least": min(row.replays for row in found),
-        "goals_met": kept <= KEPT_GOAL
+        "goals_met": kept <= goal
         and slowest_s < TIME_GOAL_S
         and all(row.replays == REPLAYS for row in found),
         "not_found": list(missed),
@@ -255,8 +306,11 @@ def figures(found: Sequence[Row], missed: Sequence[str]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Shrink the failures of so many bugs; exits 1 when a goal is not met."""
+    """Shrink the failures of so many bugs, or of stored runs; exits 1 when a goal is not met."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("runs", nargs="*", type=Path, help="folders of stored runs, not bugs")
+    parser.add_argument("--jobs", type=int, default=1, help="tries at a time, of stored runs")
+    parser.add_argument("--budget", type=float, default=SECONDS, help="seconds, of stored runs")
     parser.add_argument("--bugs", type=int, default=20)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--out", type=Path)
@@ -269,7 +323,13 @@ def main() -> int:
         parser.error(unknown("mutant", name, [bug.name for bug in bugs()]))
     found: list[Row] = []
     missed: list[str] = []
-    for one in rows(arguments.bugs, arguments.only, arguments.out):
+    given, out = arguments.runs, arguments.out
+    measured = (
+        stored_rows(given, arguments.jobs, arguments.budget, out)
+        if given
+        else rows(arguments.bugs, arguments.only, out)
+    )
+    for one in measured:
         if isinstance(one, str):
             say(f"{one}: not found")
             missed.append(one)
@@ -279,7 +339,7 @@ def main() -> int:
     if not found:
         return 1
     print(table(HEAD, [cells(row) for row in found]))
-    told = figures(found, missed)
+    told = figures(found, missed, KEPT_GOAL_STORED if given else KEPT_GOAL)
     print(json.dumps(told))
     return 0 if told["goals_met"] else 1
 

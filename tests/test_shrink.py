@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from harness import shrink_moves as moves
 from harness import shrink_runs
 from harness.beliefs import Beliefs
+from harness.cli.shrink import progress
 from harness.history import History, Op
 from harness.protocols import Fault, RunData
 from harness.runner import RunOptions
@@ -360,6 +361,12 @@ def test_every_try_is_told() -> None:
     bests = [step for step in steps if step.better]
     assert replace(bests[-1].best, brief=False) == found.candidate
     assert {"length", "faults", "ops", "nodes", "times"} <= {step.doing for step in steps}
+
+
+def test_progress_is_what_is_left_of_faults_and_of_time() -> None:
+    step = Step("pairs", 17, candidate(4), Failure((("S1", 2.0),), 9), better=False)
+    assert progress(step, 41.6) == "pairs: 4 faults, 9 ops, 5 nodes, 30 s; try 17, 42 s left"
+    assert progress(step, -0.3).endswith("try 17, 0 s left")
 
 
 # --------------------------------------------------------------------------- several faults

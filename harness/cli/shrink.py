@@ -194,7 +194,7 @@ def _watched(end_s: float, *, loud: bool) -> Iterator[Callable[[Step], None]]:
         yield lambda _: None
     elif console.is_terminal:
         with Status("simulating the failure", console=console) as status:
-            yield lambda step: status.update(_progress(step, end_s))
+            yield lambda step: status.update(progress(step, end_s - time.monotonic()))
     else:
         yield (
             lambda step: (
@@ -203,9 +203,9 @@ def _watched(end_s: float, *, loud: bool) -> Iterator[Callable[[Step], None]]:
         )
 
 
-def _progress(step: Step, end_s: float) -> str:
-    left_s = max(0.0, end_s - time.monotonic())
-    return f"{step.doing}: {_size(step)}; try {step.tries}, {left_s:.0f} s left"
+def progress(step: Step, left_s: float) -> str:
+    """How far the search is, on one line."""
+    return f"{step.doing}: {_size(step)}; try {step.tries}, {max(0.0, left_s):.0f} s left"
 
 
 def _size(step: Step) -> str:
