@@ -24,7 +24,7 @@ class UnloweredFlush(Replica):
     breaks=("S13", "S16"),
     source="Redpanda #2932, #2937 (the flushed offset is not lowered on truncation)",
     scenario=Scenario(
-        seeds=(3, 4),
+        seeds=(8, 14),
         faults=(
             fault("partition-isolate-leader", 1, 2.2),
             fault("partition-isolate-leader", 5, 2.2),

@@ -35,6 +35,7 @@ class AheadMachine(StateMachine):
     breaks=("S20", "C8"),
     source="etcd 3.5 (#13766: the applied index is saved without the state that belongs to it)",
     scenario=Scenario(
+        seeds=(6, 8),
         faults=(fault("kill", 2, 1, target="all"), fault("kill", 5, 1, target="all")),
         rate_hz=40,
         settings={"metadata.log.max.record.bytes.between.snapshots": "1000"},
