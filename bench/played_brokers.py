@@ -178,7 +178,7 @@ class PlayedBroker:
             await asyncio.sleep(RETRY_S)
 
     async def _fetched(self, caller: QuorumCaller) -> bool:
-        """Fetch once; False when this is not the leader. Raises WireError, SystemExit."""
+        """Fetch once; False when this is not the leader. Raises WireError."""
         request = FetchRequest(
             ReplicaKey(self.id, None),
             self._quorum_epoch,
@@ -203,8 +203,9 @@ class PlayedBroker:
         self._quorum_epoch = max(self._quorum_epoch, response.epoch)
         if response.error is not Error.NONE:
             return response.error is Error.FENCED_LEADER_EPOCH
-        if response.diverging is not None or response.snapshot is not None:
-            raise SystemExit(f"played broker {self.id} is to begin anew: {response}")
+        anew = response.diverging or response.snapshot
+        if anew is not None:  # it keeps nothing that it would have to cut or to load
+            self.offset, self.epoch = anew
         before = self.offset
         for batch in response.batches:
             self.offset, self.epoch = batch.last_offset + 1, batch.epoch

@@ -209,7 +209,7 @@ def downloading(id_: OffsetAndEpoch = S8, **more: Any) -> One:
     return one
 
 
-@pytest.mark.parametrize(("own", "want"), [(8 << 20, 2 << 20), (300, 300)])
+@pytest.mark.parametrize(("own", "want"), [(8 << 20, 1 << 20), (300, 300)])
 def test_a_follower_that_is_sent_to_a_snapshot_fetches_it(own: int, want: int) -> None:
     """KIP-630, "Fetch": the follower opens the snapshot and asks for its first bytes.
 

@@ -24,7 +24,7 @@ from node.core.types import OffsetAndEpoch
 
 # Less than what Kafka asks for: the 70,000 records in 8 MiB keep both sides busy for longer than
 # a vote should have to wait.
-CHUNK_BYTES = 2 * MIB
+CHUNK_BYTES = MIB
 
 
 class Downloading(Following):
