@@ -1,4 +1,4 @@
-"""What a controller of very many partitions does when brokers come and go: answers, stalls.
+"""Measure how a controller with very many partitions answers when brokers come and go.
 
     python bench/bigness.py [--partitions 100000,500000,1000000] [--kind krucible,kafka]
                             [--session 30] [--only shutdown,death,...] [--dir D]

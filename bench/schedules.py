@@ -40,7 +40,7 @@ EARLY_MS = 10  # played shorter than drawn by more than that
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a seed draws."""
+    """The schedule of a seed, and its setting."""
 
     pace: str
     limit_s: float

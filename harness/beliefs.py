@@ -1,4 +1,4 @@
-"""Which items of a failure to leave out next, by how likely each of them is needed.
+"""Choose the items of a failure to leave out next, by the probability that each is needed.
 
 Every item has a probability of being needed. Those are left out together of which most are gone on
 average, the least likely ones first. When that does not fail any more, one of them was needed, and
@@ -23,7 +23,7 @@ GROUP_BONUS = 1.5  # of one kind all are needed or none, rather than of as many 
 
 @dataclass(slots=True)
 class _Guess:
-    """What holds if such a share of the items is needed."""
+    """The probabilities, if a failure needs such a share of its items."""
 
     weight: float
     needed: list[float]  # the probability of each item, by its place
@@ -53,7 +53,7 @@ class Beliefs:
         self._guesses = [_Guess(1.0, [share] * count) for share in SHARES]
 
     def ahead(self, count: int) -> list[frozenset[int]]:
-        """What to leave out next, and after that if the try before does not fail; at most so many.
+        """Plan at most so many tries: the sets to leave out, each if the try before does not fail.
 
         Empty when every item that is left is needed for sure.
         """

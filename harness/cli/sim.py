@@ -171,7 +171,7 @@ class _Work:
 
 
 def _result(known: Mapping[str, Any]) -> dict[str, Any]:
-    """What a seed came to, with what is not known of it left empty."""
+    """Complete the result of a seed: fields that are not known are empty."""
     nothing: dict[str, list[Any]] = {
         name: [] for name in ("anomalies", "system_reasons", "coverage_reasons", "harness_reasons")
     }

@@ -60,7 +60,7 @@ class Manifest:
 
 
 class Publisher(Protocol):
-    """Who is told of the metadata; of whole images too, unless it takes ``changes_only``."""
+    """Hears of the metadata; of whole images too, unless it takes ``changes_only``."""
 
     @property
     def changes_only(self) -> bool:
