@@ -81,7 +81,7 @@ def plan(spec: RunSpec, *, asked_for: bool = True) -> tuple[list[tuple[str, Neme
 
 
 def owed(spec: RunSpec, chosen: Sequence[tuple[str, Nemesis]]) -> frozenset[str]:
-    """The nemeses that must come, time or not: each that is named itself, and one of each family."""
+    """The nemeses that must come, time or not: those named themselves, one of each family."""
     names = {name for name, _ in chosen}
     found = names.intersection(spec.nemeses)
     for family in sorted(set(spec.nemeses) - names):
