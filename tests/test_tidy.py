@@ -51,6 +51,7 @@ DICE = {
     "harness/envs/sim.py": "the streams of simulated hosts and links, split from the one given",
     "nemesis/targets.py": "a stream from the fault's own draw, so that a replay aims alike",
     "node/driver/process.py": "the node's stream, from its seed and its incarnation",
+    "node/sim/fabric.py": "the luck of a link, from the simulation's seed and its hosts' names",
     "node/formatting.py": "the identity of a disk that is formatted",
     "node/hands.py": "what chance decides of damage, from the seed that comes with each order",
 }

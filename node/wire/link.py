@@ -127,6 +127,9 @@ class Link(asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         if name:
             self.peer = (name[0], name[1])
+        if not self._server.listens:  # it came just before the end
+            self._transport.abort()
+            return
         id_ = self._server.opened(self)
         if id_ is None:
             self.reject(f"more than {self._server.limits.connections_max} connections")
@@ -167,8 +170,7 @@ class Link(asyncio.BufferedProtocol):
         self._transport = self._closing = None
         self._account(0)
         self._end_handshake()
-        if self.id:
-            self._server.closed(self)
+        self._server.closed(self)
 
     def pause_writing(self) -> None:
         """The peer does not read its replies; take no more requests from it until it does."""

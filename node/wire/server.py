@@ -66,6 +66,7 @@ class Server:
         self.handshakes = 0
         self.read_buffer = memoryview(bytearray(_READ_BYTES))
         self._links: dict[int, Link] = {}
+        self._made: set[Link] = set()  # that are not lost yet; some are not counted, or not yet
         self._connections = 0
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -75,7 +76,7 @@ class Server:
         """Listen; with port 0 ``port`` then says which one it became. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: Link(self, loop), self.host, self.port, backlog=_BACKLOG
+            self._make, self.host, self.port, backlog=_BACKLOG
         )
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweep()
@@ -88,7 +89,8 @@ class Server:
         listener.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        if self._links:
+        await asyncio.sleep(0)  # who was accepted just now has a link after that
+        if self._made:
             self._drained = asyncio.Event()
             for link in list(self._links.values()):
                 link.abort()
@@ -107,20 +109,32 @@ class Server:
         """How many connections are open."""
         return len(self._links)
 
+    def _make(self) -> Link:
+        link = Link(self, asyncio.get_running_loop())
+        self._made.add(link)
+        return link
+
+    @property
+    def listens(self) -> bool:
+        """Whether new connections are welcome."""
+        return self._listener is not None
+
     def opened(self, link: Link) -> int | None:
         """Count a new connection and give it its id; None when there are too many."""
-        if self._listener is None or len(self._links) >= self.limits.connections_max:
+        if len(self._links) >= self.limits.connections_max:
             return None
         self._connections += 1
         self._links[self._connections] = link
         return self._connections
 
     def closed(self, link: Link) -> None:
-        """A connection is gone."""
-        del self._links[link.id]
-        if self.on_disconnect is not None:
-            self.on_disconnect(link.id)
-        if not self._links and self._drained is not None:
+        """A connection is gone, whether it was counted or not."""
+        if link.id:
+            del self._links[link.id]
+            if self.on_disconnect is not None:
+                self.on_disconnect(link.id)
+        self._made.discard(link)
+        if not self._made and self._drained is not None:
             self._drained.set()
 
     def _sweep(self) -> None:
