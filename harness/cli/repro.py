@@ -226,7 +226,7 @@ def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterato
             seen.add(sha256)
             path = simulation.save(run, store).path
             if loud:
-                then = (again.results or {}).get("trace_sha256")
+                then = (again.results or {}).get("trace_sha256") or None
                 same = None if then is None else then == sha256
                 show_simulation({**summary, "store": str(path), "same_bytes": same})
         yield Replay(path, run.judgement.exit_code, broken(summary), sha256)
@@ -246,7 +246,7 @@ def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
     )
     judged = sum(replay.code != EXIT_HARNESS for replay in replays)
     traces = {replay.trace_sha256 for replay in replays}
-    then = (again.results or {}).get("trace_sha256")
+    then = (again.results or {}).get("trace_sha256") or None  # empty: nothing was seen of it
     return {
         "run": again.name,
         "reproduced": hits,
