@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import resource
+import socket
 import struct
 from typing import Any
 
@@ -467,6 +470,22 @@ def test_one_connection_too_many_is_turned_away() -> None:
 
 
 # ------------------------------------------------------------------ lifecycle, roles
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_close_loses_nobody_who_is_being_accepted(turns: int) -> None:
+    """A connection in any state of being accepted is closed: none is left to the collector."""
+
+    async def main() -> None:
+        async with serving() as (server, _):
+            client = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        with client, contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+
+    asyncio.run(main())
+    gc.collect()  # what was not closed is a warning, and so an error
 
 
 def test_close_ends_every_connection_and_frees_the_port() -> None:

@@ -86,10 +86,14 @@ class Server:
         listener, self._listener = self._listener, None
         if listener is None:
             return
-        listener.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await asyncio.sleep(0)  # who was accepted just now has a link after that
+        # Accept nobody more, and let those who were accepted just now have their links: of a server
+        # that is closed before that, asyncio loses the socket (CPython 3.11, ``Server._attach``).
+        for each in listener.sockets:
+            asyncio.get_running_loop().remove_reader(each.fileno())
+        await asyncio.sleep(0)
+        listener.close()
         if self._made:
             self._drained = asyncio.Event()
             for link in list(self._links.values()):
