@@ -27,7 +27,7 @@ class Hands:
 
 
 def told_of(took_ms: list[int], limit_ms: int) -> list[tuple[float, float]]:
-    """What is told of a loop with such turns."""
+    """The turns that a loop with such turns tells of."""
     clock, told = Hands(), list[tuple[float, float]]()
     turns = Turns(clock, limit_ms)
     turns.tell = lambda wall_ms, cpu_ms: told.append((wall_ms, cpu_ms))

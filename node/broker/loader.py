@@ -319,5 +319,5 @@ class MetadataLoader:
 
 
 def _told(publishers: Sequence[Publisher], manifest: Manifest) -> list[Publisher]:
-    """Who of them is told of such a publication."""
+    """The publishers that hear of such a publication."""
     return [each for each in publishers if manifest.kind == DELTA or not each.changes_only]

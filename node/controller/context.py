@@ -121,8 +121,8 @@ class Context:
     ) -> Rules:
         """The rules for the partitions of a live topic, as long as no more than they change.
 
-        Who is ``alive`` may lead those that it has in an online directory. Leaders are looked
-        for as ``election`` says, or as the topic allows it.
+        A broker that is ``alive`` may lead those that it has in an online directory. ``election``
+        says how to look for leaders; without it the topic does.
         """
         topic = self.overlay.topic_name(topic_id)
         assert topic is not None, topic_id  # noqa: S101

@@ -184,7 +184,7 @@ def _is_it(ctx: Context, broker: BrokerState) -> bool:
 
 
 def _all_traces(ctx: Context, broker_id: int, *, clean: bool) -> Iterator[Iterator[PartitionKey]]:
-    """What a broker that is no more has to be taken out of."""
+    """The partitions that a broker which is no more has to be taken out of."""
     yield ctx.overlay.partitions.with_isr(broker_id)
     if not clean and ctx.elr_enabled:
         yield ctx.overlay.partitions.with_elr(broker_id)
@@ -206,7 +206,7 @@ def _take_out(
 def _needs_clearing(ctx: Context, broker_id: int, *, clean: bool) -> bool:
     """Begin to take a broker out of what it is in, if that takes more than one operation.
 
-    Who has asked asks again until it is done. Meanwhile it may be in sync nowhere anew.
+    The caller asks again until it is done. Meanwhile the broker joins no ISR.
     """
     heart = ctx.sessions.heart(broker_id)
     if is_leaving(ctx, broker_id):

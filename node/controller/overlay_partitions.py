@@ -20,8 +20,8 @@ Entry = tuple[PendingWrite, PartitionState | None]
 class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
     """Partitions by (topic id, index); ``gone`` tells topics that count no more as committed.
 
-    What it returns is sorted. It is looked at as it is taken: what was of that kind at the first
-    look, and still is when its turn comes. So a walk may take its time while partitions change.
+    Its walks are sorted. Each takes the partitions that were of its kind at its first look, and are
+    still when their turn comes. So a walk may take its time while partitions change.
     """
 
     def __init__(

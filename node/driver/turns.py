@@ -19,7 +19,7 @@ Tell = Callable[[float, float], None]  # (how long it took, CPU time of the thre
 
 
 class TurnClock(Protocol):
-    """What turns are measured by; ``node.clock.SystemClock`` is one."""
+    """The clocks that measure turns; ``node.clock.SystemClock`` is one."""
 
     def trace_ns(self) -> int:
         """Nanoseconds of a steady clock."""

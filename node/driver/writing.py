@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def no_answer() -> None:
-    """Nobody waits for this answer."""
+    """Do nothing: the answer has no receiver."""
 
 
 class Writing(Pump):
