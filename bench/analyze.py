@@ -31,15 +31,15 @@ from typing import Any
 
 from bench_common import say, table
 
-from harness.judge import judge_here
-from harness.session import judges
-from harness.simulate import SimPlan, save, simulate
-from harness.store import RunDir, Store
-from harness.stored import load_run
-from harness.swarm import draw
-from harness.zoo import bugs, plan_of
+from harness.run.judge import judge_here
+from harness.sessions.live import judges
+from harness.sessions.simulated import SimPlan, save, simulate
+from harness.sessions.swarm import draw
+from harness.sessions.zoo import bugs, plan_of
+from harness.store.folder import RunDir, Store
+from harness.store.reading import load_run
 
-KRUCIBLE = (sys.executable, "-c", "from harness.cli import main; main()")
+KRUCIBLE = (sys.executable, "-c", "from krucible import main; main()")
 SAMPLE_S = 0.25
 # Some 5,020 events and 1,010 lines of history a run: 10,000 runs have 50 and 10 million of them.
 PINNED = {

@@ -26,10 +26,10 @@ from typing import Any
 from bench_common import say
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from harness.simulate import SimPlan, save, simulate
-from harness.store import Store
-from harness.swarm import draw
-from harness.zoo import bugs, plan_of
+from harness.sessions.simulated import SimPlan, save, simulate
+from harness.sessions.swarm import draw
+from harness.sessions.zoo import bugs, plan_of
+from harness.store.folder import Store
 from pipeline.analysis import TABLES_FOLDER, Options, analyse
 from pipeline.layout import Layout
 from pipeline.spark import spark_session

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bench_probe import first_commit
 from bench_quorum import Quorum, cpu_s
 
-from harness.systems.kafka_client import KafkaClient
+from harness.kafka.client import KafkaClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from harness.protocols import Address
-from harness.systems.kafka_dist import SERVER, KafkaDist
-from harness.systems.kafka_route import Cluster
+from harness.contracts.environment import Address
+from harness.kafka.route import Cluster
+from harness.systems.kafka.distribution import SERVER, KafkaDist
 from node.log.disk import FileDisk
 from node.log.meta_properties import format_directory, random_id
 from node.wire.network import Sockets

@@ -42,7 +42,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32Timedelta
 from played_brokers import PlayedBroker
 
-from harness.systems import kafka_dist
+from harness.systems.kafka import distribution as kafka_dist
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from node.log.layout import snapshot_of_name
 from node.wire import codec

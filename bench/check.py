@@ -28,9 +28,9 @@ from typing import Any
 from bench_common import say, table, workspace
 from check_histories import registers, write
 
+from checkers.linearizability.calls import calls_of, event_places
 from checkers.linearizable import Columns, decide
-from checkers.linearizable_calls import calls_of, event_places
-from harness.formats import read_history
+from harness.history.formats import read_history
 from harness.registry import models
 
 ROOT = Path(__file__).resolve().parents[1]

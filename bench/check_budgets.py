@@ -24,11 +24,11 @@ from typing import Any
 
 from bench_common import say, table
 
-from checkers.cycles import check_transactions
-from checkers.kafka_log import check_log
 from checkers.linearizable import check_history
-from checkers.topics import check_topics
-from harness.history import History, Op
+from checkers.models.topics import check_topics
+from checkers.partitions.log import check_log
+from checkers.transactions.cycles import check_transactions
+from harness.history.ops import History, Op
 from harness.verdict import CheckResult
 
 OVER_TIME_S, OVER_MEMORY = 2.0, 1.1

@@ -13,17 +13,14 @@ import argparse
 import json
 import sys
 from collections import Counter
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-
-from lin_exhaustive import by_every_order, histories
-
-from checkers import linearizable_registers, linearizable_small
-from checkers.budget import Budget
-from checkers.linearizable_methods import judge_register
-from checkers.linearizable_registers import search_register
-from checkers.linearizable_small import search_small
+from checkers.limits.budget import Budget
+from checkers.linearizability import registers as linearizable_registers
+from checkers.linearizability import small as linearizable_small
+from checkers.linearizability.methods import judge_register
+from checkers.linearizability.registers import search_register
+from checkers.linearizability.small import search_small
+from tests.support.linearizability.exhaustive import by_every_order, histories
 
 EVERY = 1_000_000
 

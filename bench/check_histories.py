@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from checkers.linearizable_columns import Columns
+from checkers.linearizability.columns import Columns
 
 Row = list[Any]  # f, value, seen, begin, end, key
 

@@ -12,9 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-
-from lin_mutations import MUTATIONS, copy_to, unnoticed
+from tests.support.linearizability.mutations import MUTATIONS, copy_to, unnoticed
 
 
 def main() -> None:

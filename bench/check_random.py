@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import Counter
-from pathlib import Path
 from random import Random
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-
-from lin_brute import Spec, random_history, textbook
-
-from checkers import linearizable_registers, linearizable_small
+from checkers.linearizability import registers as linearizable_registers
+from checkers.linearizability import small as linearizable_small
+from checkers.linearizability.model import Model
 from checkers.linearizable import check_history
-from checkers.models import CasRegister, KvAppend, ListAppend, Log, Model, Mutex, Register, Set
-from checkers.models_more import Isr, MultiRegister, ProducerIds
-from checkers.topics import Topic
-from harness.formats import Conventions
+from checkers.models.isr import Isr
+from checkers.models.lists import ListAppend, Log
+from checkers.models.multi_registers import MultiRegister
+from checkers.models.mutex import Mutex
+from checkers.models.producer_ids import ProducerIds
+from checkers.models.registers import CasRegister, Register
+from checkers.models.sets import Set
+from checkers.models.strings import KvAppend
+from checkers.models.topics import Topic
+from harness.history.formats import Conventions
+from tests.support.linearizability.brute import Spec, random_history, textbook
 
 VALUES = (None, 1, 2)
 LOST = ("ok", "info")

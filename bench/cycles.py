@@ -19,8 +19,8 @@ from typing import Any
 
 from bench_common import say, table
 
-from checkers.cycles import check_transactions
-from harness.history import History, Op
+from checkers.transactions.cycles import check_transactions
+from harness.history.ops import History, Op
 
 PROCESSES, APPENDS_PER_KEY, KEYS_AT_ONCE = 10, 32, 8
 SHAPES = ("single", "txns", "stale")

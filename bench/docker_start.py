@@ -20,13 +20,13 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from harness.envs.docker import Docker
-from harness.envs.docker_engine import Engine
-from harness.envs.docker_image import ensure
-from harness.journal import Journal
+from harness.envs.docker.engine import Engine
+from harness.envs.docker.image import ensure
+from harness.envs.docker.plugin import Docker
+from harness.healing.journal import Journal
 from harness.spec import RunSpec
-from harness.store import Store
-from harness.systems.kraft import Kraft
+from harness.store.folder import Store
+from harness.systems.kraft.plugin import Kraft
 
 
 async def once(folder: Path, nodes: int) -> dict[str, float]:

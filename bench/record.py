@@ -21,10 +21,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from harness.generator import Draft, fn, mix
-from harness.history import Op, read_jsonl
-from harness.protocols import Cluster, Environment, RegisterClient, System, Workload
-from harness.runner import RunPlan, run
+from harness.contracts.clients import RegisterClient
+from harness.contracts.environment import Environment
+from harness.contracts.nemesis import Cluster
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
+from harness.generators.generator import Draft, fn, mix
+from harness.history.ops import Op, read_jsonl
+from harness.run.runner import RunPlan, run
 from harness.spec import RunSpec
 from harness.systems.atom import AtomSystem
 

@@ -27,16 +27,15 @@ from typing import Any
 from bench_common import percentile, say, table
 from playwright.sync_api import sync_playwright
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-import big_run
+from tests.support.reports import big_run
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 ARGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 RENDER = """
 import json, resource, sys, time
 from pathlib import Path
-from harness.session import write_report
-from harness.store import RunDir
+from harness.sessions.live import write_report
+from harness.store.folder import RunDir
 began = time.perf_counter()
 write_report(RunDir(Path(sys.argv[1])))
 used = resource.getrusage(resource.RUSAGE_SELF)

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from bench_common import percentile, say, table
 
 from checkers.invariants.decisions import GRACE_MS, SESSION_MS
-from harness.clock import NS_PER_MS
-from harness.protocols import Fault
-from harness.schedule import PACES
-from harness.simulate import SimPlan, simulate
-from harness.swarm import draw
+from harness.contracts.nemesis import Fault
+from harness.faults.schedule import PACES
+from harness.run.clock import NS_PER_MS
+from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.swarm import draw
 
 LATE_MS = SESSION_MS * 9 // 8 + GRACE_MS
 CAN_SILENCE = frozenset({"kill", "pause", "power", "stop"})

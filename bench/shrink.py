@@ -35,18 +35,18 @@ from typing import Any
 
 from bench_common import say, table
 
-from harness import schedule
 from harness.errors import HarnessError
+from harness.faults import schedule
 from harness.registry import unknown
-from harness.shrink import SECONDS, Budget, Shrunk, shrink
-from harness.shrink_moves import Candidate
-from harness.shrink_runs import EXACT, Pool, failure_of
-from harness.simulate import SimPlan, SimRun, simulate
+from harness.sessions.simulated import SimPlan, SimRun, simulate
+from harness.sessions.swarm import draw
+from harness.sessions.zoo import Bug, bugs
+from harness.shrink.moves import Candidate
+from harness.shrink.search import SECONDS, Budget, Shrunk, shrink
+from harness.shrink.tries import EXACT, Pool, failure_of
 from harness.spec import RunSpec
-from harness.store import RunDir
-from harness.stored import load_spec
-from harness.swarm import draw
-from harness.zoo import Bug, bugs
+from harness.store.folder import RunDir
+from harness.store.reading import load_spec
 
 SIMULATED_S = 60.0
 FAULTS_MIN = 20

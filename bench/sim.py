@@ -31,8 +31,8 @@ from unittest.mock import patch
 
 from bench_common import percentile, say, table
 
-from harness.judge import Judgement, judge_here
-from harness.simulate import SimPlan, simulate
+from harness.run.judge import Judgement, judge_here
+from harness.sessions.simulated import SimPlan, simulate
 from harness.spec import RunSpec
 
 VOTERS, OBSERVERS, RATE_HZ, CLIENTS = 3, 2, 20, 5
@@ -84,7 +84,7 @@ def measure(seed: int, seconds: float) -> Measured:
         return judgement
 
     began = time.process_time()
-    with patch("harness.simulate.judge_here", timed):
+    with patch("harness.sessions.simulated.judge_here", timed):
         run = simulate(plan_of(seed, seconds))
     cpu_s = time.process_time() - began
     return Measured(

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from checkers.timeline.windows import FaultWindow, fault_windows, in_force
-from harness.history import Interval
-from harness.protocols import RunData
+from harness.contracts.checker import RunData
+from harness.history.ops import Interval
 from harness.registry import checkers
 from harness.verdict import CheckResult, Valid
 

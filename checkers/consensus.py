@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from checkers.committed.records import committed_records
+from checkers.committed.reference import committed
 from checkers.invariants.acknowledged import Survival, survival
-from checkers.invariants.catalogue import place
-from checkers.invariants.committed import committed_records
 from checkers.invariants.inventions import Inventions, inventions
-from checkers.invariants.monitor import KEPT_PER_INVARIANT_MAX, Monitor
-from checkers.invariants.reference import committed
 from checkers.invariants.snapshots import judge_stored
-from checkers.watch import told_meanwhile, watched
+from checkers.monitor.catalogue import place
+from checkers.monitor.monitor import KEPT_PER_INVARIANT_MAX, Monitor
+from checkers.watches.invariants import told_meanwhile, watched
+from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError
-from harness.protocols import RunData
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from checkers.timeline.windows import FaultWindow, fault_windows
-from harness.history import History, Interval
-from harness.protocols import RunData
+from harness.contracts.checker import RunData
+from harness.history.ops import History, Interval
 from harness.registry import checkers, nemeses
 from harness.verdict import CheckResult, Valid
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.invariants.quorum import asker
-from checkers.invariants.trace import Event, Whole
-from checkers.invariants.voter_sets import VoterKey, VoterKeys, difference, keys_of, told
-from harness.history import Interval
-from harness.protocols import RunData
+from checkers.replay.trace import Event, Whole
+from checkers.replay.voter_sets import VoterKey, VoterKeys, difference, keys_of, told
+from harness.contracts.checker import RunData
+from harness.history.ops import Interval
 from harness.registry import checkers
 from harness.spec import SIM
 from harness.verdict import Anomaly, CheckResult, Valid

@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError
-from harness.history import Interval
-from harness.protocols import RunData
+from harness.history.ops import Interval
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from checkers.budget import (
+from checkers.committed.pruning import pruned
+from checkers.limits.budget import (
     CONFIGURATIONS_MAX,
     MEMORY_LIMIT_BYTES,
     TIME_LIMIT_S,
@@ -25,21 +26,21 @@ from checkers.budget import (
     BudgetError,
     uncollected,
 )
-from checkers.linearizable_calls import Call, Calls, calls_of, event_places
-from checkers.linearizable_columns import Columns
-from checkers.linearizable_explain import explain
-from checkers.linearizable_fast import Decision, decide, history_of
-from checkers.linearizable_methods import EXPLAIN_S, judge
-from checkers.linearizable_parallel import each
-from checkers.linearizable_search import Outcome
-from checkers.models import CasRegister, Judge, Model
-from checkers.pruning import pruned
+from checkers.linearizability.calls import Call, Calls, calls_of, event_places
+from checkers.linearizability.columns import Columns
+from checkers.linearizability.explain import explain
+from checkers.linearizability.fast import Decision, decide, history_of
+from checkers.linearizability.methods import EXPLAIN_S, judge
+from checkers.linearizability.model import Judge, Model
+from checkers.linearizability.parallel import each
+from checkers.linearizability.search import Outcome
+from checkers.models.registers import CasRegister
+from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError, UsageError
-from harness.formats import Conventions, read_history
-from harness.guard import guarded_judge
-from harness.history import History
-from harness.protocols import RunData
+from harness.history.formats import Conventions, read_history
+from harness.history.ops import History
 from harness.registry import checkers, models
+from harness.run.guard import guarded_judge
 from harness.verdict import Anomaly, CheckResult, Valid
 
 __all__ = [

@@ -1,17 +1,18 @@
 """``list-append``: lists that are only appended to, whose reads tell the order of all appends.
 
-The run's side of ``checkers.cycles``: every list of the run is strictly serializable, S34; what is
-read was appended, once, and before it was read, S18; what was refused is never read, S17.
+The run's side of ``checkers.transactions.cycles``: every list of the run is strictly
+serializable, S34; what is read was appended, once, and before it was read, S18; what was refused
+is never read, S17.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from checkers.cycles import anomalies, judge
-from checkers.pruning import pruned
-from harness.history import NEMESIS, History
-from harness.protocols import RunData
+from checkers.committed.pruning import pruned
+from checkers.transactions.cycles import anomalies, judge
+from harness.contracts.checker import RunData
+from harness.history.ops import NEMESIS, History
 from harness.registry import checkers
 from harness.verdict import CheckResult, Valid
 

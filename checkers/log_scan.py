@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.protocols import RunData
+from harness.contracts.checker import RunData
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 

@@ -6,9 +6,9 @@ only events could show (who voted for whom, when something was committed) is nam
 
 from __future__ import annotations
 
-from checkers.invariants.catalogue import invariants_for, place
-from checkers.invariants.monitor import Monitor
-from harness.protocols import RunData
+from checkers.monitor.catalogue import invariants_for, place
+from checkers.monitor.monitor import Monitor
+from harness.contracts.checker import RunData
 from harness.registry import checkers
 from harness.verdict import CheckResult, Valid
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.history import Interval
-from harness.protocols import RunData
+from harness.contracts.checker import RunData
+from harness.history.ops import Interval
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from checkers.invariants.clocks import clock_of, kept_time
-from checkers.invariants.convergence import Convergence, converged
-from checkers.invariants.fold import Folded, MakeFold, MetadataFold, digest_of
+from checkers.committed.fold import Folded, MakeFold, MetadataFold, digest_of
+from checkers.committed.reference import Reference
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.local_reads import (
     CommitTimes,
@@ -16,9 +15,10 @@ from checkers.invariants.local_reads import (
     judge_dirty_reads,
     judge_local_reads,
 )
-from checkers.invariants.reference import Reference
-from checkers.watch import content_of, known_log, told_meanwhile, watched
-from harness.protocols import RunData
+from checkers.monitor.convergence import Convergence, converged
+from checkers.replay.clocks import clock_of, kept_time
+from checkers.watches.invariants import content_of, known_log, told_meanwhile, watched
+from harness.contracts.checker import RunData
 from harness.registry import checkers
 from harness.spec import SIM
 from harness.verdict import Anomaly, CheckResult, Valid

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.invariants.real_time import with_highest_before
-from harness.history import Interval
-from harness.protocols import RunData
+from checkers.replay.real_time import with_highest_before
+from harness.contracts.checker import RunData
+from harness.history.ops import Interval
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 

@@ -8,8 +8,8 @@ from math import ceil
 from typing import Any
 
 from checkers.timeline.windows import during_a_fault, fault_windows, in_force
-from harness.history import Interval
-from harness.protocols import RunData
+from harness.contracts.checker import RunData
+from harness.history.ops import Interval
 from harness.registry import checkers
 from harness.verdict import CheckResult, Valid
 

@@ -2,7 +2,7 @@
 #
 # `krucible run --env docker` builds it by itself, from a context that it puts together: app/ (the
 # package `node`), site/ (what that imports, copied from the environment krucible runs in) and
-# requirements.txt (the same by name). See harness/envs/docker_image.py.
+# requirements.txt (the same by name). See harness/envs/docker/image.py.
 #
 # Without a registry make the base with docker/make-base.
 ARG BASE_IMAGE=python:3.11-slim

@@ -7,18 +7,21 @@ A plug-in registers itself where it is defined::
     @nemeses.register("pause")
     class Pause: ...
 
-Nothing else is edited: ``load`` imports every module of the kind's folder, then every entry point
-of the group ``krucible.<kind>``. The first line of the plug-in's docstring is its description.
+Nothing else is edited: ``load`` imports every module of the kind's folder, of folders in it their
+module ``plugin``, then every entry point of the group ``krucible.<kind>``. The first line of the
+plug-in's docstring is its description.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, TypeVar
 
 from harness.errors import HarnessError, UnknownPluginError
@@ -67,8 +70,8 @@ class Registry:
         self._loaded = True  # from here on: a plug-in may ask for names while it is imported
         try:
             package = importlib.import_module(self._package)
-            for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-                importlib.import_module(f"{self._package}.{module}")
+            for name in sorted(_modules(package)):
+                importlib.import_module(name)
             for point in entry_points(group=f"krucible.{self.kind}"):
                 point.load()
         except BaseException:
@@ -107,6 +110,18 @@ class Registry:
         return (inspect.getdoc(self.get(name)) or "").splitlines()[0]
 
 
+def _modules(package: ModuleType) -> Iterator[str]:
+    """The modules of a folder of plug-ins: files, and ``plugin`` of folders that have one.
+
+    A folder without one holds what helps the plug-ins.
+    """
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if not module.ispkg:
+            yield module.name
+        elif importlib.util.find_spec(f"{module.name}.plugin") is not None:
+            yield f"{module.name}.plugin"
+
+
 def unknown(kind: str, name: str, names: list[str]) -> str:
     """One line that says a name is unknown and which were meant."""
     near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
@@ -123,8 +138,10 @@ environments = Registry("environment", "harness.envs")
 nemeses = Registry("nemesis", "nemesis")
 workloads = Registry("workload", "workloads")
 checkers = Registry("checker", "checkers")
-models = Registry("model", "checkers")
-watches = Registry("watch", "checkers")  # of simulations: factory(spec, faults, read) -> Watch
+models = Registry("model", "checkers.models")
+watches = Registry(
+    "watch", "checkers.watches"
+)  # of simulations: factory(spec, faults, read) -> Watch
 
 
 def mutants_of(system: Any) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ class RunSpec:
     time_limit_s: float = 30.0
     rate_hz: float = 100.0
     concurrency: int = 10
-    pace: str = STEADY  # how faults follow each other: a name of harness.schedule.PACES
+    pace: str = STEADY  # how faults follow each other: a name of harness.faults.schedule.PACES
     mutant: str | None = None
     settings: dict[str, str] = field(default_factory=dict)  # extra node settings, Kafka's names
     only_ops: tuple[int, ...] | None = None  # numbers of the main phase's ops that are done; all

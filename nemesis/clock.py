@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.environment import Environment
+from harness.contracts.hosts import Clocks
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
-from harness.hosts import Clocks
-from harness.protocols import Cluster, Environment, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
-from nemesis import claims
-from nemesis.hosts import needs, refusal
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.common import claims
+from nemesis.common.hosts import needs, refusal
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 
 PPM = 1_000_000
 RATE, JUMP = "clock-rate", "clock-jump"  # what can be wrong with a clock

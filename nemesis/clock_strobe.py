@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from harness.contracts.environment import Environment
+from harness.contracts.hosts import Clocks
+from harness.contracts.nemesis import Fault
 from harness.errors import HarnessError
-from harness.hosts import Clocks
-from harness.protocols import Environment, Fault
 from harness.registry import nemeses
 from nemesis.clock import (
     JUMP,
@@ -28,7 +29,7 @@ from nemesis.clock import (
     clocks_of,
     unread,
 )
-from nemesis.targets import draw_target
+from nemesis.common.targets import draw_target
 
 _AWAY_MS = (20, 500, 5_000, 3_600_000)
 _PERIODS_MS = (5, 20, 100)

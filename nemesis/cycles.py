@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Kill
+from harness.contracts.nemesis import Cluster, Fault, Injection
+from harness.contracts.system import System
 from harness.errors import EnvError, HarnessError, NodeStartError
-from harness.protocols import Cluster, Fault, Injection, Kill, System
 from harness.registry import nemeses
-from nemesis import claims
-from nemesis.hosts import PROCESS, needs_kill
-from nemesis.restarts import restart
+from nemesis.common import claims
+from nemesis.common.hosts import PROCESS, needs_kill
+from nemesis.common.restarts import restart
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 from nemesis.stop import end_late, leave
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
 
 LEAVE_S = 5.0  # for a node of a rolling restart to leave by itself
 _POLL_S = 0.01
@@ -126,7 +128,7 @@ class RollingRestart(Cycles):
 class RestartStorm(Cycles):
     """Kill nodes and start them again and again, a moment later each time; heal lets them run.
 
-    Params: ``target``, a name of ``nemesis.targets``; ``up_ms``, ``down_ms``.
+    Params: ``target``, a name of ``nemesis.common.targets``; ``up_ms``, ``down_ms``.
     """
 
     def params(self, rng: Random) -> Mapping[str, Any]:

@@ -12,16 +12,17 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Kill
+from harness.contracts.hosts import Disks, Election
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError, NodeStartError
-from harness.hosts import Disks, Election
-from harness.protocols import Cluster, Fault, Injection, Kill
 from harness.registry import nemeses
 from harness.spec import RunSpec
-from nemesis import claims
+from nemesis.common import claims
+from nemesis.common.hosts import DISK, PROCESS, needs
+from nemesis.common.targets import alive_and_free, choose_or_one, fault_rng
+from nemesis.common.turns import in_turn
 from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, stored_log, until
-from nemesis.hosts import DISK, PROCESS, needs
-from nemesis.targets import alive_and_free, choose_or_one, fault_rng
-from nemesis.turns import in_turn
 
 _CLEANED_S = 4.0  # for a log to begin above 0
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"

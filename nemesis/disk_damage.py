@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Kill, StoresLogs
+from harness.contracts.evidence import LogBatch
+from harness.contracts.hosts import Disks, Mirrors
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
-from harness.hosts import Disks, Mirrors
-from harness.protocols import Cluster, Fault, Injection, Kill, LogBatch, StoresLogs
 from harness.registry import nemeses
 from harness.spec import RunSpec
-from nemesis import claims
-from nemesis.evidence import can_answer
-from nemesis.hosts import DISK, PROCESS, needs, needs_disks
-from nemesis.restarts import restart
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn, is_live
+from nemesis.common import claims
+from nemesis.common.evidence import can_answer
+from nemesis.common.hosts import DISK, PROCESS, needs, needs_disks
+from nemesis.common.restarts import restart
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn, is_live
 
 _CAUGHT_UP_S = 10.0
 _COPIED_S = 4.0

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.hosts import Disks
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
-from harness.hosts import Disks
-from harness.protocols import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
-from nemesis import claims
-from nemesis.hosts import DISK, PROCESS, needs, needs_disks
-from nemesis.restarts import restart
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.common import claims
+from nemesis.common.hosts import DISK, PROCESS, needs, needs_disks
+from nemesis.common.restarts import restart
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 
 _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
 _OTHERS_S = 30.0  # for another fault to be done with a node

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from harness.hosts import Disks
-from harness.protocols import Cluster, Fault, Injection, Members
+from harness.contracts.abilities import Members
+from harness.contracts.hosts import Disks
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
-from nemesis import claims
+from nemesis.common import claims
 from nemesis.disk_damage import VOTERS_MIN, DiskDamage
 from nemesis.membership import (
     VOTERS,

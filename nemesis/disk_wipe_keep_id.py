@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from harness.protocols import Cluster
+from harness.contracts.nemesis import Cluster
 from harness.registry import nemeses
 from nemesis.disk_damage import NeedsOthers, disks_of
 

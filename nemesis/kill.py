@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Kill
+from harness.contracts.environment import ProcessState
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
-from harness.protocols import Cluster, Fault, Injection, Kill, ProcessState
 from harness.registry import nemeses
-from nemesis import claims
-from nemesis.hosts import PROCESS
-from nemesis.restarts import restart
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.common import claims
+from nemesis.common.hosts import PROCESS
+from nemesis.common.restarts import restart
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class _Undo:
 class KillNodes:
     """Kill nodes with SIGKILL (leader, follower, a minority, a majority, all); heal restarts them.
 
-    Params: ``target``, a name of ``nemesis.targets``.
+    Params: ``target``, a name of ``nemesis.common.targets``.
     """
 
     family = "kill"

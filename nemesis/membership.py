@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Kill, Members, Roles
+from harness.contracts.hosts import Disks
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError, SystemStuckError
-from harness.hosts import Disks
-from harness.protocols import Cluster, Fault, Injection, Kill, Members, Roles
 from harness.registry import nemeses, systems
 from harness.spec import RunSpec
-from nemesis import claims
-from nemesis.hosts import DISK, PROCESS, needs, needs_disks
-from nemesis.restarts import restart
-from nemesis.targets import Choice, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn, is_live
+from nemesis.common import claims
+from nemesis.common.hosts import DISK, PROCESS, needs, needs_disks
+from nemesis.common.restarts import restart
+from nemesis.common.targets import Choice, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn, is_live
 
 CHANGING = "membership"  # the workload that does so, too
 VOTERS = "voters"  # what is claimed: one fault at a time changes them
@@ -82,7 +83,7 @@ class RemoveVoter:
 
     A node that may still be a voter keeps its disk. Of two voters the leader is not removed.
 
-    Params: ``target``, a name of ``nemesis.targets`` for one voter.
+    Params: ``target``, a name of ``nemesis.common.targets`` for one voter.
     """
 
     family = "membership"

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Kill, Members
+from harness.contracts.hosts import Movable
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError, SystemStuckError
-from harness.hosts import Movable
-from harness.protocols import Cluster, Fault, Injection, Kill, Members
 from harness.registry import nemeses
 from harness.spec import RunSpec
-from nemesis import claims
-from nemesis.hosts import DISK, PROCESS, needs
+from nemesis.common import claims
+from nemesis.common.hosts import DISK, PROCESS, needs
+from nemesis.common.restarts import restart
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 from nemesis.membership import TURN_S, VOTERS, claim_voters, members_available, needs_members
-from nemesis.restarts import restart
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
 
 PORTS = (9193, 9293)
 KNOWN_TIMEOUT_S = 20.0  # a voter tells where it is after three fetch timeouts

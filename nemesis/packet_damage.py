@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from harness.hosts import Shape
-from harness.protocols import Cluster, Probe
+from harness.contracts.environment import Probe
+from harness.contracts.hosts import Shape
+from harness.contracts.nemesis import Cluster
 from harness.registry import nemeses
 from harness.spec import SIM, RunSpec
 from nemesis.packets import BadLinks

@@ -12,14 +12,15 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.environment import Link, Net, Probe
+from harness.contracts.hosts import Packets, Shape
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError, NotShapedError
-from harness.hosts import Packets, Shape
-from harness.protocols import Cluster, Fault, Injection, Link, Net, Probe
 from harness.registry import environments, nemeses
 from harness.spec import SIM, RunSpec
-from nemesis.evidence import sample_links
-from nemesis.hosts import refusal
-from nemesis.targets import choose_or_one, draw_target, fault_rng
+from nemesis.common.evidence import sample_links
+from nemesis.common.hosts import refusal
+from nemesis.common.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
 _WAYS = ("out", "in", "both")

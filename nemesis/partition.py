@@ -12,13 +12,14 @@ from typing import Any
 
 import networkx as nx
 
+from harness.contracts.environment import Link
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import EnvError, HarnessError
-from harness.protocols import Cluster, Fault, Injection, Link
 from harness.registry import nemeses
 from harness.spec import RunSpec
-from nemesis import claims, grudges
-from nemesis.evidence import await_links, can_answer, probe_links, sample_links
-from nemesis.targets import choose, draw_target, fault_rng, leader_or_stand_in, needs_roles
+from nemesis.common import claims, grudges
+from nemesis.common.evidence import await_links, can_answer, probe_links, sample_links
+from nemesis.common.targets import choose, draw_target, fault_rng, leader_or_stand_in, needs_roles
 
 _CUT_SAMPLE = 3  # links that are really tried: enough to see it, few enough to be quick
 _KEPT_SAMPLE = 2

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Pause
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
-from harness.protocols import Cluster, Fault, Injection, Pause
 from harness.registry import nemeses
-from nemesis import claims
-from nemesis.evidence import answers
-from nemesis.hosts import PROCESS
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.common import claims
+from nemesis.common.evidence import answers
+from nemesis.common.hosts import PROCESS
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 
 _FROZEN = "T"
 _NOT_RUNNING = ("gone", "Z", _FROZEN)
@@ -32,7 +33,7 @@ class _Undo:
 class PauseNodes:
     """Freeze nodes with SIGSTOP (leader, follower, a minority, a majority, all); heal thaws them.
 
-    Params: ``target``, a name of ``nemesis.targets``.
+    Params: ``target``, a name of ``nemesis.common.targets``.
     """
 
     family = "pause"

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.hosts import Power
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
-from harness.hosts import Power
-from harness.protocols import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
-from nemesis import claims
-from nemesis.hosts import PROCESS, needs, needs_kill, needs_seam
-from nemesis.restarts import restart
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.common import claims
+from nemesis.common.hosts import PROCESS, needs, needs_kill, needs_seam
+from nemesis.common.restarts import restart
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 
 _TARGETS = {"leader": 3, "one": 2, "minority": 2, "majority": 2, "all": 2}
 
@@ -33,8 +33,8 @@ class _Undo:
 class LosePower:
     """Cut the power of nodes: un-fsynced writes are lost, some torn; heal starts them again.
 
-    Params: ``target``, a name of ``nemesis.targets``; ``mid_write``, whether it fails within a
-    write of each node, which must then never be found half done.
+    Params: ``target``, a name of ``nemesis.common.targets``; ``mid_write``, whether it fails within
+    a write of each node, which must then never be found half done.
     """
 
     family = "power"

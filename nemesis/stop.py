@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Kill
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import EnvError, HarnessError
-from harness.protocols import Cluster, Fault, Injection, Kill
 from harness.registry import nemeses
-from nemesis import claims
-from nemesis.hosts import PROCESS, needs_kill
-from nemesis.restarts import restart
-from nemesis.targets import alive_and_free, choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.common import claims
+from nemesis.common.hosts import PROCESS, needs_kill
+from nemesis.common.restarts import restart
+from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 
 GONE_S = 3.0  # for a process to leave, before the fault is said to be there
 LATE_S = 10.0  # more, once it is to be started again
@@ -39,7 +40,7 @@ class _Undo:
 class StopNodes:
     """Stop nodes in good order with SIGTERM (leader, follower, observer, all); heal starts them.
 
-    Params: ``target``, a name of ``nemesis.targets``.
+    Params: ``target``, a name of ``nemesis.common.targets``.
     """
 
     family = "lifecycle"

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
-from harness.protocols import Cluster, Fault, Injection
+from harness.kafka import quorum as quorum_probe
+from harness.kafka import stranger
+from harness.kafka.route import SpeaksKafka, cluster_of
 from harness.registry import nemeses
-from harness.systems import quorum_probe, stranger
-from harness.systems.kafka_route import SpeaksKafka, cluster_of
-from nemesis.targets import choose_or_one, draw_target, fault_rng
-from nemesis.turns import in_turn
+from nemesis.common.targets import choose_or_one, draw_target, fault_rng
+from nemesis.common.turns import in_turn
 
 _TARGETS = {"leader": 3, "follower": 2, "minority": 1, "majority": 1, "all": 2}
 _LOOK_S = 0.5  # of one look at a controller's epoch
@@ -35,7 +36,8 @@ class _Undo:
 class Stranger:
     """A node of another cluster asks for votes, says that it leads, and fetches.
 
-    It does so when it comes and when it goes. Params: ``target``, a name of ``nemesis.targets``.
+    It does so when it comes and when it goes. Params: ``target``, a name of
+    ``nemesis.common.targets``.
     """
 
     family = "strangers"

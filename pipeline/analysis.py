@@ -21,8 +21,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from harness.errors import UsageError
-from harness.signatures import CHANGES, MESSAGE_MAX
-from harness.store import write_json
+from harness.store.folder import write_json
+from harness.store.signatures import CHANGES, MESSAGE_MAX
 from pipeline.buckets import BY, Buckets
 from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
@@ -272,7 +272,7 @@ class _Batch:
 
 
 def _signature() -> Column:
-    """The signature of an anomaly, as ``harness.signatures`` says it."""
+    """The signature of an anomaly, as ``harness.store.signatures`` says it."""
     plain = F.col("message")
     for pattern, text in CHANGES:
         plain = F.regexp_replace(plain, pattern, text)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from checkers.invariants.trace import Event
+from checkers.replay.trace import Event
 from pipeline.names import RunName
 from pipeline.replicas import FOLDED, Folded, Row
 from pipeline.rows import column

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import TaskContext
 
-from checkers.invariants.trace import Whole
-from checkers.pruning import pruned
+from checkers.committed.pruning import pruned
+from checkers.replay.trace import Whole
 from checkers.timeline.windows import fault_windows
-from harness.imports import without_hypothesis
-from harness.stored import StoredRun
+from harness.processes.imports import without_hypothesis
+from harness.store.reading import StoredRun
 from pipeline.event_rows import event_rows, life_rows
 from pipeline.judging import Judged, judge_whole, stored_columns
 from pipeline.keyed import by_key, judge_key

@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.invariants.trace import Whole
-from checkers.watch import give_trace
-from harness.judge import judge_here
-from harness.session import as_told, judges
-from harness.stored import StoredRun
+from checkers.replay.trace import Whole
+from checkers.watches.invariants import give_trace
+from harness.run.judge import judge_here
+from harness.sessions.live import as_told, judges
+from harness.store.reading import StoredRun
 from harness.verdict import Anomaly, CheckResult
 from pipeline.keyed import KEYED
 

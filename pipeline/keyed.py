@@ -16,9 +16,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from checkers.linearizable import INVARIANT, REGISTER_FS, linearizable
 from checkers.list_append import FS as LIST_FS
 from checkers.list_append import ORDER, list_append
+from harness.contracts.checker import RunData
 from harness.errors import HarnessError
-from harness.history import NEMESIS, History, Op
-from harness.protocols import RunData
+from harness.history.ops import NEMESIS, History, Op
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
 from pipeline.rows import anomaly_rows, op_of, rows

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import HarnessError
-from harness.history import op_from_json
-from harness.schedule import fault_from_json
-from harness.stored import StoredRun, load_run
+from harness.faults.schedule import fault_from_json
+from harness.history.ops import op_from_json
+from harness.store.reading import StoredRun, load_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from checkers.invariants.trace import VOTE_LOST, Event, Whole
+from checkers.replay.trace import VOTE_LOST, Event, Whole
 from pipeline.schemas import TAIL
 
 QUORUM: Final = ("quorum_epoch", "quorum_leader", "quorum_voted", "quorum_voted_dir")

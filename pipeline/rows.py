@@ -11,9 +11,9 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from checkers.timeline.windows import FaultWindow, in_force
-from harness.history import NEMESIS, Op
-from harness.protocols import RunData
-from harness.signatures import signature
+from harness.contracts.checker import RunData
+from harness.history.ops import NEMESIS, Op
+from harness.store.signatures import signature
 from harness.verdict import Anomaly
 from pipeline.names import RunName
 from pipeline.schemas import BATCHES, FAULTS, KEYED_OPS, LATENCIES, OPS, TAIL

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from harness.judge import COVERAGE
+from harness.run.judge import COVERAGE
 
 
 def verdicts_of(runs: DataFrame, keys: DataFrame, anomalies: DataFrame) -> DataFrame:
@@ -81,7 +81,7 @@ def _word(level: Column) -> Column:
 
 
 def _verdict() -> Column:
-    """The one word for a run, as ``harness.session.verdict`` says it."""
+    """The one word for a run, as ``harness.sessions.live.verdict`` says it."""
     return F.expr(
         "case when system_verdict = 'invalid' then 'invalid'"
         " when not coalesce(harness_ok, false) then 'unknown'"

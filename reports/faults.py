@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.history import Op
-from harness.protocols import Fault
+from harness.contracts.nemesis import Fault
+from harness.history.ops import Op
 from reports.model import FaultView
 from reports.text import clean, compact, integer
 

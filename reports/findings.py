@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.history import Op
+from harness.history.ops import Op
 from reports import catalogue
 from reports.cluster import own_fields
 from reports.model import (

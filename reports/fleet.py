@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from harness.store import write_whole
+from harness.store.folder import write_whole
 from reports import text
 from reports.fleet_model import VERDICTS, Fleet, FleetRun, read_fleet
 from reports.html import page

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.proportion import wilson
-from harness.signatures import signature
+from harness.nightly.proportion import wilson
 from harness.spec import RunSpec
-from harness.store import RunDir, Store
+from harness.store.folder import RunDir, Store
+from harness.store.signatures import signature
 
 VERDICTS: Final = ("invalid", "broken", "unknown", "unjudged", "valid")  # the worst first
 BUCKETS_MAX: Final = 60  # bars of the chart

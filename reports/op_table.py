@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from harness.history import NEMESIS, Op, OpType
+from harness.history.ops import NEMESIS, Op, OpType
 from reports.model import ErrorCount, OpStats
 from reports.ops import OUTCOMES, Span, percentile
 from reports.text import clean, compact

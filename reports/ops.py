@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.history import Op
+from harness.history.ops import Op
 
 OUTCOMES = ("ok", "fail", "info")
 

@@ -15,13 +15,14 @@ from typing import Any, Protocol, overload
 
 import msgspec
 
-from harness import schedule
+from harness.contracts.evidence import LogBatch
+from harness.contracts.nemesis import Fault
 from harness.errors import HistoryFormatError
-from harness.history import Op, op_from_json
-from harness.protocols import Fault, LogBatch
+from harness.faults import schedule
+from harness.history.ops import Op, op_from_json
 from harness.spec import RunSpec
-from harness.store import RunDir
-from harness.stored import load_spec
+from harness.store.folder import RunDir
+from harness.store.reading import load_spec
 from reports.cluster import TOLD, Event
 from reports.op_table import AnyOp, OpLine
 

@@ -11,20 +11,16 @@ from random import Random
 from typing import Any
 
 from harness import seeds
-from harness.generator import Draft, each_thread, mix
-from harness.history import Op
-from harness.protocols import Client, Outcome, System, Workload
+from harness.contracts.clients import Client, Outcome
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
+from harness.generators.generator import Draft, each_thread, mix
+from harness.history.ops import Op
+from harness.kafka.broker import Cast, PlayedBroker, committed_offset, heartbeat, register
+from harness.kafka.route import Cluster, Route, cluster_of, deadline_s
+from harness.kafka.topics import create_by_hand
 from harness.registry import workloads
 from harness.spec import RunSpec
-from harness.systems.kafka_broker import (
-    Cast,
-    PlayedBroker,
-    committed_offset,
-    heartbeat,
-    register,
-)
-from harness.systems.kafka_route import Cluster, Route, cluster_of, deadline_s
-from harness.systems.kafka_topics import create_by_hand
 from node.log.meta_properties import random_id
 
 BROKERS = 3

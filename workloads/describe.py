@@ -6,15 +6,17 @@ import asyncio
 from random import Random
 from typing import Any
 
-from harness.generator import Draft, each_thread, mix, repeat
-from harness.history import Op
-from harness.protocols import Client, System, Workload
+from harness.contracts.clients import Client
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
+from harness.generators.generator import Draft, each_thread, mix, repeat
+from harness.history.ops import Op
+from harness.kafka import quorum as quorum_probe
+from harness.kafka.quorum import QuorumView
+from harness.kafka.route import Cluster, cluster_of
 from harness.registry import workloads
 from harness.spec import RunSpec
-from harness.systems import quorum_probe
-from harness.systems.kafka_route import Cluster, cluster_of
-from harness.systems.quorum_probe import QuorumView
-from workloads.keys import Keys
+from workloads.common.keys import Keys
 from workloads.register import register_client
 
 DESCRIBE = "describe-quorum"

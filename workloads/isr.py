@@ -24,15 +24,15 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i64
 
 from harness import seeds
-from harness.generator import Draft, mix
-from harness.history import Op
-from harness.protocols import Client, Outcome, System, Workload
-from harness.registry import workloads
-from harness.spec import RunSpec
-from harness.systems.kafka_broker import Cast
-from harness.systems.kafka_client import EXISTS
-from harness.systems.kafka_fleet import Fleet
-from harness.systems.kafka_route import (
+from harness.contracts.clients import Client, Outcome
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
+from harness.generators.generator import Draft, mix
+from harness.history.ops import Op
+from harness.kafka.broker import Cast
+from harness.kafka.client import EXISTS
+from harness.kafka.fleet import Fleet
+from harness.kafka.route import (
     Cluster,
     NotController,
     Route,
@@ -42,9 +42,11 @@ from harness.systems.kafka_route import (
     request,
     the_row,
 )
-from harness.systems.kafka_topics import create_by_hand
+from harness.kafka.topics import create_by_hand
+from harness.registry import workloads
+from harness.spec import RunSpec
 from node.wire.network import Caller
-from workloads.keys import Keys
+from workloads.common.keys import Keys
 
 BROKERS = 3
 PARTITIONS = 2  # in use at a time

@@ -12,22 +12,17 @@ from kio.schema.incremental_alter_configs.v1.request import (
 )
 from kio.static.primitive import i8
 
-from harness.generator import Draft, Generator, independent, limit, mix
-from harness.history import Op
-from harness.protocols import Client, Outcome, System, Workload
+from harness.contracts.clients import Client, Outcome
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
+from harness.generators.generator import Draft, Generator, independent, limit, mix
+from harness.history.ops import Op
+from harness.kafka.client import EXISTS, TOPIC_RESOURCE, UNKNOWN_TOPIC, KafkaClient
+from harness.kafka.route import Cluster, Route, cluster_of, deadline_s, request, the_row
 from harness.registry import workloads
 from harness.spec import RunSpec
-from harness.systems.kafka_client import EXISTS, TOPIC_RESOURCE, UNKNOWN_TOPIC, KafkaClient
-from harness.systems.kafka_route import (
-    Cluster,
-    Route,
-    cluster_of,
-    deadline_s,
-    request,
-    the_row,
-)
 from node.wire.network import Caller
-from workloads.keys import Keys, groups
+from workloads.common.keys import Keys, groups
 
 LIST_CONFIG = "follower.replication.throttled.replicas"  # elements are "partition:broker"
 TOPIC_PREFIX = "register-list-"  # topics of this name are the clients' own affair, see ``effects``

@@ -8,13 +8,16 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Members, Registers, VoterChange
+from harness.contracts.clients import Client
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
 from harness.errors import EnvError, UsageError
-from harness.generator import Draft, fn, mix, phases
-from harness.history import Op
-from harness.protocols import Client, Members, Registers, System, VoterChange, Workload
+from harness.generators.generator import Draft, fn, mix, phases
+from harness.history.ops import Op
 from harness.registry import nemeses, systems, workloads
 from harness.spec import RunSpec
-from workloads.keys import Keys
+from workloads.common.keys import Keys
 from workloads.register import RegisterOps
 
 VOTERS_MIN = 2  # are left: one alone would not need the others any more

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+from harness.contracts.workload import Workload
 from harness.errors import UsageError
-from harness.generator import Draft, map_ops, mix
-from harness.protocols import Workload
+from harness.generators.generator import Draft, map_ops, mix
 from harness.registry import workloads
 from harness.spec import RunSpec
-from workloads.keys import Keys
+from workloads.common.keys import Keys
 from workloads.register import register_client
 
 KEYS = 4  # in use at a time

@@ -7,13 +7,15 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i64
 
 from harness import seeds
-from harness.generator import Draft, each_thread, mix, repeat
-from harness.history import Op
-from harness.protocols import Client, Outcome, System, Workload
+from harness.contracts.clients import Client, Outcome
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
+from harness.generators.generator import Draft, each_thread, mix, repeat
+from harness.history.ops import Op
+from harness.kafka.broker import Cast, register
+from harness.kafka.route import Cluster, Route, cluster_of, deadline_s, no_error, request
 from harness.registry import workloads
 from harness.spec import RunSpec
-from harness.systems.kafka_broker import Cast, register
-from harness.systems.kafka_route import Cluster, Route, cluster_of, deadline_s, no_error, request
 from node.wire.network import Caller
 
 ALLOCATE = "allocate"

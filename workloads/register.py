@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+from harness.contracts.abilities import Registers
+from harness.contracts.clients import Client, Outcome, RegisterClient
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
 from harness.errors import EnvError
-from harness.generator import Draft, Generator, independent, limit, mix
-from harness.history import Op
-from harness.protocols import Client, Outcome, RegisterClient, Registers, System, Workload
+from harness.generators.generator import Draft, Generator, independent, limit, mix
+from harness.history.ops import Op
 from harness.registry import workloads
 from harness.spec import RunSpec
-from workloads.keys import Keys, groups
+from workloads.common.keys import Keys, groups
 
 THREADS_PER_KEY = 5  # contention on one key; more threads work on other keys
 OPS_PER_KEY = 250

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+from harness.contracts.abilities import Topics
+from harness.contracts.clients import Client, Outcome, TopicClient
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
 from harness.errors import EnvError
-from harness.generator import (
-    Draft,
-    Generator,
-    independent,
-    limit,
-    mix,
-    repeat,
-)
-from harness.history import Op
-from harness.protocols import Client, Outcome, System, TopicClient, Topics, Workload
+from harness.generators.generator import Draft, Generator, independent, limit, mix, repeat
+from harness.history.ops import Op
 from harness.registry import workloads
 from harness.spec import RunSpec
-from workloads.keys import Keys, groups
+from workloads.common.keys import Keys, groups
 
 THREADS_PER_NAME = 5  # clients that fight for one name
 OPS_PER_NAME = 120

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from checkers.invariants.base import FinalLogs, Invariant
-from checkers.invariants.committed import Committed
-from checkers.invariants.effects import topic_id, write_of_op
-from checkers.invariants.trace import Event, ReplicaId, label, replica_of
-from checkers.invariants.world import Batch, Commits, Replica, World, stored
-from harness.history import History, Interval
+from checkers.committed.effects import topic_id, write_of_op
+from checkers.committed.records import Committed
+from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.trace import Event, ReplicaId, label, replica_of
+from checkers.replay.world import Batch, Commits, Replica, World, stored
+from harness.history.ops import History, Interval
 from harness.verdict import Anomaly
 
 NAME = "S17"

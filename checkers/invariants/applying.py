@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, ReplicaId, label, snapshots_of
-from checkers.invariants.world import Replica, World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
+from checkers.replay.world import Replica, World
 from harness.verdict import Anomaly
 
 NOT_LEADER = 6  # Kafka's NOT_LEADER_OR_FOLLOWER

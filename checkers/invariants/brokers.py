@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from checkers.invariants.base import Invariant
 from checkers.invariants.decisions import MS, SESSION_MS, session_ms_of
 from checkers.invariants.metadata_log import shape_fault
-from checkers.invariants.trace import Event, ReplicaId, label
-from checkers.invariants.world import World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, label
+from checkers.replay.world import World
 from harness.verdict import Anomaly
 
 Process = tuple[int, int]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, ReplicaId, label
-from checkers.invariants.voter_sets import holds, told
-from checkers.invariants.world import Persisted, Replica, World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, label
+from checkers.replay.voter_sets import holds, told
+from checkers.replay.world import Persisted, Replica, World
 from harness.verdict import Anomaly
 
 

@@ -10,11 +10,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from checkers.invariants.base import FinalLogs, Invariant
 from checkers.invariants.membership import voters_of
-from checkers.invariants.trace import Event, label
-from checkers.invariants.voter_sets import VoterKey
-from checkers.invariants.world import Batch, Replica, World, stored
+from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.trace import Event, label
+from checkers.replay.voter_sets import VoterKey
+from checkers.replay.world import Batch, Replica, World, stored
 from harness.verdict import Anomaly
 
 

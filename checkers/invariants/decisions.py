@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, ReplicaId, is_pair, label
-from checkers.invariants.world import World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, is_pair, label
+from checkers.replay.world import World
 from harness.verdict import Anomaly
 
 MS = 1_000_000

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import ClassVar
 
-from checkers.invariants.base import FinalLogs, Invariant
-from checkers.invariants.trace import VOTE_LOST, Event, ReplicaId, label, replica_of
-from checkers.invariants.world import Batch, Persisted, Replica, World, persisted, same_directory
+from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.trace import VOTE_LOST, Event, ReplicaId, label, replica_of
+from checkers.replay.world import Batch, Persisted, Replica, World, persisted, same_directory
 from harness.verdict import Anomaly
 
 

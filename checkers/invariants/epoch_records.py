@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from checkers.invariants.base import FinalLogs, Invariant
-from checkers.invariants.trace import Event, label
-from checkers.invariants.world import World
-from harness.protocols import LogBatch
+from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.trace import Event, label
+from checkers.replay.world import World
+from harness.contracts.evidence import LogBatch
 from harness.verdict import Anomaly
 
 LEADER_CHANGE = "LeaderChange"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from checkers.invariants.decisions import SHUTTING_DOWN
-from checkers.invariants.trace import Event, is_pair, label
+from checkers.replay.trace import Event, is_pair, label
 from harness.verdict import Anomaly
 from node.metadata.image import MetadataImage
 from node.metadata.state import PartitionState

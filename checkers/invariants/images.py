@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.invariants.fold import Folded
-from checkers.invariants.trace import Event, label
+from checkers.committed.fold import Folded
+from checkers.replay.trace import Event, label
 from harness.verdict import Anomaly
 
 NAME = "C8"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from checkers.invariants.committed import At, Committed
-from checkers.invariants.effects import REGISTER_PREFIX, write_of_op
-from checkers.invariants.trace import label
-from harness.history import History, Op
+from checkers.committed.effects import REGISTER_PREFIX, write_of_op
+from checkers.committed.records import At, Committed
+from checkers.replay.trace import label
+from harness.history.ops import History, Op
 from harness.verdict import Anomaly
 
 NAME = "S18"

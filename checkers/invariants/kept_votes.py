@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, label
-from checkers.invariants.world import World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, label
+from checkers.replay.world import World
 from harness.verdict import Anomaly
 
 

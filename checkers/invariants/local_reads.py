@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from checkers.invariants.clocks import Clock
-from checkers.invariants.effects import write_of_op, write_of_record
-from checkers.invariants.real_time import with_highest_before
-from checkers.invariants.reference import Reference
-from checkers.invariants.trace import Event
-from harness.history import Interval
+from checkers.committed.effects import write_of_op, write_of_record
+from checkers.committed.reference import Reference
+from checkers.replay.clocks import Clock
+from checkers.replay.real_time import with_highest_before
+from checkers.replay.trace import Event
+from harness.history.ops import Interval
 from harness.verdict import Anomaly
 
 NAME = "C8"

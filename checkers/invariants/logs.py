@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import ClassVar
 
-from checkers.invariants.base import FinalLogs, Invariant
-from checkers.invariants.trace import Event, label
-from checkers.invariants.world import Batch, Replica, World, stored
+from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.trace import Event, label
+from checkers.replay.world import Batch, Replica, World, stored
 from harness.verdict import Anomaly
 
 

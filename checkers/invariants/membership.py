@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, ReplicaId, label, replica_of
-from checkers.invariants.voter_sets import (
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, label, replica_of
+from checkers.replay.voter_sets import (
     NEVER,
     VoterKey,
     VoterKeys,
@@ -20,7 +20,7 @@ from checkers.invariants.voter_sets import (
     keys_of,
     told,
 )
-from checkers.invariants.world import Replica, World
+from checkers.replay.world import Replica, World
 from harness.verdict import Anomaly
 
 

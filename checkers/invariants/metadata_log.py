@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from checkers.committed.reference import Reference
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition
-from checkers.invariants.reference import Reference
-from checkers.invariants.trace import Event, label
-from harness.protocols import LogBatch, LogSnapshot
+from checkers.replay.trace import Event, label
+from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
 from node.metadata.image import ImageError, MetadataImage

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
 from checkers.invariants.quorum import fetcher_of
-from checkers.invariants.trace import Event, ReplicaId, label
-from checkers.invariants.voter_sets import VoterKey, holds, keys_of
-from checkers.invariants.world import World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, label
+from checkers.replay.voter_sets import VoterKey, holds, keys_of
+from checkers.replay.world import World
 from harness.verdict import Anomaly
 
 

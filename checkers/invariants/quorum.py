@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, ReplicaId, label
-from checkers.invariants.voter_sets import VoterKey, VoterKeys, holds, key_of, keys_of, told
-from checkers.invariants.world import Replica, World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, label
+from checkers.replay.voter_sets import VoterKey, VoterKeys, holds, key_of, keys_of, told
+from checkers.replay.world import Replica, World
 from harness.verdict import Anomaly
 
 MS = 1_000_000

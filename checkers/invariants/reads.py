@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
 from checkers.invariants.quorum import asker_of
-from checkers.invariants.trace import Event, ReplicaId, label
-from checkers.invariants.voter_sets import VoterKey, holds, told
-from checkers.invariants.world import Replica, World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, label
+from checkers.replay.voter_sets import VoterKey, holds, told
+from checkers.replay.world import Replica, World
 from harness.verdict import Anomaly
 
 _HEARD = frozenset({"ok", "diverging", "snapshot"})  # of a voter in the leader's own epoch

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.invariants.base import FinalLogs, Invariant
-from checkers.invariants.trace import Event, ReplicaId, label, replica_of
-from checkers.invariants.world import Batch, Replica, World, stored
+from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.trace import Event, ReplicaId, label, replica_of
+from checkers.replay.world import Batch, Replica, World, stored
 from harness.verdict import Anomaly
 
 

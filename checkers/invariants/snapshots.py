@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, ReplicaId, label, snapshots_of
-from checkers.invariants.voter_sets import difference, keys_of, told
-from checkers.invariants.world import Replica, World
-from harness.protocols import RunData
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
+from checkers.replay.voter_sets import difference, keys_of, told
+from checkers.replay.world import Replica, World
+from harness.contracts.checker import RunData
 from harness.verdict import Anomaly
 
 SnapshotId = tuple[int, int]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from checkers.invariants.base import Invariant
-from checkers.invariants.trace import Event, label
-from checkers.invariants.voter_sets import VoterKey, VoterKeys, keys_of
-from checkers.invariants.world import World
+from checkers.monitor.invariant import Invariant
+from checkers.replay.trace import Event, label
+from checkers.replay.voter_sets import VoterKey, VoterKeys, keys_of
+from checkers.replay.world import World
 from harness.verdict import Anomaly
 
 

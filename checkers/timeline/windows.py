@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.history import History, Interval
+from harness.history.ops import History, Interval
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.junit import Case, Suite
+from harness.nightly.junit import Case, Suite
 from harness.nightly.ledger import Failing, Line, Night
 from harness.nightly.plan import LIVE, Plan
-from harness.proportion import wilson
-from harness.reached import never
+from harness.nightly.proportion import wilson
+from harness.sessions.reached import never
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 SEEDS_FOR_COVERAGE: Final = 300  # fewer of the whole swarm need not reach all that is wanted

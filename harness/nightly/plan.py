@@ -46,12 +46,12 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from harness import nemeses as nemesis_names
 from harness.errors import UsageError
+from harness.faults import choice as nemesis_names
+from harness.faults.schedule import paced
 from harness.registry import environments, mutant_names, systems, unknown, workloads
-from harness.schedule import paced
+from harness.sessions.swarm import draw
 from harness.spec import SIM, STEADY, RunSpec
-from harness.swarm import draw
 
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -91,7 +91,7 @@ class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     settings: dict[str, str] = {}
 
     def pinned(self) -> dict[str, Any]:
-        """What is given, for ``harness.swarm.draw``."""
+        """What is given, for ``harness.sessions.swarm.draw``."""
         fields = {
             "workload": self.workload,
             "nemeses": self.nemesis,

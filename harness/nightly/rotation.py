@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.store import RunDir, Store
+from harness.store.folder import RunDir, Store
 from harness.verdict import Valid
 
 

@@ -13,12 +13,12 @@ from typing import Any
 from harness import seeds as streams
 from harness.errors import UsageError
 from harness.nightly.plan import Canary, Sim
-from harness.reached import reached
-from harness.simulate import SimPlan, SimRun, never_done, reason_of, save, simulate
-from harness.store import Store
-from harness.swarm import draw
+from harness.sessions.reached import reached
+from harness.sessions.simulated import SimPlan, SimRun, never_done, reason_of, save, simulate
+from harness.sessions.swarm import draw
+from harness.sessions.zoo import Hunt, bugs, directed
+from harness.store.folder import Store
 from harness.verdict import Valid
-from harness.zoo import Hunt, bugs, directed
 
 Line = dict[str, Any]
 Key = tuple[str, str, tuple[str, ...]]  # as of ``ledger.Failing.key``

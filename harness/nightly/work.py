@@ -11,16 +11,16 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
-from harness.command import Answer, krucible
-from harness.crew import Job, Said, work_off
-from harness.journal import heal_all
+from harness.healing.journal import heal_all
 from harness.nightly import sims
 from harness.nightly.arguments import canary_arguments, run_arguments
 from harness.nightly.ledger import Failing, Ledger, Line
 from harness.nightly.plan import Canary, Live, Plan, Sim
 from harness.nightly.rotation import rotate
-from harness.store import Store
-from harness.zoo import bugs
+from harness.processes.command import Answer, krucible
+from harness.processes.crew import Job, Said, work_off
+from harness.sessions.zoo import bugs
+from harness.store.folder import Store
 
 SLICE_S: Final = 60.0  # of seeds of one entry, at most, before somebody else's turn
 LATE_S: Final = 300.0  # what a seed or a run may take beyond its time

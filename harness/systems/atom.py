@@ -24,11 +24,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness import seeds
+from harness.contracts.clients import Outcome, RegisterClient, TopicClient, TopicView
+from harness.contracts.environment import Environment
 from harness.errors import UsageError
-from harness.protocols import Environment, Outcome, RegisterClient, TopicClient, TopicView
 from harness.registry import systems
 from harness.spec import RunSpec
-from harness.store import RunDir
+from harness.store.folder import RunDir
 
 BUGS = (
     "none",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.invariants.effects import appends_of_record, topic_of_record, write_of_record
-from checkers.invariants.world import Batch
+from checkers.committed.effects import appends_of_record, topic_of_record, write_of_record
+from checkers.replay.world import Batch
 from reports.drawing.scene import Scene
 from reports.text import clean
 

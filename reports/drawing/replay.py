@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from checkers.invariants.world import Batch, ReplicaLog
+from checkers.replay.world import Batch, ReplicaLog
 from reports.cluster import Event
 from reports.text import integer
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
-from harness.protocols import LogBatch
+from harness.contracts.evidence import LogBatch
 from reports import cluster
 from reports.cluster import Event, NodeTrack
 from reports.drawing.replay import word

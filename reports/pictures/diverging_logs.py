@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from checkers.invariants.world import Batch, stored
+from checkers.replay.world import Batch, stored
 from reports.drawing.blocks import Cell, Columns, Picture, Row
 from reports.drawing.records import contents
 from reports.drawing.replay import log_after

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from string import ascii_uppercase
 
-from checkers.invariants.effects import write_of_op, write_of_record
-from checkers.invariants.world import Batch
+from checkers.committed.effects import write_of_op, write_of_record
+from checkers.replay.world import Batch
 from reports.cluster import Event
 from reports.drawing.blocks import Note, Notes, Picture
 from reports.drawing.records import contents

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from checkers.invariants.voter_sets import NEVER, VoterHistory, difference, keys_of, told
-from checkers.invariants.world import Batch
+from checkers.replay.voter_sets import NEVER, VoterHistory, difference, keys_of, told
+from checkers.replay.world import Batch
 from reports.cluster import Event
 from reports.drawing.blocks import Cell, Columns, Picture, Row
 from reports.drawing.lanes import Moment, View, chosen, node_lanes

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from kafka_tools import KafkaTools
 
-from harness.systems import kafka_dist
-from harness.systems.kafka_dist import KafkaDist, KafkaMissingError
+from harness.systems.kafka import distribution as kafka_dist
+from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError
+from tests.support.kafka.tools import KafkaTools
 
 _MISSING = pytest.StashKey[str]()
 

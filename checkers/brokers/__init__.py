@@ -1,0 +1,1 @@
+"""Judge what played brokers were told, against each other, time and the committed log."""

@@ -1,0 +1,141 @@
+"""``brokers``: what played brokers were told, against each other, time and the committed log.
+
+The clients know when each heartbeat was sent and answered, which nobody inside a cluster knows of
+a broker; the log tells when each broker was fenced. So a session must neither end early nor last
+for ever, whatever the controllers say of their own sessions.
+
+Source: KIP-631; C1, C6, C7, C12 and L10 of the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from checkers.brokers.sessions import Sessions
+from checkers.brokers.words import Registration, Word, registrations, words
+from checkers.replay.clocks import kept_time
+from harness.contracts.checker import RunData
+from harness.registry import checkers
+from harness.verdict import Anomaly, CheckResult, Valid
+
+NAME = "brokers"
+EPOCHS, UNFENCED, SESSIONS, REVIVED = "C1", "C6", "C12", "L10"
+
+
+@checkers.register(NAME, needs=("records",))
+def brokers(run: RunData) -> CheckResult:
+    """Epochs rise, who lags stays fenced, sessions end when they should. O(n log n).
+
+    Of nodes that tell no events nobody knows when the end of a session was committed: those are
+    left out.
+
+    Raises:
+        HistoryFormatError: Ops that do not pair, or values of another shape.
+    """
+    said = words(run.history)
+    by_broker: dict[int, list[Word]] = defaultdict(list)
+    for word in said:
+        by_broker[word.broker].append(word)
+    registered = registrations(run.history)
+    checked: Counter[str] = Counter()
+    anomalies: list[Anomaly] = []
+    for each in by_broker.values():
+        anomalies += _epochs(each, registered, checked)
+        anomalies += _let_in(each, checked)
+        anomalies += _revived(each, checked)
+    if kept_time(run) and any(run.events.values()):
+        sessions = Sessions(run, said)
+        anomalies += sessions.judge()
+        checked[SESSIONS] += sessions.checked
+    reason = None if said else "no broker was told anything: nothing was judged"
+    verdict = Valid.UNKNOWN if reason else Valid.VALID
+    return CheckResult(
+        NAME,
+        Valid.INVALID if anomalies else verdict,
+        tuple(sorted(anomalies, key=lambda a: (a.time_ns or 0, a.message))),
+        checked={name: checked[name] for name in (EPOCHS, UNFENCED, SESSIONS, REVIVED)},
+        reason=reason,
+    )
+
+
+def _epochs(
+    said: Sequence[Word], registered: Sequence[Registration], checked: Counter[str]
+) -> Iterator[Anomaly]:
+    """Epochs rise with each incarnation, which keeps its own; who has an old one is refused.
+
+    An incarnation that another one has taken the place of may come back, as a new one.
+    """
+    newest: Word | None = None  # of those that were told their epoch, whose is the highest
+    given: dict[str, Word] = {}
+    ended = sorted((w for w in said if w.f == "register"), key=lambda w: w.done_ns)
+    place = 0
+    for word in sorted(said, key=lambda w: w.invoked_ns):
+        while place < len(ended) and ended[place].done_ns < word.invoked_ns:
+            if newest is None or ended[place].epoch > newest.epoch:
+                newest = ended[place]
+            place += 1
+        checked[EPOCHS] += 1
+        if word.f == "register":
+            first = given.setdefault(word.incarnation, word)
+            if first.epoch != word.epoch and not _replaced(first, word, registered):
+                yield word.anomaly(
+                    EPOCHS, f"has epoch {word.epoch}, and had {first.epoch} as the same", first
+                )
+            elif first.epoch < word.epoch:
+                given[word.incarnation] = word
+        again = newest is not None and word.incarnation == newest.incarnation
+        if newest is not None and not again and word.epoch < newest.epoch:
+            yield word.anomaly(
+                EPOCHS, f"was served with epoch {word.epoch} after {newest.epoch} was given", newest
+            )
+
+
+def _replaced(one: Word, other: Word, registered: Sequence[Registration]) -> bool:
+    """Whether another incarnation may have come between two answers to the same one."""
+    first, second = sorted((one, other), key=lambda word: word.epoch)
+    return first.invoked_ns < second.done_ns and any(
+        each.broker in (None, one.broker)
+        and each.incarnation != one.incarnation
+        and each.may_be_between(first, second)
+        for each in registered
+    )
+
+
+def _let_in(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
+    """A broker is let in only when it says that it has read its own registration."""
+    caught_up: dict[int, int] = {}  # since when an incarnation may be in service, by its epoch
+    for word in said:
+        if word.f != "register" and word.offset >= word.epoch:
+            since = caught_up.get(word.epoch, word.invoked_ns)
+            caught_up[word.epoch] = min(since, word.invoked_ns)
+    for word in said:
+        if word.f == "register" or word.offset >= word.epoch:
+            continue
+        checked[UNFENCED] += 1
+        may_be_in = caught_up.get(word.epoch, word.done_ns) < word.done_ns
+        if word.caught_up or (not word.fenced and not may_be_in):
+            yield word.anomaly(
+                UNFENCED, f"was let in with offset {word.offset}, registered at {word.epoch}"
+            )
+
+
+def _revived(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
+    """In peace a broker that has caught up is let in at once, if not let go as it had wanted.
+
+    Whoever came back at the same time may have registered it anew: under the same epoch, but by a
+    later record, up to which it had not caught up.
+    """
+    coming = [word for word in said if word.f in ("revive", "register")]
+    for word in coming:
+        if word.f != "revive" or word.offset < word.epoch:
+            continue
+        if any(_overlap(word, other) for other in coming if other is not word):
+            continue
+        checked[REVIVED] += 1
+        if word.fenced and not word.shut_down:
+            yield word.anomaly(REVIVED, f"is fenced with offset {word.offset}, and had caught up")
+
+
+def _overlap(one: Word, other: Word) -> bool:
+    return one.invoked_ns < other.done_ns and other.invoked_ns < one.done_ns

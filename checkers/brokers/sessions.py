@@ -1,0 +1,182 @@
+"""C12 from outside: when played brokers were heard of, against when the log has them fenced."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.brokers.words import HEARTBEATS, WANTS, Word
+from checkers.committed.reference import reference
+from checkers.invariants.decisions import GAP_MS, GRACE_MS, SESSION_MS, SESSION_SETTING
+from checkers.invariants.local_reads import CommitTimes
+from checkers.replay.clocks import clock_of
+from harness.contracts.checker import RunData
+from harness.verdict import Anomaly
+
+C12 = "C12"
+NOT_CONTROLLER = "not-controller"
+MS = 1_000_000
+FENCE, UNFENCE = 1, -1
+Incarnation = tuple[int, int]  # broker id and epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """An incarnation was in service: unfenced at a time, and fenced or replaced at another."""
+
+    who: Incarnation
+    begin_ns: int
+    end_ns: int | None  # None: to the end of the run
+    offset: int | None = None  # of the record that fenced it; None when it was replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """A controller worked without a break: it committed something every so often."""
+
+    begin_ns: int
+    end_ns: int
+
+
+class Sessions:
+    """Judges the sessions of all played brokers; ``checked`` counts the services looked at."""
+
+    def __init__(self, run: RunData, said: Sequence[Word]) -> None:
+        self.checked = 0
+        self._session_ns = int(run.spec.settings.get(SESSION_SETTING, SESSION_MS)) * MS
+        self._late_ns = self._session_ns * 9 // 8 + GRACE_MS * MS
+        self._heard: dict[Incarnation, list[Word]] = defaultdict(list)
+        for word in said:
+            if word.f in HEARTBEATS:
+                self._heard[word.broker, word.epoch].append(word)
+        self._unsure, self._spoken = _unanswered(run)
+        self._services = list(_services(run))
+        self._reigns = list(_reigns(run))
+
+    def judge(self) -> Iterator[Anomaly]:
+        """Services that ended early, and those that should have ended."""
+        for service in self._services:
+            heard = self._heard.get(service.who)
+            if heard and service.who not in self._unsure:
+                self.checked += 1
+                yield from self._early(service, heard)
+                yield from self._late(service, heard)
+
+    def _early(self, service: Service, heard: Sequence[Word]) -> Iterator[Anomaly]:
+        """Fenced in less than a session from when it sent what was answered before."""
+        end_ns = service.end_ns
+        if end_ns is None or service.offset is None:
+            return
+        before = [w for w in heard if w.done_ns < end_ns and not w.fenced]
+        if not before:
+            return
+        last = max(before, key=lambda w: w.invoked_ns)
+        # A shutdown that was asked for before may come to its end with any heartbeat.
+        wanted = any(w.done_ns > last.invoked_ns and (w.f in WANTS or w.shut_down) for w in heard)
+        if not wanted and end_ns - last.invoked_ns < self._session_ns:
+            yield last.anomaly(
+                C12,
+                f"was heard of, and was fenced (offset {service.offset})"
+                f" {(end_ns - last.invoked_ns) / 1e9:.3f} s after that was sent; its session is"
+                f" {self._session_ns / 1e9:g} s",
+            )
+
+    def _late(self, service: Service, heard: Sequence[Word]) -> Iterator[Anomaly]:
+        """In service for longer than a session after the last word, while a controller worked."""
+        ends = [service.end_ns] if service.end_ns is not None else []
+        spoken = [w for w in heard if not ends or w.invoked_ns < ends[0]]
+        if not spoken:
+            return
+        last = max(spoken, key=lambda w: w.done_ns)
+        silent_ns = max(last.done_ns, self._spoken.get(service.who, 0))
+        for reign in self._reigns:
+            since_ns = max(reign.begin_ns, service.begin_ns, silent_ns)
+            until_ns = min([reign.end_ns, *ends])
+            if until_ns - since_ns > self._late_ns:
+                yield last.anomaly(
+                    C12,
+                    f"was silent after that, and not fenced for {(until_ns - since_ns) / 1e9:.3f} s"
+                    f" in which a controller worked; its session is {self._session_ns / 1e9:g} s",
+                )
+                return
+
+
+def _unanswered(run: RunData) -> tuple[frozenset[Incarnation], Mapping[Incarnation, int]]:
+    """Incarnations of which something said may be heard at any later time, or take effect then.
+
+    And when others were last refused by who was no controller: it may have been one before.
+    """
+    unsure, refused = set(), dict[Incarnation, int]()
+    for interval in run.history.intervals():
+        f, end = interval.invocation.f, interval.completion
+        if f not in HEARTBEATS or interval.outcome != "info":
+            continue
+        value = end.value if end is not None else None
+        if end is None or not isinstance(value, Mapping) or "epoch" not in value:
+            continue
+        who = (value["broker"], value["epoch"])
+        if end.error == NOT_CONTROLLER and f not in WANTS:
+            refused[who] = max(end.time_ns, refused.get(who, 0))
+        else:
+            unsure.add(who)
+    return frozenset(unsure), refused
+
+
+def _services(run: RunData) -> Iterator[Service]:
+    """From unfencing to fencing, by the committed log and the times when it was."""
+    told = (event for of_node in run.events.values() for event in of_node)
+    commits = (event for event in told if event.get("t") == "hwm")
+    times = CommitTimes(commits, clock_of(run))
+    begun: dict[Incarnation, int] = {}
+    current: dict[int, int] = {}
+    for batch in reference(run).log:
+        for place, record in enumerate(() if batch.control else batch.records):
+            offset = batch.base + place
+            fields = record.get("fields") or {}
+            broker, epoch = fields.get("broker_id"), fields.get("broker_epoch")
+            at_ns = times.of(offset)
+            if broker is None or epoch is None or at_ns is None:
+                continue
+            match record.get("type"):
+                case "RegisterBrokerRecord":
+                    old = (broker, current.get(broker, -1))
+                    if old[1] != epoch and old in begun:
+                        yield Service(old, begun.pop(old), at_ns)
+                    current[broker] = epoch
+                case "BrokerRegistrationChangeRecord":
+                    who = (broker, epoch)
+                    if fields.get("fenced") == UNFENCE:
+                        begun.setdefault(who, at_ns)
+                    elif fields.get("fenced") == FENCE and who in begun:
+                        yield Service(who, begun.pop(who), at_ns, offset)
+                case _:
+                    pass
+    for who, since_ns in begun.items():
+        yield Service(who, since_ns, None)
+
+
+def _reigns(run: RunData) -> Iterator[Reign]:
+    """Stretches in which one leader told of a commit again and again."""
+    for events in run.events.values():
+        begin = last = None
+        epoch = None
+        for event in events:
+            if event.get("t") == "claim" or event.get("t") == "start":
+                if begin is not None and last is not None:
+                    yield Reign(begin, last)
+                begin, epoch = None, event.get("ep")
+                last = None
+                if event["t"] == "claim":
+                    begin = last = event["rx_ns"]
+            elif event.get("t") == "hwm" and begin is not None and last is not None:
+                if event.get("as") != "leader" or event.get("ep") != epoch:
+                    yield Reign(begin, last)
+                    begin = last = None
+                elif event["rx_ns"] - last > GAP_MS * MS:
+                    yield Reign(begin, last)
+                    begin = last = event["rx_ns"]
+                else:
+                    last = event["rx_ns"]
+        if begin is not None and last is not None:
+            yield Reign(begin, last)

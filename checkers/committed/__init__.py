@@ -1,0 +1,1 @@
+"""The committed log as checkers read it: its records, their fold, and what ops left there."""

@@ -1,0 +1,1 @@
+"""The linearizability checker's methods: from ops to calls, and each way to judge a key."""

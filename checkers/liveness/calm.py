@@ -1,0 +1,56 @@
+"""When a run was calm: no fault was at work but those of some families, nor had it just been."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from harness.errors import UsageError
+from harness.history.ops import History
+from harness.registry import nemeses
+
+CRASHES: Final = frozenset({"kill", "power", "lifecycle"})  # families that only end processes
+GRACE_NS: Final = 1_000_000_000  # for what a healed link has held back to be over
+
+
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """The rest of a run; ``crashes`` are the times of the faults that do not count, in order."""
+
+    disturbed: tuple[tuple[int, float], ...]
+    crashes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, history: History, families: Collection[str] = CRASHES) -> Calm:
+        """When no fault was at work but those of ``families``."""
+        disturbed: dict[object, tuple[int, float]] = {}
+        crashes: list[int] = []
+        for op in history.nemesis():
+            value = op.value
+            if op.f not in ("inject", "heal") or not isinstance(value, Mapping):
+                continue
+            if _family(str(value.get("nemesis"))) in families:
+                crashes.append(op.time_ns)
+                continue
+            began, _ = disturbed.get(value.get("id"), (op.time_ns, inf))
+            over = value.get("outcome") == "skipped" or (op.f == "heal" and "evidence" in value)
+            disturbed[value.get("id")] = began, op.time_ns + GRACE_NS if over else inf
+        return cls(tuple(sorted(disturbed.values())), tuple(crashes))
+
+    def covers(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether all of that stretch was calm."""
+        return all(end_ns < began or begin_ns > ended for began, ended in self.disturbed)
+
+    def crashed(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether a fault that does not count began or ended in that stretch."""
+        return any(begin_ns < at_ns <= end_ns for at_ns in self.crashes)
+
+
+def _family(name: str) -> str | None:
+    """The family of a nemesis, None of one that is not there any more."""
+    try:
+        return str(nemeses.get(name).family)
+    except UsageError:
+        return None

@@ -1,0 +1,108 @@
+"""L13: a Fetch that a living leader has accepted is answered within the time that it may wait.
+
+Who has its one Fetch at a leader that says nothing hears of no other leader either. Nodes tell of
+the fetches that they send and of those that they accept, so an answer shows by what the fetcher
+does next. Source: KAFKA-10677; KIP-227 (``max.wait``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Final
+
+from checkers.liveness.calm import CRASHES, Calm
+from checkers.replay.trace import Event
+from harness.history.ops import History
+from harness.verdict import Anomaly
+
+WAIT_NS: Final = 500_000_000  # of every node's Fetch; no setting of ours changes it
+SLACK_NS: Final = 300_000_000  # of two messages, a flush and what a node does first
+NO_HARM: Final = CRASHES | {"membership"}  # families that leave links, clocks and disks alone
+# What a node does that waits for no answer any more: it asks again, or its role has ended the wait.
+_MOVES: Final = frozenset({"fetch_tx", "role", "start", "stop", "snap"})
+
+
+Events = Mapping[str, Sequence[Event]]
+_Process = tuple[int, int]  # node and incarnation
+_process: Callable[[Event], _Process] = itemgetter("node", "inc")
+_ARRIVED: Final[Callable[[Event], int]] = itemgetter("rx_ns")
+
+
+@dataclass(slots=True)
+class _Life:
+    """One process: when it did something that ends a wait."""
+
+    moves_ns: list[int] = field(default_factory=list)
+
+    def moves_within(self, after_ns: int, until_ns: int) -> bool:
+        place = bisect_right(self.moves_ns, after_ns)
+        return place < len(self.moves_ns) and self.moves_ns[place] <= until_ns
+
+
+def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anomaly]]:
+    """Fetches that were accepted and then neither answered nor given up, in calm stretches.
+
+    Only where both nodes lived on beyond the time in which an answer was due.
+
+    Returns:
+        How many fetches were looked at, and the first of each node that was not answered.
+    """
+    calm = Calm.of(history, NO_HARM)
+    lives: dict[_Process, _Life] = defaultdict(_Life)
+    accepted: dict[tuple[int, int, int], list[Event]] = defaultdict(list)
+    heard_ns: dict[_Process, int] = {}  # last of all
+    asked: list[list[Event]] = []  # by node
+    for of_node in events.values():
+        asked.append(own := [])
+        heard_ns.update(zip(map(_process, of_node), map(_ARRIVED, of_node), strict=True))
+        for event in of_node:
+            kind = event["t"]
+            if kind in _MOVES:
+                lives[_process(event)].moves_ns.append(event["rx_ns"])
+                if kind == "fetch_tx":
+                    own.append(event)
+            elif kind == "fetch_rx" and event["res"] == "ok" and event.get("from") is not None:
+                accepted[event["from"], event["node"], event["off"]].append(event)
+    checked, found = 0, list[Anomaly]()
+    for own in asked:
+        for sent in own:
+            sent_ns = sent["rx_ns"]
+            if not calm.covers(sent_ns, sent_ns + WAIT_NS):  # as most of a run under faults
+                continue
+            taken = _taken(sent, accepted)
+            if taken is None:
+                continue
+            due_ns = taken["rx_ns"] + WAIT_NS + SLACK_NS
+            lived = heard_ns[_process(sent)] > due_ns and heard_ns[_process(taken)] > due_ns
+            if not lived or not calm.covers(sent_ns, due_ns):
+                continue
+            checked += 1
+            if not lives[_process(sent)].moves_within(sent_ns, due_ns):
+                found.append(_silence(sent, taken, due_ns))
+                break
+    return checked, found
+
+
+def _taken(sent: Event, accepted: Mapping[tuple[int, int, int], Sequence[Event]]) -> Event | None:
+    """The event that tells that a Fetch was accepted where it was sent to, if it soon was."""
+    if sent.get("to") is None:
+        return None
+    each = accepted.get((sent["node"], sent["to"], sent["off"]), ())
+    place = bisect_left(each, sent["rx_ns"], key=_ARRIVED)
+    if place == len(each) or each[place]["rx_ns"] > sent["rx_ns"] + SLACK_NS:
+        return None
+    return each[place]
+
+
+def _silence(sent: Event, taken: Event, due_ns: int) -> Anomaly:
+    return Anomaly(
+        "L13",
+        f"n{taken['node']} accepted a Fetch of n{sent['node']} at offset {sent['off']}, and"
+        f" {(due_ns - taken['rx_ns']) / 1e9:g} s later n{sent['node']} still waits for the answer",
+        events=(dict(sent), dict(taken)),
+        time_ns=due_ns,
+    )

@@ -1,0 +1,80 @@
+"""L7: no voter is stuck in an election, at any time of the run.
+
+Whoever has no leader goes on within twice the election timeout: an unattached voter stands, a
+prospective or candidate wins or gives up, a resigned leader leaves its epoch. Only a vote that it
+gives buys an unattached voter more time, not one that it refuses. Source: KIP-595, KIP-996.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from checkers.liveness.calm import Calm
+from checkers.replay.trace import Event
+from harness.history.ops import History
+from harness.verdict import Anomaly
+
+SLACK_NS: Final = 300_000_000
+# Families that stop no process, no clock and no disk: timers go by these alone.
+HARMLESS: Final = frozenset({"kill", "power", "partition", "packets", "membership"})
+_TIMED: Final = frozenset({"unattached", "prospective", "candidate", "resigned"})
+
+
+def stuck_elections(
+    history: History, voters: Mapping[str, Sequence[Event]], election_timeout_ms: int
+) -> tuple[int, list[Anomaly]]:
+    """Voters that stayed for too long in a role that an election timer ends.
+
+    Args:
+        history: Of the run; tells when clocks, disks and processes were as they should be.
+        voters: The events of the nodes that are voters from first to last.
+        election_timeout_ms: T of ``T + uniform[0, T)``.
+
+    Returns:
+        How many stays were looked at, and the first that was too long of each node.
+    """
+    calm = Calm.of(history, HARMLESS)
+    limit_ns = 2 * election_timeout_ms * 1_000_000 + SLACK_NS
+    checked, found = 0, list[Anomaly]()
+    for events in voters.values():
+        for entered, until in _stays(events):
+            begin_ns, end_ns = entered["rx_ns"], until["rx_ns"]
+            if not calm.covers(begin_ns, min(end_ns, begin_ns + limit_ns)):
+                continue
+            checked += 1
+            if end_ns > begin_ns + limit_ns:
+                found.append(_stuck(entered, until, end_ns - begin_ns, election_timeout_ms))
+                break
+    return checked, found
+
+
+def _stays(events: Sequence[Event]) -> Iterator[tuple[Event, Event]]:
+    """From each start of an election timer to the last event that it saw running."""
+    entered: Event | None = None
+    last: Event | None = None
+    role = ""
+    for event in events:
+        kind = event["t"]
+        begins = kind == "role" or (kind == "vote" and event["ok"] and not event["pre"])
+        if kind == "start" or begins or kind == "stop":
+            if entered is not None and last is not None:
+                ends = last if kind == "start" else event  # who was killed saw no more than that
+                yield entered, ends
+            if kind == "role":
+                role = event["to"]
+            entered = event if begins and role in _TIMED else None
+        last = event
+    if entered is not None and last is not None:
+        yield entered, last
+
+
+def _stuck(entered: Event, until: Event, stay_ns: int, election_timeout_ms: int) -> Anomaly:
+    what = f"was {entered['to']}" if entered["t"] == "role" else "had voted and waited"
+    return Anomaly(
+        "L7",
+        f"n{entered['node']} {what} in epoch {entered['ep']} for {stay_ns / 1e9:.3f} s, though its"
+        f" election timer ends within {2 * election_timeout_ms} ms",
+        events=(dict(entered), dict(until)),
+        time_ns=until["rx_ns"],
+    )

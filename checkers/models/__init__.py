@@ -1,0 +1,1 @@
+"""Models of sequential objects, one file per kind; ``krucible list models``."""

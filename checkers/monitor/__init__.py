@@ -1,0 +1,1 @@
+"""The monitor feeds events and records to all invariants at once."""

@@ -1,0 +1,85 @@
+"""What the committed log holds, judged batch by batch beside what nodes say of it.
+
+The same serves a simulation, where both come as they happen, and a finished run, where all that
+was said is taken in first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from checkers.committed.fold import BEGINNING, Folding, MakeFold, MetadataFold
+from checkers.committed.reference import Reference
+from checkers.invariants.images import ImageChecks
+from checkers.invariants.metadata_log import MetadataWalk
+from checkers.monitor.monitor import GATHERED
+from checkers.replay.trace import Event
+from harness.contracts.evidence import LogBatch
+from harness.verdict import Anomaly
+
+IMAGES, BROKERS = frozenset(GATHERED["images"]), frozenset(GATHERED["brokers"])
+WANTED = IMAGES | BROKERS  # types of events; all others matter only when something is due
+
+
+class Content:
+    """C1 to C3, C5, C7, C8, C11 and S19, as far as the log's records tell of them.
+
+    A leader tells of a write (``alter``, ``let_go``) right after the high watermark that commits
+    it, and before anybody else does anything: so a batch is folded at once, and walked only with
+    the next event that is not of that moment.
+    """
+
+    def __init__(self, known: Reference = BEGINNING, make_fold: MakeFold = MetadataFold) -> None:
+        self._folding = Folding(known, make_fold)
+        self.folded = self._folding.folded
+        misfit = self.folded.misfit
+        self.anomalies = [] if misfit is None else [Anomaly("C8", misfit)]
+        self.images = ImageChecks(self.folded)
+        self._walk = MetadataWalk()
+        if known.snapshot is not None:
+            self._walk.begin(known.snapshot)
+        self.end = known.begin or 0  # what is below was taken in
+        self.due: list[LogBatch] = []  # to be walked with the next event, whatever that is
+        self._moment: tuple[object, object] = (None, None)  # whose, and when, made them due
+
+    @property
+    def checked(self) -> Mapping[str, int]:
+        """How much each invariant examined."""
+        return {**self._walk.checked, "C8": self.images.checked}
+
+    def batch(self, batch: LogBatch, by: Event | None = None) -> list[Anomaly]:
+        """Take in the next committed batch, and by which event it is known to be committed."""
+        sane = self.folded.misfit is None
+        self._folding.batch(batch)
+        found = list(self.images.grown())
+        if sane and self.folded.misfit is not None:
+            found.append(Anomaly("C8", self.folded.misfit))
+        self.end = batch.last + 1
+        self.due.append(batch)
+        if by is not None:
+            self._moment = by["node"], by["ts"]
+        return self._keep(found)
+
+    def event(self, event: Event) -> list[Anomaly]:
+        """Take in an event, whatever it is."""
+        kind = event["t"]
+        found: list[Anomaly] = []
+        if self.due and (event["node"], event["ts"]) != self._moment:
+            found += self._walked()
+        if kind in IMAGES:
+            found += self.images.feed(event)
+        elif kind in BROKERS:
+            found += self._walk.tell(event)
+        return self._keep(found) if found else found
+
+    def finish(self) -> None:
+        """Judge what was waiting for more."""
+        self._keep([*self._walked(), *self.images.finish(), *self._walk.finish()])
+
+    def _walked(self) -> Iterable[Anomaly]:
+        due, self.due = self.due, []
+        return [anomaly for batch in due for anomaly in self._walk.batch(batch)]
+
+    def _keep(self, found: list[Anomaly]) -> list[Anomaly]:
+        self.anomalies += found
+        return found

@@ -1,0 +1,1 @@
+"""Replay a trace: the world it tells of, its order, its clocks and its voter sets."""

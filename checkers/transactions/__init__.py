@@ -1,0 +1,1 @@
+"""Judge transactions over lists by the cycles of what came before what."""

@@ -1,0 +1,1 @@
+"""Watches judge a simulation while it runs, one file each."""

@@ -1,0 +1,152 @@
+"""The invariants that go by events and committed records, watched as these come or run over later.
+
+A simulation feeds its ``Online`` event by event and hands it on with all else that it leaves
+behind; for a trace from files a ``Monitor`` is made, and fed in one pass, by the first checker
+that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from checkers.committed.fold import MakeFold
+from checkers.committed.reference import Reference, committed, reference
+from checkers.monitor.catalogue import invariants_for
+from checkers.monitor.content import WANTED, Content
+from checkers.monitor.monitor import Monitor
+from checkers.monitor.promises import Promises
+from checkers.replay.clocks import CLOCK_RATE, kept_time
+from checkers.replay.trace import Event, Whole
+from harness.contracts.checker import RunData
+from harness.contracts.evidence import ReadLog
+from harness.contracts.nemesis import Fault
+from harness.history.ops import Op
+from harness.registry import watches
+from harness.spec import RunSpec
+from harness.verdict import Anomaly
+
+NAME = "invariants"
+
+
+class Online:
+    """Judges each event, and what of the log it commits, read from the leader's disk at once.
+
+    ``content`` has what was committed from the log's beginning on; each batch is read once.
+    """
+
+    def __init__(self, monitor: Monitor, read: ReadLog) -> None:
+        self.monitor = monitor
+        self.content = Content()
+        self.promises = Promises()
+        self._read = read
+        self._below = 0  # what is committed, as leaders say
+
+    def feed(self, event: Event) -> list[Anomaly]:
+        """What an event breaks, and what it commits."""
+        monitor, content = self.monitor, self.content
+        before = monitor.events
+        found = monitor.feed(event)
+        if monitor.events == before:
+            return found  # it is none
+        if event["t"] == "hwm" and event["as"] == "leader":
+            self._below = max(self._below, event["v"])
+            if content.end < self._below:
+                # a disk may not have all yet, or be damaged: then the next leader is asked
+                for batch in self._read(f"n{event['node']}", content.end, self._below):
+                    found = [*found, *content.batch(batch, event)]
+                    found += self.promises.batch(batch, event)
+        if content.due or event["t"] in WANTED:
+            wrong = content.event(event)
+            if wrong:
+                return [*found, *wrong]
+        return found
+
+    def op(self, op: Op) -> list[Anomaly]:
+        """What an op breaks by the answer that it got."""
+        return self.promises.op(op, behind=self.content.end < self._below)
+
+
+@watches.register(NAME)
+def watch(spec: RunSpec, faults: Sequence[Fault], read: ReadLog) -> Online:
+    """Judges S1 to S33, L4 and C1 to C12 as the events happen and records are committed."""
+    timed = all(fault.nemesis != CLOCK_RATE for fault in faults)
+    return Online(Monitor(invariants_for(spec.settings, timed=timed)), read)
+
+
+class _Newest:
+    """The monitor of the run that is being judged: several checkers ask for it."""
+
+    def __init__(self) -> None:
+        self._run: RunData | None = None
+        self._monitor = Monitor(())
+        self._given: tuple[RunData, Whole, Collection[str]] | None = None
+
+    def of(self, run: RunData) -> Monitor:
+        """The one that has seen all of the run's events; it must not be fed any more."""
+        if run is not self._run:
+            self._run, self._monitor = run, self._made(run)
+        return self._monitor
+
+    def give(self, run: RunData, trace: Whole, without: Collection[str] = ()) -> None:
+        """Say what the events of a run are in their order, and what others judge of them.
+
+        Holds for the run until another one is given; ``without`` are names of invariants.
+        """
+        self._given = run, trace, without
+
+    def _made(self, run: RunData) -> Monitor:
+        online = run.watches.get(NAME)
+        if isinstance(online, Online):
+            return online.monitor
+        given, trace, without = self._given or (None, None, ())
+        if given is not run or trace is None:
+            trace, without = Whole.of(run.events), ()
+        wanted = invariants_for(run.spec.settings, timed=kept_time(run))
+        monitor = Monitor(each for each in wanted if each.name not in without)
+        monitor.feed_whole(trace)
+        return monitor
+
+
+_NEWEST = _Newest()
+watched, give_trace = _NEWEST.of, _NEWEST.give
+
+
+def content_of(run: RunData, monitor: Monitor, known: Reference, make_fold: MakeFold) -> Content:
+    """What the run's committed log holds, judged with all that nodes said of it.
+
+    What was judged meanwhile is not judged again: only what a simulation could not read then.
+    """
+    below = max((event["v"] for event in monitor.told("commits")), default=0)
+    online = run.watches.get(NAME)
+    if isinstance(online, Online):
+        content = online.content
+        for batch in known.batches(below):
+            if batch.base == content.end:
+                content.batch(batch)
+    else:
+        content = Content(known, make_fold)
+        for event in monitor.told("brokers"):
+            content.event(event)
+        for batch in known.batches(below):
+            content.batch(batch)
+        for event in monitor.told("images"):
+            content.event(event)
+    content.finish()
+    return content
+
+
+def told_meanwhile(run: RunData, seen: Iterable[Anomaly], *names: str) -> list[Anomaly]:
+    """What else ops had broken when a simulation was stopped, which its disks may not tell."""
+    online = run.watches.get(NAME)
+    if run.history.stopped is None or not isinstance(online, Online):
+        return []
+    known = {anomaly.message for anomaly in seen}
+    found = online.promises.anomalies
+    return [each for each in found if each.invariant in names and each.message not in known]
+
+
+def known_log(run: RunData, monitor: Monitor) -> Reference:
+    """The committed log as the disks have it: of a simulation that was stopped, from its start."""
+    if run.history.stopped is not None:
+        return committed(run, monitor.world.commits)
+    return reference(run, monitor.world.commits)

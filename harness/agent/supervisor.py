@@ -1,0 +1,583 @@
+"""What runs a node on an ssh host, and ends with its harness; fed over stdin, with what it imports.
+
+The harness sends the text of all, then JSON lines ``{"id", "do", ...}``; every one is answered by
+``{"id", "ok"}`` or ``{"id", "error"}``. In between come ``{"file", "data"}``, what the node has
+appended to its files, and ``{"state"}``, what the kernel says of its process. When stdin closes or
+falls silent, the harness is gone: the process, our firewall chain and the run's folder go as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import io
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Container, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.agent.clocks import find_faketime, note_clock, remove_clocks
+from harness.agent.firewall import (
+    Refused,
+    counters,
+    filter_problem,
+    queue_problem,
+    remove_chain,
+    set_rules,
+)
+from harness.agent.netem import lacking, obey, remove
+from harness.agent.probe import probe
+
+MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
+_MARK_FILE = ".krucible"
+_PREFIX = "krucible-"
+_SLOW = ("probe", "hands")  # commands that take their time, and nobody else should wait for
+_TICK_S = 0.03
+_GONE_TIMEOUT_S = 5.0
+_CHUNK = 96 * 1024
+_LINE_MAX = 64 << 20
+_PR_SET_PDEATHSIG = 1
+
+
+class HarnessGone(Exception):  # noqa: N818 - the ordinary end
+    """Nobody listens any more."""
+
+
+# --------------------------------------------------------------------------- processes
+
+
+def with_us() -> None:
+    """Called in a child: let it die with this process, even when that is killed."""
+    libc: Any = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+class Process:
+    """The node's process: a session of its own that dies with this one."""
+
+    def __init__(self, argv: list[str], *, cwd: str, log: str, environ: dict[str, str]) -> None:
+        """Start it; raises OSError."""
+        with Path(log).open("ab") as output:
+            self._popen = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=environ,
+                start_new_session=True,
+                preexec_fn=with_us,  # noqa: PLW1509 - one thread at that moment forks
+            )
+        self.pid = self._popen.pid
+        self.end: str | None = None
+
+    def state(self) -> dict[str, Any]:
+        """What the kernel says: pid, state letter or ``gone``, detail."""
+        letter = "gone"
+        if self.end is None:
+            with contextlib.suppress(OSError, ValueError):
+                text = Path(f"/proc/{self.pid}/stat").read_text(errors="replace")
+                fields = text[text.rindex(")") + 2 :].split()
+                letter, start = fields[0], fields[19]
+                if letter not in "ZX":
+                    return {
+                        "pid": self.pid,
+                        "state": letter,
+                        "detail": f"pid {self.pid} (start {start})",
+                    }
+            self.reap()
+        if self.end is None:
+            return {"pid": self.pid, "state": letter, "detail": f"pid {self.pid}"}
+        return {"pid": None, "state": "gone", "detail": self.end}
+
+    def reap(self) -> None:
+        """Notice its end, and end what it has started."""
+        if self.end is not None:
+            return
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        code = self._popen.wait()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        self.end = f"pid {self.pid} ended: {how}"
+
+    def signal(self, number: int) -> None:
+        """Signal its group; SIGKILL, SIGSTOP and SIGCONT return once they took hold."""
+        if self.end is not None:
+            raise Refused(self.end)
+        os.killpg(self.pid, number)
+        deadline = time.monotonic() + _GONE_TIMEOUT_S
+        while not _took_hold(number, self.state()["state"]):
+            if time.monotonic() > deadline:
+                raise Refused(
+                    f"pid {self.pid} is in state {self.state()['state']} {_GONE_TIMEOUT_S:g} s "
+                    f"after {signal.Signals(number).name}"
+                )
+            time.sleep(0.002)
+
+
+class Hands:
+    """The process ``node.hands``, which works on the node's files; one order at a time."""
+
+    def __init__(self, folder: str, environ: dict[str, str]) -> None:
+        """Start it; raises OSError. In the main thread, with which it ends."""
+        self._turn = threading.Lock()
+        self._popen = subprocess.Popen(
+            [sys.executable, "-m", "node.hands", folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ,
+            start_new_session=True,
+            preexec_fn=with_us,  # noqa: PLW1509 - as above
+        )
+
+    def do(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Have it obey; returns ``answer``, or raises Refused with what it says against it."""
+        process = self._popen
+        assert process.stdin and process.stdout and process.stderr, "started with pipes"  # noqa: S101, PT018
+        with self._turn:
+            try:
+                process.stdin.write(json.dumps(order).encode() + b"\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
+            except BrokenPipeError:
+                line = b""
+            if not line:
+                said = process.stderr.read().decode(errors="replace").strip()
+                raise Refused(f"hands on the node's files ended: {said[-1000:]}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Refused(answer["error"])
+        return {"answer": answer["ok"]}
+
+
+def _took_hold(number: int, state: str) -> bool:
+    if number == signal.SIGKILL:
+        return state == "gone"
+    if number == signal.SIGSTOP:
+        return state in ("T", "gone")
+    return number != signal.SIGCONT or state != "T"
+
+
+def kill_marked(mark: str) -> int:
+    """Kill all processes that carry our mark; how many there were."""
+    wanted, found = f"{MARK_VARIABLE}={mark}".encode(), 0
+    deadline = time.monotonic() + _GONE_TIMEOUT_S
+    while alive := list(_marked(wanted)):
+        found = max(found, len(alive))
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise Refused(f"processes {alive} did not die of SIGKILL")
+        time.sleep(0.005)
+    return found
+
+
+def _marked(wanted: bytes) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError, ValueError):
+                stat = (entry / "stat").read_text(errors="replace")
+                dead = stat[stat.rindex(")") + 2] in "ZX"
+                if not dead and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    yield int(entry.name)
+
+
+# --------------------------------------------------------------------------- the folder
+
+
+def remove_folder(folder: str, mark: str) -> bool:
+    """Remove the run's folder if it is ours; whether it was there.
+
+    Another supervisor may be about to do the same: what vanishes meanwhile is no problem.
+    """
+    path, found = Path(folder), False
+    deadline = time.monotonic() + _GONE_TIMEOUT_S
+    while path.is_dir():
+        found = True
+        with contextlib.suppress(FileNotFoundError):
+            note = path / _MARK_FILE
+            said = note.read_text() if note.is_file() else None
+            if not path.name.startswith(_PREFIX) or said not in (None, mark):
+                raise Refused(f"{folder} is not of run {mark}: it is left alone; look at it")
+            if said is not None or not any(path.iterdir()):
+                shutil.rmtree(path)
+                continue
+        if time.monotonic() > deadline:
+            raise Refused(f"{folder} does not say whose it is: it is left alone; look at it")
+        time.sleep(0.02)
+    return found
+
+
+def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
+    """Undo all that a run did here; each step is taken whatever becomes of the others."""
+    done: dict[str, Any] = {}
+    problems = []
+    steps: tuple[tuple[str, Callable[[], int]], ...] = (
+        ("killed", partial(kill_marked, mark)),
+        ("clocks", partial(remove_clocks, folder)),
+        ("chain", partial(remove_chain, chain)),
+        ("qdiscs", partial(remove, qdisc)),
+        ("folder", partial(remove_folder, folder, mark)),
+    )
+    for name, step in steps:
+        try:
+            done[name] = step()
+        except (Refused, OSError, subprocess.SubprocessError) as error:
+            problems.append(str(error))
+    if problems:
+        raise Refused("; ".join(problems))
+    return done
+
+
+# --------------------------------------------------------------------------- following files
+
+
+class Tail:
+    """A file that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._inode, self._at = path, 0, 0
+
+    def read(self) -> bytes:
+        """What is new, up to a chunk."""
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                now = os.fstat(file.fileno())
+                if now.st_ino != self._inode or now.st_size < self._at:
+                    self._inode, self._at = now.st_ino, 0
+                file.seek(self._at)
+                data = file.read(_CHUNK)
+        except FileNotFoundError:
+            return b""
+        self._at += len(data)
+        return data
+
+
+class Supervisor:
+    """One node's host for one run."""
+
+    def __init__(self) -> None:
+        self._out = threading.Lock()
+        self._process: Process | None = None
+        self._hands: Hands | None = None
+        self._shaper: subprocess.Popen[bytes] | None = None
+        self._told: tuple[Any, Any] | None = None
+        self._tails: dict[str, Tail] = {}
+        self._begun: dict[str, Any] = {}
+        self._ended = False
+        self._number = 0  # of what is done just now
+
+    def serve(self) -> None:
+        """Obey until the harness says goodbye or is gone, then leave nothing."""
+        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _gone)
+        try:
+            self._listen()
+        except (HarnessGone, BrokenPipeError):
+            pass
+        finally:
+            for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            if self._begun and not self._ended:
+                self._clean()
+
+    def _listen(self) -> None:
+        heard = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(0, selectors.EVENT_READ)
+            while not self._ended:
+                if selector.select(_TICK_S):
+                    data = os.read(0, 1 << 20)
+                    if not data or len(heard) > _LINE_MAX:
+                        raise HarnessGone
+                    self._wind_up()
+                    *lines, heard = (heard + data).split(b"\n")
+                    for line in lines:
+                        self._obey(json.loads(line))
+                self._tell()
+
+    def _wind_up(self) -> None:
+        """The harness is there; let the alarm ring when it is not heard of again."""
+        signal.setitimer(signal.ITIMER_REAL, float(self._begun.get("silence_s", 60)))
+
+    def _obey(self, asked: dict[str, Any]) -> None:
+        number, do = asked.pop("id"), asked.pop("do")
+        self._number = number
+        try:
+            work = partial(getattr(self, f"do_{do}"), **asked)
+            if do not in _SLOW:
+                self._answer(number, work)
+                return
+            if do == "hands":
+                self._reach()
+        except (Refused, OSError) as error:
+            self._say({"id": number, "error": str(error)})
+            return
+        threading.Thread(target=self._answer, args=(number, work), daemon=True).start()
+
+    def _answer(self, number: int, work: Callable[[], dict[str, Any] | None]) -> None:
+        try:
+            done = work()
+        except (Refused, OSError, subprocess.SubprocessError) as error:
+            self._say({"id": number, "error": str(error)})
+        else:
+            self._say({"id": number, "ok": done or {}})
+
+    def _say(self, message: dict[str, Any]) -> None:
+        data = memoryview(json.dumps(message).encode() + b"\n")
+        with self._out:
+            while data:
+                data = data[os.write(1, data) :]
+
+    def _tell(self) -> None:
+        """Send what has happened since the last look."""
+        for name, tail in self._tails.items():
+            if data := tail.read():
+                self._send_file(name, data)
+        if self._process is not None:
+            now = self._process.state()
+            seen = (now["pid"], now["state"] if now["state"] in ("T", "gone") else "runs")
+            if seen != self._told:
+                self._told = seen
+                self._say({"state": now})
+
+    def _send_file(self, name: str, data: bytes) -> None:
+        self._say({"file": name, "data": base64.b64encode(data).decode()})
+
+    def _clean(self) -> dict[str, Any]:
+        if self._process is not None and self._process.end is None:
+            with contextlib.suppress(OSError, Refused):
+                self._process.signal(signal.SIGKILL)
+        return clean(*(self._begun[key] for key in ("folder", "chain", "mark", "qdisc")))
+
+    def _environ(self) -> dict[str, str]:
+        """What all that we start has in common."""
+        code = str(Path(self._begun["folder"]) / "code")
+        return {**os.environ, MARK_VARIABLE: self._begun["mark"], "PYTHONPATH": code}
+
+    @property
+    def _net(self) -> Path:
+        """Shared with what holds packets."""
+        return Path(self._begun["folder"]) / "net"
+
+    def _reach(self) -> None:
+        if self._hands is None:
+            self._hands = Hands(str(Path(self._begun["folder"]) / "node"), self._environ())
+
+    # ---- commands
+
+    def do_begin(self, **begun: Any) -> dict[str, Any]:
+        """Make the run's folder, see that the address is ours and free, say what can be done."""
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind((begun["address"], begun["port"]))
+            except OSError as error:
+                where = f"{begun['address']}:{begun['port']}"
+                raise Refused(f"a node cannot listen on {where}: {error.strerror}") from error
+        folder = Path(begun["folder"])
+        folder.mkdir(mode=0o700)
+        self._begun = begun
+        (folder / _MARK_FILE).write_text(begun["mark"])
+        (folder / "node").mkdir()
+        problem = filter_problem()
+        return {
+            "filter": problem,
+            "queue": problem or queue_problem(begun["chain"]),
+            "netem": lacking(),
+            "faketime": find_faketime(),
+        }
+
+    def do_probe(self, request: str, **asked: Any) -> dict[str, Any]:
+        """See ``probe``; in a thread."""
+        return probe(request=bytes.fromhex(request), **asked)
+
+    def do_hands(self, order: dict[str, Any]) -> dict[str, Any]:
+        """See ``Hands``; in a thread."""
+        assert self._hands is not None, "reached for before"  # noqa: S101
+        return self._hands.do(order)
+
+    def do_state(self) -> dict[str, Any]:
+        """What the kernel says of the node."""
+        if self._process is None:
+            raise Refused("it never started")
+        return self._process.state()
+
+    def do_beat(self) -> None:
+        """Nothing: it shows that both sides are there."""
+
+    def do_put(self, data: str, into: str) -> None:
+        """Unpack an archive of the harness's into a folder below the run's."""
+        target = Path(self._begun["folder"]) / into
+        target.mkdir(exist_ok=True)
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(data)), mode="r:gz") as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                if file is not None:
+                    path = target / member.name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(file.read())
+
+    def do_start(
+        self, argv: list[str], environ: dict[str, str], follow: list[str]
+    ) -> dict[str, Any]:
+        """Start the node's process in its folder; ``follow``: its files to send as they grow."""
+        if self._process is not None and self._process.state()["state"] != "gone":
+            raise Refused(f"it runs already: pid {self._process.pid}")
+        folder = Path(self._begun["folder"])
+        node, log = folder / "node", folder / "node.log"
+        self._tails.setdefault("", Tail(log))
+        for name in follow:
+            self._tails.setdefault(name, Tail(node / name))
+        variables = {**self._environ(), **environ}
+        remove_clocks(str(folder))
+        self._process = Process(argv, cwd=str(node), log=str(log), environ=variables)
+        if "LD_PRELOAD" in environ:
+            note_clock(str(folder), self._process.pid)
+        state = self._process.state()
+        self._told = (state["pid"], "runs")
+        return state
+
+    def do_signal(self, number: int) -> dict[str, Any]:
+        """Signal the node; returns its state."""
+        if self._process is None:
+            raise Refused("it never started")
+        self._process.signal(number)
+        return self._process.state()
+
+    def do_rules(self, rules: list[str]) -> dict[str, Any]:
+        """Make our chain so; returns the counters that it had."""
+        return {"before": set_rules(self._begun["chain"], rules)}
+
+    def do_counters(self) -> dict[str, Any]:
+        """What our chain has dropped."""
+        return {"before": counters(self._begun["chain"])}
+
+    def do_netem(self, order: dict[str, Any]) -> dict[str, Any]:
+        """See ``netem_host``."""
+        return {"answer": obey({**order, "handle": self._begun["qdisc"]})}
+
+    def do_shaper(self, source: str, seed: str, queues: dict[str, int]) -> None:
+        """Start what holds packets; ``source`` is its text."""
+        self._net.mkdir()
+        with (self._net / "log").open("wb") as log:
+            self._shaper = subprocess.Popen(
+                [sys.executable, "-I", "-c", source, str(self._net), seed, json.dumps(queues)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environ(),
+                preexec_fn=with_us,  # noqa: PLW1509 - as above
+            )
+
+    def do_shape(self, wanted: dict[str, Any]) -> None:
+        """Let it treat packets so from now on."""
+        draft = self._net / "shape.draft"
+        draft.write_text(json.dumps(wanted))
+        draft.replace(self._net / "shape.json")
+
+    def do_shaped(self) -> dict[str, Any]:
+        """What it has counted, and what it has printed last."""
+        told = self._net / "counters.json"
+        last = (self._net / "log").read_text().strip().rpartition("\n")[2]
+        return {"told": json.loads(told.read_text()) if told.exists() else {}, "last": last}
+
+    def do_fetch(self) -> None:
+        """Send the rest of the followed files, and all others of the node as an archive."""
+        if not self._begun:
+            return
+        for name, tail in self._tails.items():
+            while data := tail.read():
+                self._send_file(name, data)
+        pack(Path(self._begun["folder"]) / "node", self._tails, self._send_part)
+
+    def do_refresh(self, below: str, known: dict[str, list[int]]) -> dict[str, Any]:
+        """Send what has changed below a folder of the node; returns ``stamps`` of all there."""
+        top, stamps = Path(self._begun["folder"]) / "node" / below, {}
+        with tarfile.open(fileobj=_Parts(self._send_part), mode="w|gz") as tar:
+            for path in sorted(top.rglob("*")):
+                with contextlib.suppress(FileNotFoundError):  # it is not any more
+                    name, found = str(path.relative_to(top)), path.lstat()
+                    stamp = [found.st_ino, found.st_mtime_ns, found.st_size]
+                    if not stat.S_ISREG(found.st_mode):
+                        continue
+                    if known.get(name) != stamp:
+                        _add(tar, name, path.read_bytes())
+                    stamps[name] = stamp
+        return {"stamps": stamps}
+
+    def _send_part(self, data: bytes) -> None:
+        self._wind_up()  # what is taken is taken by somebody
+        self._say({"part": base64.b64encode(data).decode(), "of": self._number})
+
+    def do_end(self) -> dict[str, Any]:
+        """Undo everything, and end after the answer."""
+        done = self._clean() if self._begun else {}
+        self._ended = True
+        return done
+
+    def do_clean(self, **place: Any) -> dict[str, Any]:
+        """Undo what another one has left."""
+        self._ended = True
+        return clean(**place)
+
+
+def pack(folder: Path, but: Container[str], send: Callable[[bytes], None]) -> None:
+    """Send the plain files below a folder as an archive, without the names ``but``.
+
+    A file of two names, as a fault disk has them, is sent twice: there are no links in it.
+    """
+    with tarfile.open(fileobj=_Parts(send), mode="w|gz", dereference=True) as tar:
+        for path in sorted(folder.rglob("*")):
+            name = str(path.relative_to(folder))
+            if path.is_file() and not path.is_symlink() and name not in but:
+                tar.add(path, name)
+
+
+class _Parts(io.RawIOBase):
+    """A file that is sent as it is written."""
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+
+    def writable(self) -> bool:
+        """It is there for nothing else."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Send it."""
+        self._send(bytes(data))
+        return len(data)
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    tar.addfile(entry, io.BytesIO(data))
+
+
+def _gone(number: int, frame: object) -> None:  # noqa: ARG001
+    raise HarnessGone
+
+
+if __name__ == "__main__":
+    Supervisor().serve()
+    sys.stdout = None  # nobody reads what is left in it

@@ -1,0 +1,136 @@
+"""Abilities are what a system may offer beyond the contract; nemeses and workloads ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from harness.contracts.clients import RegisterClient, TopicClient
+from harness.contracts.evidence import LogBatch, LogSnapshot
+from harness.contracts.system import Role
+from harness.spec import RunSpec
+
+
+@runtime_checkable
+class Kill(Protocol):
+    """A system whose nodes can be killed and started again."""
+
+    async def kill(self, node: str) -> None:
+        """SIGKILL; returns when the process is gone."""
+        ...
+
+    async def start(self, node: str) -> None:
+        """Start a stopped node; returns when its port answers. Raises NodeStartError."""
+        ...
+
+
+@runtime_checkable
+class Pause(Protocol):
+    """A system whose nodes can be frozen and thawed."""
+
+    async def pause(self, node: str) -> None:
+        """Freeze the node's process."""
+        ...
+
+    async def resume(self, node: str) -> None:
+        """Let it run again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class VoterChange:
+    """What came of a try to change the voters; not done: nobody may know whether it still is."""
+
+    done: bool
+    detail: str
+    tries: int = 1
+
+
+@runtime_checkable
+class Members(Protocol):
+    """A system whose voters can be removed and added again, as replicas with empty disks."""
+
+    @staticmethod
+    def fixed_members(spec: RunSpec) -> str | None:
+        """Why a run with such options has the same voters for ever; None when it has not."""
+        ...
+
+    async def voter_keys(self) -> Mapping[str, str] | None:
+        """The directory id (hex) of each voter by node, as the leader says; None without one."""
+        ...
+
+    async def remove_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+        """Remove a node from the voters, whichever directory id it has there.
+
+        Not while that could leave a cluster that never leads again, as the leader of two voters.
+        """
+        ...
+
+    async def add_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+        """Add a node to the voters, with the directory id that its disk has now."""
+        ...
+
+    async def await_address(self, node: str, *, timeout_s: float) -> VoterChange:
+        """Wait until the committed voters have a node where it is now, or it is none of them."""
+        ...
+
+    def reformat(self, node: str) -> str:
+        """Give a node that is down, on an empty disk, a new directory id; returns it (hex)."""
+        ...
+
+
+@runtime_checkable
+class StoresLogs(Protocol):
+    """A system whose nodes keep a replicated log in ``data`` in their folders, as Kafka does."""
+
+    def stored_log(self, node: str) -> Sequence[LogBatch]:
+        """The node's replicated log as it lies on its disk."""
+        ...
+
+    def stored_snapshots(self, node: str) -> Sequence[LogSnapshot]:
+        """The node's snapshots as they lie on its disk."""
+        ...
+
+
+@runtime_checkable
+class Simulated(StoresLogs, Protocol):
+    """A system whose nodes can also live on simulated hosts."""
+
+    def read_log(self, node: str, begin: int, below: int) -> Sequence[LogBatch]:
+        """The batches from an offset on that end below another one, as far as they are there.
+
+        The node may be at work; it does not notice.
+        """
+        ...
+
+
+@runtime_checkable
+class Roles(Protocol):
+    """A system that can say who leads."""
+
+    async def leader(self) -> str | None:
+        """The leader that a majority would recognise now; None when there is none."""
+        ...
+
+    def roles(self) -> Mapping[str, Role]:
+        """The last known role of each node."""
+        ...
+
+
+@runtime_checkable
+class Registers(Protocol):
+    """A system that holds named registers; used by the ``register`` workload."""
+
+    def register_client(self) -> RegisterClient:
+        """A prototype client."""
+        ...
+
+
+@runtime_checkable
+class Topics(Protocol):
+    """A system that holds topics; used by the ``topics`` workload."""
+
+    def topic_client(self) -> TopicClient:
+        """A prototype client."""
+        ...

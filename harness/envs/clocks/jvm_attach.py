@@ -1,0 +1,113 @@
+"""HotSpot's attach protocol, as jcmd speaks it: ask a JVM of this host; no JDK is needed for it.
+
+A JVM begins to listen when it gets SIGQUIT and finds a file ``.attach_pid<pid>`` where it runs. It
+then takes one request for each connection to ``/tmp/.java_pid<pid>``: version, operation and three
+arguments, each ended by NUL. It answers with a line that holds a code, 0 for success, and with
+text until it hangs up. Source: ``attachListener_linux.cpp`` of JDK 17.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+from pathlib import Path
+from typing import Final
+
+from harness.errors import EnvError
+from harness.processes.procfs import PROC, ProcessId, send_signal
+
+TEMPORARY: Final = Path("/tmp")  # noqa: S108 - HotSpot's choice, whatever TMPDIR says
+ANSWER_BYTES_MAX: Final = 64 << 10
+_POLL_S: Final = 0.005
+
+
+class AttachError(EnvError):
+    """A JVM was not asked, or did not answer; says which JVM, and why."""
+
+
+def socket_of(pid: int) -> Path:
+    """Where a JVM listens once it was told to; it stays there when the JVM is killed."""
+    return TEMPORARY / f".java_pid{pid}"
+
+
+def trigger_in(folder: Path, pid: int) -> Path:
+    """The file that has a JVM listen when it gets SIGQUIT, in the folder that it runs in."""
+    return folder / f".attach_pid{pid}"
+
+
+def is_up(pid: int) -> bool:
+    """Whether the JVM takes SIGQUIT for a question; before, it would die of it."""
+    try:
+        lines = (PROC / str(pid) / "status").read_text().splitlines()
+    except OSError:
+        return False
+    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (signal.SIGQUIT - 1) & 1)
+
+
+async def ask(jvm: ProcessId, command: str, *, timeout_s: float) -> str:
+    """What the JVM answers to a command of jcmd's, such as ``VM.uptime -date``.
+
+    Raises:
+        AttachError: It does not listen, not answer in time, too much, or that it cannot.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            if not _listens(jvm.pid):
+                await _wake(jvm)
+            answer = await _exchange(socket_of(jvm.pid), command)
+    except TimeoutError:
+        raise AttachError(f"the JVM {jvm} does not answer within {timeout_s:g} s") from None
+    except OSError as error:
+        raise AttachError(f"the JVM {jvm} cannot be asked: {error}") from error
+    code, _, text = answer.partition("\n")
+    if code != "0":
+        raise AttachError(f"the JVM {jvm} refuses {command!r}: {answer.strip()[:200]!r}")
+    return text
+
+
+# --------------------------------------------------------------------------- inside
+
+
+def _listens(pid: int) -> bool:
+    """Whether it does; raises AttachError when somebody else listens in its place."""
+    path = socket_of(pid)
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+        raise AttachError(f"{path} is not of a JVM of ours: remove it if you know whose it is")
+    return True
+
+
+async def _wake(jvm: ProcessId) -> None:
+    """Have it listen; raises AttachError, OSError."""
+    if not is_up(jvm.pid):
+        raise AttachError(f"the JVM {jvm} is still starting")
+    trigger = trigger_in((PROC / str(jvm.pid) / "cwd").readlink(), jvm.pid)
+    trigger.touch(mode=0o600)
+    try:
+        if not send_signal(jvm, signal.SIGQUIT):
+            raise AttachError(f"the JVM {jvm} is gone")
+        while not _listens(jvm.pid):  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(_POLL_S)
+    finally:
+        trigger.unlink(missing_ok=True)
+
+
+async def _exchange(path: Path, command: str) -> str:
+    reader, writer = await asyncio.open_unix_connection(path)
+    try:
+        writer.write(b"".join(part.encode() + b"\0" for part in ("1", "jcmd", command, "", "")))
+        await writer.drain()
+        answer = bytearray()
+        while data := await reader.read(ANSWER_BYTES_MAX):
+            answer += data
+            if len(answer) > ANSWER_BYTES_MAX:
+                raise AttachError(f"{path} answers more than {ANSWER_BYTES_MAX} bytes")
+    finally:
+        writer.close()
+    return answer.decode(errors="replace")

@@ -1,0 +1,191 @@
+"""Clocks of node processes: each its own, by libfaketime; the host's is never set.
+
+Only the wall clock is moved (``DONT_FAKE_MONOTONIC``): a steady clock that jumps is no clock that
+exists. A rate bends the wall clock as well, and libfaketime stretches the waits of a process whose
+clock is slow, so that its timers are late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.envs.clocks.jvm_attach import AttachError
+from harness.envs.disks.hands import NodeHands
+from harness.errors import EnvError
+from harness.healing.journal import Journal
+from node.clock_report import VARIABLE
+from node.hands import CLOCK, CLOCK_REPORT, FAULTS
+
+LIBRARIES = ("/usr/lib", "/usr/local/lib")
+_LIBRARY = "faketime/libfaketimeMT.so.1"
+_PPM = 1_000_000
+_STILL = ("gone", "Z", "T")  # states in which a process reads nothing
+
+
+@dataclass(slots=True)
+class Dial:
+    """What a node's wall clock should show: the true time, and what was added to it so far.
+
+    ``since_s`` is when the rate began to hold, ``drift_s`` what rates before it have added, and
+    ``start_s`` when the process began: libfaketime counts a rate from there.
+    """
+
+    since_s: float
+    jumps_ms: int = 0
+    drift_s: float = 0.0
+    ppm: int = _PPM
+    start_s: float = 0.0
+    entry: int | None = None
+
+    @property
+    def _excess(self) -> float:
+        return self.ppm / _PPM - 1
+
+    def set_rate(self, ppm: int, now_s: float) -> None:
+        """Let another rate hold from now on; what has been gained or lost stays."""
+        self.drift_s += (now_s - self.since_s) * self._excess
+        self.since_s, self.ppm = now_s, ppm
+
+    def shown_ms(self, now_s: float) -> int:
+        """What the clock shows."""
+        drift_s = self.drift_s + (now_s - self.since_s) * self._excess
+        return int((now_s + drift_s) * 1e3) + self.jumps_ms
+
+    def order(self) -> str:
+        """The same as libfaketime wants it: an offset in seconds, and a rate."""
+        offset_s = self.jumps_ms / 1e3 + self.drift_s
+        offset_s -= (self.since_s - self.start_s) * self._excess
+        return f"{offset_s:+.6f} x{self.ppm / _PPM:.6f}\n"
+
+
+class NodeClocks(NodeHands):
+    """The ability ``Clocks`` of an environment that starts its nodes' processes.
+
+    The environment mixes it in, calls ``use_fake_clocks`` before it starts nodes, and
+    ``fake_clock_environ`` for each process just before its start, when the one before has ended.
+    """
+
+    clock_entry = "clock"  # the kind of its journal entries
+
+    def __init__(self, journal: Journal) -> None:
+        self._clock_journal = journal
+        self._fakes = False  # the nodes have the host's own clock
+        self._dials: dict[str, Dial] = {}
+        self._setting = asyncio.Lock()
+
+    # ---- what the environment gives
+
+    def faketime(self, node: str) -> str | None:
+        """Libfaketime where the node's process finds it; None: nowhere."""
+        raise NotImplementedError
+
+    # ---- set-up
+
+    def use_fake_clocks(self) -> None:
+        """Start nodes with clocks of their own from now on, where there is libfaketime."""
+        self._fakes = True
+
+    async def fake_clock_environ(self, node: str) -> dict[str, str]:
+        """What the environment of a node's next process needs for its clock to be in our hands."""
+        library = self.faketime(node) if self._fakes else None
+        if library is None:
+            return {}
+        dial = self._dial(node)
+        dial.start_s = time.time()
+        await self.reach(node, "set_clock", text=dial.order(), fresh=True)
+        folder = f"{self.folder_seen(node)}/{FAULTS}"
+        return {
+            "LD_PRELOAD": library,
+            "FAKETIME_TIMESTAMP_FILE": f"{folder}/{CLOCK}",
+            "FAKETIME_NO_CACHE": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            VARIABLE: f"{folder}/{CLOCK_REPORT}",
+        }
+
+    # ---- Clocks
+
+    async def set_rate(self, node: str, ppm: int) -> None:
+        """See ``Clocks``."""
+        dial = self._dial(node)
+        async with self._setting:
+            dial.set_rate(ppm, time.time())
+            await self._set(node, dial)
+
+    async def jump_wall(self, node: str, ms: int) -> None:
+        """See ``Clocks``; the process sees it as soon as it looks at its clock."""
+        dial = self._dial(node)
+        async with self._setting:
+            dial.jumps_ms += ms
+            await self._set(node, dial)
+
+    async def clock(self, node: str) -> Mapping[str, Any]:
+        """See ``Clocks``; of a process that reads nothing now, what it read last or would read."""
+        dial = self._dial(node)
+        try:
+            seen, unread = await self.read_inside(node), "the process has not told yet"
+        except AttachError as error:
+            seen, unread = None, str(error)
+        state = self.process(node).state
+        if state in _STILL:
+            unread = f"the process is in state {state}"
+        known: dict[str, Any] = {} if seen and state not in _STILL else {"unread": unread}
+        if seen is None:
+            steady_ms, wall_ms = time.monotonic_ns() // 1_000_000, dial.shown_ms(time.time())
+        else:
+            steady_ms, wall_ms = seen.pop("steady_ms"), seen.pop("wall_ms")
+            known |= seen
+        return known | {
+            "true_ms": steady_ms,
+            "steady_ms": steady_ms,
+            "wall_ms": wall_ms,
+            "rated_ms": wall_ms - dial.jumps_ms,
+        }
+
+    async def read_inside(self, node: str) -> dict[str, int] | None:
+        """What the node's process reads on its clocks, or read last: ``steady_ms``, ``wall_ms``.
+
+        And ``precision_ms``, where it is not that of whole ms. None: it is down, or told nothing.
+
+        Raises:
+            AttachError: It is asked for it, and does not say.
+        """
+        runs = self.process(node).pid is not None
+        return await self.reach(node, "read_clock") if runs else None
+
+    # ---- inside
+
+    def _dial(self, node: str) -> Dial:
+        if not self._fakes:
+            raise EnvError("nodes have the host's own clock: no fault of the run asked for more")
+        return self._dials.setdefault(node, Dial(time.time()))
+
+    async def _set(self, node: str, dial: Dial) -> None:
+        """Order it: in the heal journal before it is wrong, out of it once it is right."""
+        wrong = dial.jumps_ms != 0 or dial.ppm != _PPM
+        if wrong and dial.entry is None:
+            folder = f"{self.folder_seen(node)}/{FAULTS}"
+            dial.entry = self._clock_journal.record(self.clock_entry, node=node, folder=folder)
+        await self.reach(node, "set_clock", text=dial.order(), fresh=False)
+        if not wrong and dial.entry is not None:
+            self._clock_journal.undone(dial.entry)
+            dial.entry = None
+
+
+def no_fake_clocks() -> str | None:
+    """Why processes of this host cannot have clocks of their own; None when they can."""
+    if find_faketime() is not None:
+        return None
+    return f"there is no {_LIBRARY} below {' or '.join(LIBRARIES)}: apt-get install faketime"
+
+
+def find_faketime() -> str | None:
+    """Where this host has libfaketime."""
+    places = (Path(folder) for folder in LIBRARIES)
+    # with the machine's name in between on Debian, without elsewhere
+    found = (p for at in places for p in (*sorted(at.glob(f"*/{_LIBRARY}")), at / _LIBRARY))
+    return next((str(path) for path in found if path.exists()), None)

@@ -1,0 +1,500 @@
+"""Nodes as containers of the local Docker Engine, each with a network of its own.
+
+Every node has two containers. The *holder* keeps the node's network (address, firewall rules) for
+the whole run and is the only one that may change it; the node itself runs in another one that
+shares this network, without any capability. So a node can be killed, frozen and started again while
+its links stay as they are, and links can be cut while it is frozen or down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from harness.contracts.environment import Address, Net, ProcessState
+from harness.contracts.hosts import Clocks
+from harness.envs.docker import heal as docker_heal
+from harness.envs.docker import image as docker_image
+from harness.envs.docker.engine import Engine, EngineError, in_thread
+from harness.envs.docker.net import CHAIN_MAX, DockerNet
+from harness.envs.docker.packets import DockerNetems, DockerShapers
+from harness.envs.docker.process import Contained, describe_end, not_of_this_host
+from harness.envs.docker.subnet import create_network
+from harness.envs.docker.watchdog import Watchdog
+from harness.envs.links import netem
+from harness.envs.links.shaping import SpoiledHosts
+from harness.envs.links.tcp_probe import ask
+from harness.errors import EnvError, HarnessError, NodeStartError
+from harness.healing.journal import Journal, heal_all
+from harness.processes.procfs import GONE, send_signal
+from harness.registry import environments
+
+PORT: Final = 9093
+NODES_MAX: Final = 99
+# What containers may do beyond an ordinary process, and why. A node needs nothing of it.
+HOLDER_CAPABILITIES: Final = {
+    "NET_ADMIN": "to cut and shape the links of its own network",
+    "NET_RAW": "to send a packet of such a link a second time",
+}
+_STATE_TIMEOUT_S = 5.0
+_POLL_S = 0.005
+_FIRST_HOST = 10  # the addresses below are the harness's and the Engine's
+_NET = "net"
+_WATCHDOG_LOG = "watchdog.log"
+_IN_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
+
+
+@dataclass(slots=True)
+class _Running:
+    """A node's process and its open entries in the journal."""
+
+    process: Contained
+    entry: int
+    watcher: asyncio.Task[None] | None = None
+    pause_entry: int | None = None
+
+
+@environments.register("docker")
+class Docker(SpoiledHosts):
+    """Containers with fixed addresses on a network of their own; links are cut by iptables."""
+
+    name = "docker"
+    # How faults are made here, by family: for the documentation.
+    how: ClassVar[Mapping[str, str]] = {
+        "kill": "SIGKILL, and a new container on the old network",
+        "pause": "docker pause, the freezer of its cgroup",
+        "power": "the node's disk seam forgets what was not fsynced",
+        "disk": "the node's disk seam, and damage to its files",
+        "clock": "libfaketime, one clock for each process",
+        "partition": "iptables drops packets, in a chain of ours inside each network",
+        "packets": "netem where the kernel has it, else a queue in user space (NFQUEUE)",
+    }
+
+    def __init__(self, run_dir: Path, journal: Journal) -> None:
+        """Prepare; nothing is touched before ``setup``.
+
+        Args:
+            run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
+            journal: The run's open heal journal; the caller closes it after ``teardown``.
+        """
+        super().__init__(journal)
+        self._run_dir = run_dir.absolute()
+        self._journal = journal
+        self._prefix = "krucible-" + re.sub(r"[^A-Za-z0-9_.-]", "-", journal.run)
+        self._engine: Engine | None = None
+        self._image = ""
+        self._has_faketime = True
+        self._gateway: str | None = None
+        self._addresses: dict[str, Address] = {}
+        self._holders: dict[str, int] = {}  # container -> its journal entry
+        self._network: int | None = None  # its journal entry
+        self._starts = 0
+        self._running: dict[str, _Running] = {}
+        self._last_end: dict[str, str] = {}
+        self._watchdog = Watchdog(journal, self._run_dir / _WATCHDOG_LOG)
+        self._net = DockerNet(journal)
+        self.net: Net = self._net
+
+    def lacks(self, ability: type) -> str | None:
+        """What the set-up has found to be missing for an ability; None: nothing."""
+        if ability is Clocks and not self._has_faketime:
+            return f"image {self._image} has no {docker_image.FAKETIME}; see docker/node.Dockerfile"
+        return None
+
+    # ------------------------------------------------------------------ setup, teardown
+
+    async def setup(self, nodes: Sequence[str]) -> None:
+        """Heal what dead runs left, find or build the image, make the network and the holders.
+
+        Raises:
+            EnvError: Bad node names, no Engine, no image, no free addresses, no packet filter.
+        """
+        _check_names(nodes)
+        state = self._journal.path.parent
+        engine = self._engine = await in_thread(Engine.connect)
+        try:
+            await in_thread(heal_all, state)
+            await in_thread(docker_heal.sweep, state, None, heal=True)
+            self._image = await in_thread(docker_image.ensure, engine)
+            (self._run_dir / "logs").mkdir(parents=True, exist_ok=True)
+            for node in nodes:
+                self.node_dir(node).mkdir(parents=True, exist_ok=True)
+                self.log_file(node).touch()
+                self._net_dir(node).mkdir(parents=True, exist_ok=True)
+                self._net_dir(node).chmod(0o777)
+            await self._watchdog.start({**os.environ, **self._journal.environ()})
+            await self._make_network(nodes)
+            await _all(self._hold(node) for node in nodes)
+            self._has_faketime = await self._has_file(docker_image.FAKETIME, nodes[0])
+            chain = f"KRUCIBLE-{hashlib.sha256(self._journal.run.encode()).hexdigest()[:12]}"
+            holders = {node: self._holder(node) for node in nodes}
+            shapers = DockerShapers(engine, holders, self._run_dir / _NET)
+            handle = netem.handle_of(self._journal.run)
+            netems = DockerNetems(engine, handle, holders, self._addresses)
+            await self._net.start(
+                engine, chain[:CHAIN_MAX], holders, self._addresses, shapers, netems
+            )
+        except BaseException:
+            await self.teardown()
+            raise
+
+    async def _make_network(self, nodes: Sequence[str]) -> None:
+        engine = self._asked()
+        self._network = await self._journal.announce(
+            "network", name=self._prefix, engine=engine.host
+        )
+        subnet = await in_thread(
+            create_network, engine, self._prefix, docker_heal.labels(self._journal)
+        )
+        self._gateway = str(subnet[1])
+        self._addresses = {
+            node: Address(str(subnet[_FIRST_HOST + number]), PORT)
+            for number, node in enumerate(nodes, start=1)
+        }
+
+    async def _hold(self, node: str) -> None:
+        """Start the container that keeps a node's network."""
+        engine, name = self._asked(), self._holder(node)
+        entry = await self._journal.announce("container", name=name, engine=engine.host)
+        self._holders[name] = entry
+        address = {"IPAMConfig": {"IPv4Address": self._addresses[node].host}}
+        config = {
+            "Image": self._image,
+            "Hostname": node,
+            "Entrypoint": ["sleep"],
+            "Cmd": ["infinity"],
+            "Labels": docker_heal.labels(self._journal),
+            "HostConfig": {
+                "NetworkMode": self._prefix,
+                "Init": True,
+                "CapDrop": ["ALL"],
+                "CapAdd": sorted(HOLDER_CAPABILITIES),
+                "LogConfig": {"Type": "none"},
+                "Mounts": [_mount(self._net_dir(node))],
+            },
+            "NetworkingConfig": {"EndpointsConfig": {self._prefix: address}},
+        }
+        await in_thread(engine.run, name, config)
+
+    async def _has_file(self, path: str, node: str) -> bool:
+        code, _ = await in_thread(self._asked().execute, self._holder(node), ["test", "-e", path])
+        return code == 0
+
+    async def teardown(self) -> None:
+        """Remove all containers and the network, dismiss the watchdog. Idempotent.
+
+        Raises:
+            EnvError: Something of ours is still there; what it is, and that `krucible heal` tries
+                again.
+        """
+        engine = self._engine
+        if engine is None:
+            return
+        problems: list[str] = []
+        await self._ending([self._end(node, run) for node, run in self._running.items()], problems)
+        await self._ending(
+            [self._remove(name, entry) for name, entry in self._holders.items()], problems
+        )
+        if not problems:
+            await self._ending([self._remove_network()], problems)
+        if problems:
+            raise EnvError(
+                f"not all of the run's containers and networks are gone: {'; '.join(problems)}; "
+                f"run `krucible heal` once the Engine answers"
+            )
+        await self._net.stop()
+        self._engine = None
+        engine.close()
+        await self._watchdog.stop()
+
+    async def _ending(self, steps: Sequence[Awaitable[None]], problems: list[str]) -> None:
+        for outcome in await asyncio.gather(*steps, return_exceptions=True):
+            if isinstance(outcome, HarnessError):
+                problems.append(str(outcome))
+            elif outcome is not None:
+                raise outcome
+
+    async def _end(self, node: str, running: _Running) -> None:
+        """Kill a node, frozen or not, and its container."""
+        await in_thread(self._asked().remove, running.process.container)
+        await self._await_end(node, running)
+
+    async def _remove(self, container: str, entry: int) -> None:
+        await in_thread(self._asked().remove, container)
+        await in_thread(self._journal.undone, entry)
+        del self._holders[container]
+
+    async def _remove_network(self) -> None:
+        if self._network is not None:
+            await in_thread(self._asked().remove_network, self._prefix)
+            await in_thread(self._journal.undone, self._network)
+            self._network = None
+
+    # ------------------------------------------------------------------ where things are
+
+    def bind_address(self, node: str) -> Address:
+        """The node's own address on the run's network."""
+        if node not in self._addresses:
+            known = ", ".join(self._addresses) or "none before setup"
+            raise EnvError(f"no node is called {node!r}; there are: {known}")
+        return self._addresses[node]
+
+    def address(self, node: str) -> Address:
+        """The same: nothing is in between."""
+        return self.bind_address(node)
+
+    def client_source(self) -> str | None:
+        """This host's own address on the run's network, which no rule of ours names."""
+        return self._gateway
+
+    async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
+        """Really try the node: whether it answered, what was seen, and after how many ms."""
+        return await ask(self.address(node), source=self._gateway, timeout_s=timeout_s)
+
+    def node_dir(self, node: str) -> Path:
+        """The node's working folder; mounted into its container under the same name."""
+        return self._run_dir / "nodes" / node
+
+    def log_file(self, node: str) -> Path:
+        """Where the node's stdout and stderr go, one file for all its restarts."""
+        return self._run_dir / "logs" / f"{node}.log"
+
+    # ------------------------------------------------------------------ processes
+
+    async def start(self, node: str, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
+        """Start the node's process in a container; the harness's own Python means the image's.
+
+        Returns at once: whether the node serves is the system's to find out.
+
+        Raises:
+            EnvError: The node runs already, or the Engine does not start it.
+        """
+        self.bind_address(node)
+        before = self._running.get(node)
+        if before is not None:
+            if before.process.state != GONE:
+                raise EnvError(f"{node} runs already: {before.process.id}")
+            await self._await_end(node, before)  # its container is about to be removed
+        engine = self._asked()
+        self._starts += 1
+        name = f"{self._prefix}-{node}-{self._starts}"
+        entry = await self._journal.announce("container", name=name, engine=engine.host, node=node)
+        try:
+            faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
+            config = self._node_config(node, argv, {**env, **faults})
+            await in_thread(engine.run, name, config)
+            found = await in_thread(engine.inspect, name)
+            state = {} if found is None else found["State"]
+            self._watch_from(node, name, entry, state)
+        except EngineError as error:
+            await in_thread(engine.remove, name)
+            await in_thread(self._journal.undone, entry)
+            raise NodeStartError(f"cannot start {node}: {error}") from error
+
+    def _watch_from(self, node: str, name: str, entry: int, state: Mapping[str, Any]) -> None:
+        """Follow the process that the Engine says it started, or note that it has ended."""
+        pid = int(state.get("Pid") or 0)
+        try:
+            process = Contained(name, pid) if pid else None
+        except ProcessLookupError:
+            process = None
+        if process is None and state.get("Running"):
+            raise not_of_this_host(pid)
+        if process is None:
+            raise NodeStartError(
+                f"{node} ended at once with exit code {state.get('ExitCode')}: "
+                f"{state.get('Error') or 'its log is ' + str(self.log_file(node))}"
+            )
+        running = self._running[node] = _Running(process, entry)
+        running.watcher = asyncio.create_task(self._watch(node, running))
+
+    def _node_config(
+        self, node: str, argv: Sequence[str], env: Mapping[str, str]
+    ) -> dict[str, Any]:
+        command = ["python3" if part == sys.executable else part for part in argv]
+        log, folder = str(self.log_file(node)), str(self.node_dir(node))
+        variables = {**env, **self._journal.environ()}
+        return {
+            "Image": self._image,
+            "Entrypoint": ["sh", "-c", _IN_LOG, "sh", log],
+            "Cmd": command,
+            "User": f"{os.getuid()}:{os.getgid()}",  # files are ours to read and to delete
+            "WorkingDir": folder,
+            "Env": [f"{key}={value}" for key, value in variables.items()],
+            "Labels": docker_heal.labels(self._journal),
+            "HostConfig": {
+                "NetworkMode": f"container:{self._holder(node)}",
+                "CapDrop": ["ALL"],
+                "SecurityOpt": ["no-new-privileges"],
+                "LogConfig": {"Type": "none"},
+                "Mounts": [_mount(self.node_dir(node)), _mount(self.log_file(node))],
+            },
+        }
+
+    async def signal(self, node: str, signal_number: int) -> None:
+        """Signal the node's process; SIGSTOP and SIGCONT freeze and thaw its whole container.
+
+        SIGKILL, SIGSTOP, SIGCONT return once they took hold.
+
+        Raises:
+            EnvError: The node does not run, or the signal does not take hold.
+        """
+        running = self._running.get(node)
+        if running is None:
+            raise EnvError(f"cannot signal {node}: {self._last_end.get(node, 'it never started')}")
+        engine, container = self._asked(), running.process.container
+        if signal_number == signal.SIGSTOP:
+            await self._freeze(node, running)
+        elif signal_number == signal.SIGCONT:
+            await self._thaw(node, running)
+        elif signal_number == signal.SIGKILL:
+            await self._thaw(node, running)  # what is frozen cannot even die
+            await in_thread(engine.kill, container, signal_number)
+            await self._await_end(node, running)
+        else:
+            await in_thread(engine.kill, container, signal_number)
+
+    async def _freeze(self, node: str, running: _Running) -> None:
+        engine, container = self._asked(), running.process.container
+        if running.pause_entry is None:
+            running.pause_entry = await self._journal.announce(
+                "freeze", name=container, engine=engine.host, node=node
+            )
+        if not running.process.told_frozen:  # an earlier try may have come to nothing
+            await in_thread(engine.pause, container)
+            running.process.told_frozen = True
+        await self._await_state(node, running, frozen=True)
+
+    async def _thaw(self, node: str, running: _Running) -> None:
+        if running.pause_entry is not None:
+            await in_thread(self._asked().unpause, running.process.container)
+            running.process.told_frozen = False
+            await self._await_state(node, running, frozen=False)
+            await self._close_pause(running)
+
+    async def move(self, node: str, port: int) -> None:
+        """See ``Movable``."""
+        if node in self._running:
+            raise EnvError(f"{node} runs: it can move only while it is down")
+        self._addresses[node] = Address(self.address(node).host, port)  # the net goes by it, too
+
+    async def end(self, node: str) -> None:
+        """Kill the node's process, if it runs, and wait until it is gone."""
+        if node in self._running:
+            await self.signal(node, signal.SIGKILL)
+
+    @asynccontextmanager
+    async def frozen(self, node: str) -> AsyncIterator[None]:
+        """See ``NodeDisks``; by a signal, for it is only a moment, and needs no Engine."""
+        running = self._running.get(node)
+        if running is None or running.pause_entry is not None:
+            yield
+            return
+        send_signal(running.process.id, signal.SIGSTOP)
+        try:
+            await self._await_state(node, running, frozen=True)
+            yield
+        finally:
+            send_signal(running.process.id, signal.SIGCONT)
+
+    def faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have one image
+        """Where the image has it."""
+        return docker_image.FAKETIME if self._has_faketime else None
+
+    def process(self, node: str) -> ProcessState:
+        """What the kernel says of the node's process; detail has its identity or its end."""
+        self.bind_address(node)
+        running = self._running.get(node)
+        if running is None:
+            return ProcessState(None, GONE, self._last_end.get(node, "never started"))
+        process, state = running.process, running.process.state
+        if state == GONE:
+            return ProcessState(None, GONE, f"{process.id} ended")
+        return ProcessState(process.id.pid, state, f"{process.id} in {process.container}")
+
+    # ------------------------------------------------------------------ helpers
+
+    async def _watch(self, node: str, running: _Running) -> None:
+        """Whenever the process ends, remember how, remove its container, close its entries."""
+        await running.process.ended
+        engine, container = self._asked(), running.process.container
+        found = await in_thread(engine.inspect, container)
+        deadline = time.monotonic() + _STATE_TIMEOUT_S
+        while found is not None and found["State"]["Running"] and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL_S)  # the Engine hears of it a little later than we
+            found = await in_thread(engine.inspect, container)
+        state = None if found is None else found["State"]
+        self._last_end[node] = describe_end(running.process.id, state)
+        await in_thread(engine.remove, container)
+        await self._close_pause(running)
+        await in_thread(self._journal.undone, running.entry)
+        del self._running[node]
+
+    async def _close_pause(self, running: _Running) -> None:
+        entry, running.pause_entry = running.pause_entry, None
+        if entry is not None:
+            await in_thread(self._journal.undone, entry)
+
+    async def _await_end(self, node: str, running: _Running) -> None:
+        if running.watcher is None:
+            return
+        done, _ = await asyncio.wait({running.watcher}, timeout=2 * _STATE_TIMEOUT_S)
+        if not done:
+            raise EnvError(
+                f"{node} ({running.process.id}) is not gone {2 * _STATE_TIMEOUT_S:g} s after "
+                f"SIGKILL: state {running.process.state}"
+            )
+        running.watcher.result()
+
+    async def _await_state(self, node: str, running: _Running, *, frozen: bool) -> None:
+        deadline = time.monotonic() + _STATE_TIMEOUT_S
+        while (state := running.process.state) != GONE and (state == "T") != frozen:
+            if time.monotonic() > deadline:
+                raise EnvError(
+                    f"{node} ({running.process.id}) is in state {state} {_STATE_TIMEOUT_S:g} s "
+                    f"after its container was {'paused' if frozen else 'unpaused'}"
+                )
+            await asyncio.sleep(_POLL_S)
+
+    def _net_dir(self, node: str) -> Path:
+        """Shared with what shapes the node's links."""
+        return self._run_dir / _NET / node
+
+    def _holder(self, node: str) -> str:
+        return f"{self._prefix}-{node}-net"
+
+    def _asked(self) -> Engine:
+        if self._engine is None:
+            raise EnvError("the docker environment is not set up")
+        return self._engine
+
+
+def _mount(path: Path) -> dict[str, str]:
+    """A folder or file of this host, under the same name."""
+    return {"Type": "bind", "Source": str(path), "Target": str(path)}
+
+
+async def _all(steps: Any) -> None:
+    """Do all at once and wait for all, then raise the first failure."""
+    outcomes = await asyncio.gather(*steps, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _check_names(nodes: Sequence[str]) -> None:
+    if not 0 < len(nodes) <= NODES_MAX:
+        raise EnvError(f"{len(nodes)} nodes: the docker environment takes 1 to {NODES_MAX}")
+    for node in nodes:
+        if not node.isalnum() or nodes.count(node) > 1:
+            raise EnvError(f"bad node name {node!r}: want letters and digits, each name once")

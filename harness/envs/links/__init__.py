@@ -1,0 +1,1 @@
+"""Links between nodes: cut, slowed, lossy; shared by the environments."""

@@ -1,0 +1,1 @@
+"""The local environment runs nodes as processes on loopback addresses."""

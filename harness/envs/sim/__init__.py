@@ -1,0 +1,1 @@
+"""The simulated environment runs nodes on virtual hosts, in one process."""

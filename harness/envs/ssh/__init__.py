@@ -1,0 +1,1 @@
+"""The ssh environment runs nodes on hosts of a list, one supervisor each."""

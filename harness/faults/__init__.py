@@ -1,0 +1,1 @@
+"""Faults as data: a schedule is drawn, saved, and played against a cluster."""

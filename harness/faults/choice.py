@@ -1,0 +1,116 @@
+"""Which faults a run may use: the names and families of ``--nemesis`` turned into plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from harness import seeds
+from harness.contracts.nemesis import Fault, Nemesis
+from harness.errors import UsageError
+from harness.faults import schedule
+from harness.registry import nemeses, unknown
+from harness.spec import SIM, RunSpec
+
+ALL = "all"
+NONE = "none"
+
+
+def select(names: Iterable[str], spec: RunSpec | None = None) -> list[tuple[str, Nemesis]]:
+    """The nemeses that names, families, ``all`` or ``none`` stand for, each once, sorted by name.
+
+    With a spec, ``all`` and families leave out what such a run could never install, as long as
+    something is left; what is named itself stays, and the run will say that it was missing.
+
+    Raises:
+        UsageError: A name that is neither, with what was meant; or ``none`` beside others.
+    """
+    wanted = [name.strip() for name in names]
+    if NONE in wanted:
+        if set(wanted) != {NONE}:
+            raise UsageError(f"nemesis 'none' goes with nothing else, found {', '.join(wanted)}")
+        return []
+    made: dict[str, Nemesis] = {name: factory() for name, factory in nemeses}
+    chosen: set[str] = set()
+    for name in wanted:
+        hits = [n for n, nemesis in made.items() if name in (ALL, n, nemesis.family)]
+        if not hits:
+            families = {nemesis.family for nemesis in made.values()}
+            raise UsageError(unknown("nemesis", name, sorted({*made, *families, ALL, NONE})))
+        fitting = [n for n in hits if n == name or misfit(made[n], spec) is None]
+        chosen.update(fitting or hits)
+    return [(name, made[name]) for name in sorted(chosen)]
+
+
+def of_schedule(faults: Iterable[Fault]) -> list[tuple[str, Nemesis]]:
+    """The nemeses that a schedule needs, sorted by name; a name is no family here.
+
+    Raises:
+        UnknownPluginError: A fault of none.
+    """
+    return [(name, nemeses.get(name)()) for name in sorted({fault.nemesis for fault in faults})]
+
+
+def misfit(nemesis: Nemesis, spec: RunSpec | None) -> str | None:
+    """Why a run with such options could never install a nemesis; None when it may."""
+    ask = getattr(nemesis, "misfit", None)
+    reason: str | None = None if ask is None or spec is None else ask(spec)
+    return reason
+
+
+def asked_for(chosen: Mapping[str, Nemesis]) -> frozenset[type]:
+    """The abilities of ``harness.hosts`` that some nemeses may ask an environment for."""
+    return frozenset(a for nemesis in chosen.values() for a in getattr(nemesis, "asks", ()))
+
+
+def plan(spec: RunSpec, *, asked_for: bool = True) -> tuple[list[tuple[str, Nemesis]], list[Fault]]:
+    """The nemeses that a run uses, and its schedule; raises UsageError.
+
+    Args:
+        spec: The options.
+        asked_for: Whether the nemeses were asked for, not only drawn: then what is named itself,
+            and something of each family, comes late where there is no time for it.
+    """
+    pace = schedule.paced(spec.pace)
+    chosen = select(spec.nemeses, spec)
+    if not asked_for:
+        chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
+    room = schedule.room(spec.seed, spec.time_limit_s, pace)
+    must = owed(spec, chosen) if asked_for else ()
+    chosen = fitting(spec, chosen, room, must, pace.weights)
+    return chosen, schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
+
+
+def owed(spec: RunSpec, chosen: Sequence[tuple[str, Nemesis]]) -> frozenset[str]:
+    """The nemeses that must come, time or not: those named themselves, one of each family."""
+    names = {name for name, _ in chosen}
+    found = names.intersection(spec.nemeses)
+    for family in sorted(set(spec.nemeses) - names):
+        members = [name for name, nemesis in chosen if family in (ALL, nemesis.family)]
+        if members and found.isdisjoint(members):
+            found.add(seeds.rng(spec.seed, "nemeses", family).choice(members))
+    return frozenset(found)
+
+
+def fitting(
+    spec: RunSpec,
+    chosen: Sequence[tuple[str, Nemesis]],
+    room: int,
+    owed: Iterable[str] = (),
+    weights: Mapping[str, float] = MappingProxyType({}),
+) -> list[tuple[str, Nemesis]]:
+    """Fewer nemeses rather than shorter faults: those that are owed, and others by seed.
+
+    With real processes as many others as there is room for; in the simulator, which has many
+    seeds, at least half of that: not all seeds need all of them.
+
+    Source: Groce et al., "Swarm Testing" (ISSTA 2012).
+    """
+    rng = seeds.rng(spec.seed, "swarm")
+    kept = set(owed)
+    others = [name for name, _ in chosen if name not in kept]
+    most = min(max(0, room - len(kept)), len(others))
+    count = rng.randint((most + 1) // 2, most) if spec.env == SIM else most
+    turns = {name: rng.random() ** (1 / weights.get(name, 1.0)) for name in others}
+    kept.update(sorted(others, key=lambda name: -turns[name])[:count])
+    return [(name, nemesis) for name, nemesis in chosen if name in kept]

@@ -1,0 +1,1 @@
+"""Generators decide what the clients do next, as immutable values."""

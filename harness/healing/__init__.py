@@ -1,0 +1,1 @@
+"""Healing undoes what faults left on a host, also after the harness was killed."""

@@ -1,0 +1,1 @@
+"""Histories of ops: recorded, read back, and read from other tools' files."""

@@ -1,0 +1,122 @@
+"""Played brokers that live on by themselves: each registers, and sends heartbeats while it may.
+
+Clients share one fleet: it lives while any of them is open. See ``kafka_broker``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from harness.contracts.clients import Outcome
+from harness.kafka.broker import Cast, PlayedBroker, committed_offset, heartbeat, register
+from harness.kafka.route import Cluster, Route, deadline_s
+
+PAUSE_S = 0.05  # between heartbeats of a broker that waits to be let in, or go
+RETRY_S = 0.2  # after a failure: a new incarnation must wait until the old one's session is over
+
+
+@dataclass(slots=True)
+class Member:
+    """A broker of the fleet, and what has become of it as far as it was told."""
+
+    broker: PlayedBroker
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fenced: bool = True
+    before: int = -1  # epoch of the incarnation before this one
+
+
+class Fleet:
+    """Some played brokers; each finds the controller by way of one node after the other."""
+
+    def __init__(self, cluster: Cluster, cast: Cast, size: int, heartbeat_s: float) -> None:
+        self.members = tuple(Member(cast.another()) for _ in range(size))
+        self._cluster = cluster
+        self._rng = cast.rng
+        self._heartbeat_s = heartbeat_s
+        self._users = 0
+        self._lives: list[asyncio.Task[None]] = []
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Of all its brokers."""
+        return tuple(member.broker.id for member in self.members)
+
+    def member(self, broker_id: int) -> Member | None:
+        """The broker of that id; None when it is none of the fleet's."""
+        return next((m for m in self.members if m.broker.id == broker_id), None)
+
+    # ------------------------------------------------------------------ its life
+
+    def enter(self) -> None:
+        """One more client needs it."""
+        self._users += 1
+        if not self._lives:
+            homes = tuple(self._cluster.addresses)
+            self._lives = [
+                asyncio.create_task(self._live(member, homes[i % len(homes) :] + homes))
+                for i, member in enumerate(self.members)
+            ]
+
+    async def leave(self) -> None:
+        """One client needs it no more."""
+        self._users -= 1
+        if self._users == 0:
+            lives, self._lives = self._lives, []
+            for life in lives:
+                life.cancel()
+            await asyncio.gather(*lives, return_exceptions=True)
+
+    async def _live(self, member: Member, homes: Sequence[str]) -> None:
+        """Be a broker until cancelled."""
+        for turn in count():
+            route = Route(self._cluster, homes[turn % len(homes)])
+            try:
+                while True:
+                    async with member.lock:
+                        await self._beat(member, route)
+                    await asyncio.sleep(PAUSE_S if member.fenced else self._heartbeat_s)
+            except Outcome:
+                member.fenced = True
+            finally:
+                route.close()
+            await asyncio.sleep(RETRY_S)
+
+    async def _beat(self, member: Member, route: Route) -> None:
+        """Register if need be, then say that it lives."""
+        by_s = deadline_s()
+        if member.broker.epoch is None:
+            await register(route, member.broker, by_s, previous_epoch=member.before)
+        offset = await committed_offset(route, by_s)
+        member.fenced = (await heartbeat(route, member.broker, offset, by_s)).fenced
+
+    # ------------------------------------------------------------------ restarts
+
+    async def restart(self, index: int, route: Route, by_s: float) -> int:
+        """Stop a broker in good order; its next incarnation registers by and by. Its last epoch.
+
+        Raises:
+            Outcome: It was not let go; nobody knows whether it still is.
+        """
+        member = self.members[index]
+        async with member.lock:
+            old = member.broker.epoch
+            if old is None:
+                raise Outcome("not-registered", definite=True)
+            await self._stop(member, route, by_s)
+            member.before, member.fenced = old, True
+            member.broker.restart(self._rng)
+            return old
+
+    async def _stop(self, member: Member, route: Route, by_s: float) -> None:
+        """Ask to stop until the controller lets it; the others hear of it in the meantime."""
+        loop = asyncio.get_running_loop()
+        while loop.time() < by_s:
+            offset = await committed_offset(route, by_s)
+            beat = await heartbeat(route, member.broker, offset, by_s, want_shut_down=True)
+            if beat.shut_down:
+                return
+            await asyncio.sleep(PAUSE_S)
+        raise Outcome("not-let-go", definite=True)

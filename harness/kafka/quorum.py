@@ -1,0 +1,109 @@
+"""Who leads, seen from outside: DescribeQuorum to one controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+
+from harness.contracts.environment import Address
+from node.core.messages import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Error,
+    ReplicaStatus,
+)
+from node.core.types import Endpoint, ReplicaKey
+from node.wire import codec
+from node.wire.errors import WireError
+from node.wire.network import Network
+
+
+@dataclass(frozen=True, slots=True)
+class Fetcher:
+    """How far a node is, and when it last fetched, on the leader's clock."""
+
+    log_end: int | None
+    last_fetch_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumView:
+    """What a leader said of its quorum; ``nodes`` by node id, voters and observers."""
+
+    epoch: int
+    leader_id: int
+    high_watermark: int | None
+    nodes: Mapping[int, Fetcher]
+    voters: tuple[ReplicaKey, ...] = ()
+    endpoints: Mapping[int, frozenset[Endpoint]] = field(default_factory=dict)  # of voters, by id
+
+    @property
+    def asked_ms(self) -> int | None:
+        """When the leader said so, on its own clock."""
+        leader = self.nodes.get(self.leader_id)
+        return None if leader is None else leader.last_fetch_ms
+
+    @property
+    def log_end(self) -> int | None:
+        """Where the leader's own log ends."""
+        leader = self.nodes.get(self.leader_id)
+        return None if leader is None else leader.log_end
+
+    def all_caught_up(self, wanted: Set[int], *, since_ms: int | None) -> bool:
+        """Whether all ``wanted`` have everything that was committed when the leader was asked.
+
+        With ``since_ms``, only those count that fetched after it: a leader remembers nodes that
+        are not there any more.
+        """
+        end = self.high_watermark
+        return end is not None and all(self._reached(i, end, since_ms) for i in wanted)
+
+    def _reached(self, node_id: int, end: int, since_ms: int | None) -> bool:
+        node = self.nodes.get(node_id)
+        if node is None or node.log_end is None or node.log_end < end:
+            return False
+        if since_ms is None or node_id == self.leader_id:
+            return True
+        return node.last_fetch_ms is not None and node.last_fetch_ms > since_ms
+
+
+async def ask(address: Address, network: Network, *, timeout_s: float) -> QuorumView | None:
+    """The view of the controller at ``address``; None when it does not lead or does not answer."""
+    request = DescribeQuorumRequest()
+    try:
+        connection = await network.connect(
+            Endpoint(address.host, address.port), timeout_s=timeout_s
+        )
+    except WireError:
+        return None
+    try:
+        entity = await connection.request(codec.request_to_wire(request, 2), timeout_s=timeout_s)
+        response = codec.response_from_wire(entity, request)
+    except WireError:
+        return None
+    finally:
+        connection.close()
+    assert isinstance(response, DescribeQuorumResponse)  # noqa: S101 - the answer to that request
+    if response.error is not Error.NONE or response.leader_id is None:
+        return None
+    return QuorumView(
+        response.epoch,
+        response.leader_id,
+        response.high_watermark,
+        _newest((*response.observers, *response.voters)),
+        tuple(voter.key for voter in response.voters),
+        {
+            node.node_id: frozenset(Endpoint(each.host, each.port) for each in node.listeners)
+            for node in getattr(entity, "nodes", ())
+        },
+    )
+
+
+def _newest(replicas: Iterable[ReplicaStatus]) -> dict[int, Fetcher]:
+    """Each node once: a leader may remember replicas that it was before, on other disks."""
+    found: dict[int, Fetcher] = {}
+    for status in replicas:
+        known, now = found.get(status.key.id), status.last_fetch_ms
+        if known is None or (known.last_fetch_ms or 0) <= (now or 0):
+            found[status.key.id] = Fetcher(status.log_end_offset, now)
+    return found

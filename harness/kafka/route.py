@@ -1,0 +1,235 @@
+"""A client's way to the nodes: its connections, who the active controller is, failures as outcomes.
+
+Whether a failure is definite hangs on one question: had a request that may write left? What goes
+wrong before, while a connection is made or the controller is looked up, is definite; what goes
+wrong after is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8
+
+from harness.contracts.clients import Outcome
+from harness.contracts.environment import Address
+from harness.contracts.system import System
+from harness.errors import EnvError
+from harness.kafka import errors as kafka_errors
+from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from node.core.types import Endpoint
+from node.driver.apis.serving import NOTHING_WRITTEN
+from node.wire import codec
+from node.wire.errors import (
+    ConnectFailed,
+    Disconnected,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimedOut,
+    UnsupportedVersionError,
+    WireError,
+)
+from node.wire.network import Caller, Network
+
+REQUEST_TIMEOUT_S = 1.5
+CONNECT_TIMEOUT_S = 0.5
+OP_TIMEOUT_S = 2.5  # until then an op may find the controller and begin, again where need be
+RETRY_S = 0.05
+CONTROLLERS = 2  # endpoint type in DescribeCluster (KIP-919)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where the nodes are: address by name, name by Kafka node id; and the way to them."""
+
+    addresses: Mapping[str, Address]
+    names: Mapping[int, str]
+    network: Network
+    id: str = ""  # the cluster's own name for itself
+
+
+@runtime_checkable
+class SpeaksKafka(Protocol):
+    """A system whose nodes take Kafka's requests: a workload may send any of its own."""
+
+    def cluster(self) -> Cluster:
+        """Where its nodes are."""
+        ...
+
+
+def cluster_of(system: System) -> Cluster:
+    """The nodes of a system that speaks Kafka's protocol; raises EnvError of any other."""
+    if not isinstance(system, SpeaksKafka):
+        raise EnvError(
+            f"system {system.name!r} does not speak Kafka's protocol: choose another workload"
+        )
+    return system.cluster()
+
+
+class NotController(Outcome):
+    """Raised when the node asked was not the active controller and surely did nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("not-controller", definite=True)
+
+
+class Unreachable(Outcome):
+    """Raised when an op could not begin: no connection, or nobody knows a controller."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error, definite=True)
+
+
+@dataclass(slots=True)
+class Route:
+    """The connections of one client; ``home`` is the node it belongs to."""
+
+    cluster: Cluster
+    home: str
+    _connections: dict[str, Caller] = field(default_factory=dict)
+    _controller: str | None = None
+
+    def close(self) -> None:
+        """Drop all connections. Idempotent."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._controller = None
+
+    async def at_controller(
+        self, attempt: Callable[[Caller], Awaitable[T]], deadline_s: float
+    ) -> T:
+        """Do ``attempt`` at the active controller; again while nothing was done at all.
+
+        No attempt begins after ``deadline_s`` (the event loop's time).
+
+        Raises:
+            Outcome: As the last attempt ended.
+        """
+        loop = asyncio.get_running_loop()
+        why: Outcome = Unreachable("no-controller")  # of a deadline in the middle of a look
+        while True:
+            try:
+                return await attempt(await self._to_controller(deadline_s, why))
+            except (NotController, Unreachable) as error:
+                why = error
+                self._controller = None
+                if loop.time() + RETRY_S >= deadline_s:
+                    raise
+            except Outcome:
+                self._controller = None  # it may have answered, but ask who leads before the next
+                raise
+            await asyncio.sleep(RETRY_S)
+
+    async def connect(self, node: str) -> Caller:
+        """An open connection to a node that answers; raises Unreachable."""
+        connection = self._connections.pop(node, None)
+        if connection is not None and connection.is_open:
+            self._connections[node] = connection
+            return connection
+        address = self.cluster.addresses[node]
+        connection = None
+        try:
+            connection = await self.cluster.network.connect(
+                Endpoint(address.host, address.port), timeout_s=CONNECT_TIMEOUT_S
+            )
+            # A relay accepts for a node that is down; only an answer proves that somebody is there.
+            await connection.negotiate(CONNECT_TIMEOUT_S)
+        except WireError as error:
+            if connection is not None:
+                connection.close()
+            raise Unreachable("connect-failed") from error
+        self._connections[node] = connection
+        return connection
+
+    async def _to_controller(self, deadline_s: float, why: Outcome) -> Caller:
+        """A connection to the controller; raises ``why`` at the deadline."""
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                return await self.connect(await self._find_controller())
+        except TimeoutError:
+            raise why from None
+
+    async def _find_controller(self) -> str:
+        """The node that the home takes for the active controller; it is asked when not known."""
+        if self._controller is None:
+            connection = await self.connect(self.home)
+            try:
+                leader_id = await _leader_known_to(connection)
+            except Outcome as outcome:  # a question changes nothing
+                raise Unreachable(f"no-controller: {outcome.error}") from outcome
+            name = None if leader_id is None else self.cluster.names.get(leader_id)
+            if name is None:
+                raise Unreachable("no-controller")
+            self._controller = name
+        return self._controller
+
+
+async def _leader_known_to(connection: Caller) -> int | None:
+    """Who leads by the word of that node; a broker asks the active controller itself."""
+    response = await request(connection, _WHO_LEADS)
+    if int(response.error_code) != ErrorCode.mismatched_endpoint_type:
+        return int(response.controller_id)
+    quorum = DescribeQuorumRequest()
+    answer = codec.response_from_wire(
+        await request(connection, codec.request_to_wire(quorum, _DESCRIBE_QUORUM_VERSION)), quorum
+    )
+    return answer.leader_id if isinstance(answer, DescribeQuorumResponse) else None
+
+
+_DESCRIBE_QUORUM_VERSION = 2
+_WHO_LEADS = DescribeClusterRequest(
+    include_cluster_authorized_operations=False, endpoint_type=i8(CONTROLLERS)
+)
+
+
+async def request(connection: Caller, entity: Any) -> Any:
+    """The answer to one request; what goes wrong on the connection is an Outcome."""
+    try:
+        return await connection.request(entity, timeout_s=REQUEST_TIMEOUT_S)
+    except LocalProtocolError:
+        raise  # a mistake of ours, not an answer of the system
+    except WireError as error:
+        label, definite = _LABELS.get(type(error), ("wire", False))
+        raise Outcome(label, definite=definite) from error
+
+
+# What the history says, and whether the request surely did nothing.
+_LABELS: Mapping[type[WireError], tuple[str, bool]] = {
+    ConnectFailed: ("connect-failed", True),
+    UnsupportedVersionError: ("unsupported-version", True),
+    RequestTimedOut: ("timed-out", False),
+    Disconnected: ("disconnected", False),
+    RemoteProtocolError: ("bad-answer", False),
+}
+
+
+def the_row(rows: Any) -> Any:
+    """The one result row of an answer, once it is known to be no error; raises Outcome."""
+    if len(rows) != 1:
+        raise Outcome(f"bad-answer: {len(rows)} results to one question", definite=False)
+    return no_error(rows[0])
+
+
+def no_error(answer: Any) -> Any:
+    """An answer, or a row of one, once it is known to be no error; raises Outcome."""
+    code = int(answer.error_code)
+    if code == 0:
+        return answer
+    message = getattr(answer, "error_message", None)
+    if code == kafka_errors.NOT_CONTROLLER and message == NOTHING_WRITTEN:
+        raise NotController
+    info = kafka_errors.describe(code)
+    raise Outcome(info.name, definite=info.definite)
+
+
+def deadline_s() -> float:
+    """Until when an op that begins now may make its attempts, by the event loop's clock."""
+    return asyncio.get_running_loop().time() + OP_TIMEOUT_S

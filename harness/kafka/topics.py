@@ -1,0 +1,43 @@
+"""Topics whose replicas a client places itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kio.schema.create_topics.v7.request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i16, i32
+
+from harness.kafka.client import REQUEST_TIMEOUT
+from harness.kafka.route import Route, request, the_row
+from node.wire.network import Caller
+
+
+async def create_by_hand(route: Route, name: str, replicas: Sequence[int], by_s: float) -> None:
+    """CreateTopics of one topic with one partition, the first replica to lead; raises Outcome."""
+    wanted = CreateTopicsRequest(
+        topics=(
+            CreatableTopic(
+                name=TopicName(name),
+                num_partitions=i32(-1),
+                replication_factor=i16(-1),
+                assignments=(
+                    CreatableReplicaAssignment(
+                        partition_index=i32(0), broker_ids=tuple(map(BrokerId, replicas))
+                    ),
+                ),
+                configs=(),
+            ),
+        ),
+        timeout=REQUEST_TIMEOUT,
+        validate_only=False,
+    )
+
+    async def attempt(connection: Caller) -> None:
+        the_row((await request(connection, wanted)).topics)
+
+    await route.at_controller(attempt, by_s)

@@ -1,0 +1,1 @@
+"""Processes of ours: started, watched, signalled and ended."""

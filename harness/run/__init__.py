@@ -1,0 +1,1 @@
+"""One run against a system that is up: clients, faults, and the judge."""

@@ -1,0 +1,1 @@
+"""A session takes a run from its spec to its verdict, live or simulated."""

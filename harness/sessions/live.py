@@ -1,0 +1,365 @@
+"""One run from its spec to its report: the order of everything around ``harness.run.runner``.
+
+Whatever goes wrong on the way, the history and what was collected are judged and reported; a
+crash of ours is an axis of the verdict, never a reason to lose what was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib
+import os
+import platform
+import signal
+import traceback
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from harness import seeds
+from harness.contracts.environment import Environment
+from harness.contracts.hosts import Expects, Mirrors
+from harness.contracts.nemesis import Cluster, Fault, Nemesis
+from harness.contracts.system import System
+from harness.contracts.workload import Workload
+from harness.errors import HarnessError, UsageError
+from harness.faults import schedule
+from harness.faults.choice import asked_for, of_schedule, plan
+from harness.healing.journal import Journal
+from harness.history.events import EventCollector
+from harness.history.recorder import Progress, Silence
+from harness.registry import checkers, environments, systems, workloads
+from harness.run.clock import LoopClock
+from harness.run.judge import STANDARD, Judgement, conclude, judge
+from harness.run.runner import RunPlan, RunResult
+from harness.run.runner import run as run_plan
+from harness.spec import RunSpec
+from harness.store.ballast import Ballast, tells_full_disk
+from harness.store.folder import RunDir, Store
+from harness.store.reading import StoredRun, load_run
+from harness.verdict import Anomaly, CheckResult, Valid, merge
+
+
+@dataclass(slots=True)
+class Session:
+    """A run being prepared, running, or done."""
+
+    spec: RunSpec
+    run_dir: RunDir
+    workload: Workload
+    nemeses: Mapping[str, Nemesis]
+    faults: Sequence[Fault]
+    roles: Callable[[], Mapping[str, str]] = field(default=dict)  # live status: role per node
+    result: RunResult | None = None
+    judgement: Judgement | None = None
+    crash: str | None = None
+
+    def live_roles(self) -> Mapping[str, str]:
+        """The role of each node now, as far as its events tell; empty before the system is up."""
+        return self.roles()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run was cut short by a signal; what it did until then is judged."""
+        return self.result is not None and self.result.interrupted
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the judged run."""
+        assert self.judgement is not None, "judged before asked"  # noqa: S101
+        return self.judgement.exit_code
+
+    def summary(self) -> dict[str, Any]:
+        """One JSON object for machines: verdict, anomalies, coverage, store and figures."""
+        assert self.judgement is not None, "judged before asked"  # noqa: S101
+        data = self.judgement.to_json()
+        del data["results"]  # they lie in results.json
+        return {
+            "verdict": str(verdict(self.judgement)),
+            **data,
+            "seed": self.spec.seed,
+            "store": str(self.run_dir.path),
+            "report": str(self.run_dir.report),
+            "ops": dict(self.result.counts) if self.result is not None else {},
+            "interrupted": self.interrupted,
+            "harness_error": self.crash,
+        }
+
+
+def verdict(judgement: Judgement) -> Valid:
+    """The one word for a judged run; a broken harness makes it unknown unless it is invalid."""
+    if judgement.system is Valid.INVALID or judgement.harness_ok:
+        return merge((judgement.system, judgement.coverage))
+    return Valid.UNKNOWN
+
+
+def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = None) -> Session:
+    """Resolve every name, draw the schedule and make the run's folder; nothing is started.
+
+    Args:
+        spec: The options.
+        store: Where the run goes.
+        faults: A schedule to replay instead of drawing one from the seed.
+
+    Raises:
+        UsageError: An unknown name, a bad setting, or options that cannot go together.
+    """
+    check_settings = getattr(systems.get(spec.system), "check_settings", None)
+    if check_settings is not None:
+        check_settings(spec.settings)
+    _check_fit(spec)
+    schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
+    workload = workloads.get(spec.workload)(spec)
+    if faults is None:
+        chosen, faults = plan(spec)
+    else:
+        chosen = of_schedule(faults)
+    spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
+    run_dir = store.new_run(spec)
+    run_dir.write_schedule(faults)
+    return Session(spec, run_dir, workload, dict(chosen), faults)
+
+
+def _check_fit(spec: RunSpec) -> None:
+    """Raise UsageError when the system says what it goes with, and this is not among it."""
+    for option, chosen, known in (
+        ("workload", spec.workload, workloads),
+        ("env", spec.env, environments),
+    ):
+        known.get(chosen)  # a mistake in its name is told first
+        fit: frozenset[str] | None = getattr(systems.get(spec.system), f"{option}s", None)
+        if fit is not None and chosen not in fit:
+            raise UsageError(
+                f"--{option} {chosen}: system {spec.system!r} goes with {', '.join(sorted(fit))}"
+            )
+
+
+def execute(
+    session: Session, *, progress: Progress | None = None, state_dir: Path | None = None
+) -> Session:
+    """Run a prepared session, collect what it left, judge it and write the report.
+
+    Raises:
+        HarnessError: The environment or the system did not come up: nothing was run. Everything
+            started is stopped again.
+    """
+    ballast = Ballast(session.run_dir.path)
+    try:
+        with _uninterrupted_start(asyncio.Runner()) as runner:
+            runner.run(_execute(session, progress or Silence(), state_dir))
+    finally:
+        if ballast.drop() and session.crash is None:
+            session.crash = f"the disk of {session.run_dir.path}: {os.strerror(errno.ENOSPC)}"
+    # the judge forks, which only a process without an event loop should do
+    session.judgement = judge_run(session.run_dir, crash=session.crash)
+    return session
+
+
+def _uninterrupted_start(runner: asyncio.Runner) -> asyncio.Runner:
+    """Make its loop while no Ctrl-C can leave half of one behind; one that comes waits."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        runner.get_loop()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return runner
+
+
+async def _execute(session: Session, progress: Progress, state_dir: Path | None) -> None:
+    spec, run_dir = session.spec, session.run_dir
+    journal = Journal.open(run_dir.path.name, folder=state_dir)
+    try:
+        environment: Environment = environments.get(spec.env)(run_dir.path, journal)
+        if isinstance(environment, Expects):
+            environment.expect(asked_for(session.nemeses), seeds.rng(spec.seed, "hosts"))
+        system: System = systems.get(spec.system)(spec, environment, run_dir)
+        await _run(session, environment, system, progress)
+    finally:
+        journal.close()
+
+
+def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
+    """Judge a stored run (anew) and write ``results.json`` and ``report.html``.
+
+    By the checkers that judged it before, if any has. A crash of the harness that an earlier
+    judgement knows of is still one, and what else that one knows is kept.
+    """
+    stored = load_run(run_dir.path)
+    before = stored.results or {}
+    crash = crash or next(iter(before.get("harness_reasons", ())), None)
+    chosen = judges(stored)
+    if tells_full_disk(crash):  # traces and logs have holes then, and nodes died of our disk
+        chosen = [name for name in chosen if not checkers.needs(name)]
+    judgement = judge(stored.data, chosen, harness_reason=crash)
+    if told := as_told(stored):
+        judgement = conclude([*judgement.results, *told], crash)
+    results = {
+        **before,
+        **judgement.to_json(),
+        "warnings": list(stored.warnings),
+        "versions": {
+            "krucible": version("krucible"),
+            "python": platform.python_version(),
+            **getattr(systems.get(stored.data.spec.system), "versions", {}),
+        },
+    }
+    run_dir.write_results(results)
+    write_report(run_dir)
+    return judgement
+
+
+def judges(stored: StoredRun) -> list[str]:
+    """The checkers that judged a run; when nobody has, those that can."""
+    told = [each["checker"] for each in _told(stored)]
+    if told:
+        known = set(checkers.names())
+        return [name for name in told if name in known]
+    spec = stored.data.spec
+    own: tuple[str, ...] = getattr(systems.get(spec.system), "checkers", ())
+    return applicable(spec, (*workloads.get(spec.workload)(spec).checkers, *own, *STANDARD))
+
+
+def as_told(stored: StoredRun) -> list[CheckResult]:
+    """Results by what is no checker, and cannot judge again: a simulation that could not go on."""
+    known = set(checkers.names())
+    return [
+        CheckResult(
+            each["checker"],
+            Valid(each["valid"]),
+            tuple(
+                Anomaly(a["invariant"], a["message"], time_ns=a.get("time_ns"))
+                for a in each["anomalies"]
+            ),
+            reason=each["reason"],
+        )
+        for each in _told(stored)
+        if each["checker"] not in known
+    ]
+
+
+def _told(stored: StoredRun) -> Sequence[Mapping[str, Any]]:
+    return (stored.results or {}).get("results") or ()
+
+
+def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
+    """The checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
+    leaves: frozenset[str] = getattr(systems.get(spec.system), "leaves", frozenset())
+    return [name for name in names if checkers.needs(name) <= leaves]
+
+
+def write_report(run_dir: RunDir) -> Path:
+    """Render the report of a judged run; returns where it is."""
+    # by name: reports stand above the kernel, which must not depend on them
+    report = importlib.import_module("reports.run_report")
+    run_dir.write_report(report.render_stored(run_dir.path))
+    return run_dir.report
+
+
+async def _run(
+    session: Session, environment: Environment, system: System, progress: Progress
+) -> None:
+    clock = LoopClock()
+    collector: EventCollector | None = None
+    try:
+        await environment.setup(system.nodes)
+        sources: dict[str, Path] = getattr(system, "event_files", dict)()
+        if sources:
+            one_host = not isinstance(environment, Mirrors)
+            folder = session.run_dir.events_dir
+            collector = EventCollector(sources, folder, clock, one_host=one_host)
+            collector.start()
+            session.roles = partial(_roles, system, collector)
+        progress.on_phase("open")
+        await system.setup()
+        plan = RunPlan(
+            session.spec,
+            session.workload,
+            Cluster(system, environment),
+            session.faults,
+            session.nemeses,
+            partial(_keep_late, session, session.faults),
+        )
+        session.result = await run_plan(
+            plan, session.run_dir.history, clock=clock, progress=progress
+        )
+        session.crash = session.crash or session.result.crash
+    finally:
+        await _uninterrupted(session, _end(session, environment, system, collector))
+
+
+def _keep_late(session: Session, planned: Sequence[Fault], added: Sequence[Fault]) -> None:
+    """Save what the last round adds to the schedule, before it is played: we may be killed then.
+
+    A full disk costs no more than that.
+    """
+    session.faults = (*planned, *added)
+    try:
+        session.run_dir.write_schedule(session.faults)
+    except OSError as error:
+        _note_crash(session, "save the late faults in the schedule", error)
+
+
+async def _uninterrupted(session: Session, work: Coroutine[Any, Any, None]) -> None:
+    """Finish ``work`` although we are cancelled meanwhile: half a teardown would leave nodes.
+
+    A Ctrl-C in it comes too late to shorten a run that has ended; without one it is passed on.
+    """
+    task = asyncio.create_task(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.done():
+                break
+            cancelled = True
+    task.result()
+    if not cancelled:
+        return
+    if session.result is None:
+        raise asyncio.CancelledError
+    session.result.interrupted = True
+
+
+async def _end(
+    session: Session,
+    environment: Environment,
+    system: System,
+    collector: EventCollector | None,
+) -> None:
+    """Stop everything in order; what fails is the harness's crash, and the rest still happens."""
+    steps: list[tuple[str, Callable[[], Any]]] = [
+        ("stop the system", system.teardown),
+        ("stop the environment", environment.teardown),
+    ]
+    if collector is not None:
+        steps.append(("collect events", collector.stop))
+    for what, step in steps:
+        try:
+            await step()
+        except Exception as error:
+            _note_crash(session, what, error)
+    try:
+        system.collect()
+    except Exception as error:
+        _note_crash(session, "collect logs", error)
+
+
+def _roles(system: System, collector: EventCollector) -> dict[str, str]:
+    """What each node last said it was; a follower outside the voters is an observer."""
+    roles = {}
+    for node, status in collector.status.items():
+        role = status.role or "starting"
+        roles[node] = "observer" if role == "follower" and node in system.observers else role
+    return roles
+
+
+def _note_crash(session: Session, what: str, error: Exception) -> None:
+    text = f"could not {what}: {traceback.format_exception_only(error)[-1].strip()}"
+    session.crash = session.crash or text
+    if not isinstance(error, HarnessError | OSError):
+        traceback.print_exception(error)

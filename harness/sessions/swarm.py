@@ -1,0 +1,141 @@
+"""Swarm testing: each seed draws a cluster, a workload, faults and settings of its own.
+
+What a caller pins stays as it is; everything else is drawn, so that no feature hides behind
+another one in all runs. Source: Groce et al., "Swarm testing" (ISSTA 2012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any, Final
+
+from harness import seeds
+from harness.faults.schedule import about, length_s, paced, room
+from harness.registry import nemeses
+from harness.spec import SIM, STEADY, RunSpec
+
+VOTERS: Final[Mapping[int, float]] = {1: 1, 2: 0.5, 3: 6, 4: 1, 5: 3, 6: 0.5, 7: 1}
+OBSERVERS: Final[Mapping[int, float]] = {0: 1, 1: 2, 2: 3, 3: 1, 4: 0.5, 5: 0.5}
+WORKLOADS: Final[Mapping[str, float]] = {
+    "register": 5,
+    "topics": 2,
+    "observers": 2,
+    "producer-ids": 0.5,
+    "isr": 1,
+    "brokers": 1,
+    "list-append": 1,
+    "membership": 1,
+    "describe": 0.5,
+}
+RATES_HZ: Final = (5.0, 20.0, 50.0)
+TIMES_S: Final = (10.0, 20.0, 30.0)  # about as long as the faults take that a seed draws
+PACES: Final[Mapping[str, float]] = {
+    "steady": 2,
+    "long": 1,
+    "dense": 1,
+    "overlapping": 2,
+    "lasting": 2,
+}
+BRIEFER: Final = (STEADY, "dense")  # for who has no time for a fault of the pace it drew
+FAMILY_CHANCE: Final = 0.5
+CALM_CHANCE: Final = 0.05  # no faults at all
+QUORUM: Final = "krucible.quorum"
+MEMBERS_MIN: Final = 3
+LOSSES: Final = ("disk", "membership")
+
+
+def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
+    """The options of a seed.
+
+    Args:
+        seed: Decides all that is drawn, also where it does not matter: what is pinned does not
+            shift the rest.
+        pinned: Fields of RunSpec that are given; ``settings`` replace drawn ones one by one.
+    """
+    given = dict(pinned or {})
+    rng = seeds.rng(seed, "swarm")
+    drawn: dict[str, Any] = {
+        "voters": _weighted(rng, VOTERS),
+        "observers": _weighted(rng, OBSERVERS),
+        "workload": _weighted(rng, WORKLOADS),
+        "rate_hz": rng.choice(RATES_HZ),
+        "concurrency": rng.randint(1, 10),
+        "time_limit_s": rng.choice(TIMES_S),  # about; a seed is as long as its faults need
+        "nemeses": _nemeses(seeds.rng(seed, "swarm", "nemeses")),
+        "pace": _weighted(seeds.rng(seed, "swarm", "pace"), PACES),
+    }
+    settings = {**_settings(seeds.rng(seed, "swarm", "settings")), **given.pop("settings", {})}
+    spec = {**drawn, **given}
+    if spec["workload"] == "observers":
+        spec["observers"] = max(1, spec["observers"])  # there must be somebody to read from,
+        clients_min = spec["voters"] + spec["observers"]  # and somebody who reads
+        spec["concurrency"] = given.get("concurrency") or max(spec["concurrency"], clients_min)
+    if spec["workload"] == "membership":
+        settings = {**settings, QUORUM: "dynamic"}  # there must be voters to change,
+        spec["voters"] = max(MEMBERS_MIN, spec["voters"])
+        spec["nemeses"] = given.get("nemeses") or _without_losses(spec["nemeses"])
+    if "time_limit_s" not in given:
+        least = len(given.get("nemeses", ()))  # what was asked for comes in time
+        spec["time_limit_s"] = _length_s(seed, spec, least)
+    elif "pace" not in given:
+        spec["pace"] = _in_time(seed, spec)
+    return RunSpec(seed=seed, env=SIM, settings=settings, **spec)
+
+
+def _length_s(seed: int, spec: Mapping[str, Any], least: int) -> float:
+    """As long as so many faults need as take about the time that was drawn, or as so many."""
+    pace = paced(spec["pace"])
+    return length_s(seed, max(least, about(spec["time_limit_s"], pace)), pace)
+
+
+def _in_time(seed: int, spec: Mapping[str, Any]) -> str:
+    """The pace that was drawn, or a brisker one that the time has room for a fault of."""
+    paces = (spec["pace"], *BRIEFER)
+    return next((p for p in paces if room(seed, spec["time_limit_s"], paced(p))), STEADY)
+
+
+def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:
+    """Without faults that count on who is a voter: one disk may be all that a majority has."""
+    return tuple(name for name in drawn if name not in LOSSES) or ("none",)
+
+
+def families() -> list[str]:
+    """The families of all nemeses there are, sorted."""
+    return sorted({str(factory.family) for _, factory in nemeses})
+
+
+def _nemeses(rng: Random) -> tuple[str, ...]:
+    """Each family of faults or not."""
+    if rng.random() < CALM_CHANCE:
+        return ("none",)
+    drawn = [name for name in families() if rng.random() < FAMILY_CHANCE]
+    return tuple(drawn or [rng.choice(families())])
+
+
+def _settings(rng: Random) -> dict[str, str]:
+    """Settings of the nodes that change what happens often and what never."""
+    election_ms = rng.choice((300, 500, 1000))
+    settings = {
+        "controller.quorum.election.timeout.ms": election_ms,
+        "controller.quorum.election.backoff.max.ms": election_ms,
+        "controller.quorum.fetch.timeout.ms": 2 * election_ms,
+        "controller.quorum.request.timeout.ms": 2 * election_ms,
+        "controller.quorum.append.linger.ms": rng.choice((0, 0, 5, 25)),
+        "metadata.max.idle.interval.ms": rng.choice((100, 500, 0)),
+        QUORUM: rng.choice(("static", "dynamic")),
+        "broker.session.timeout.ms": rng.choice((2000, 9000)),
+        "broker.heartbeat.interval.ms": rng.choice((300, 1000)),
+    }
+    if rng.random() < 0.5:  # noqa: PLR2004 - every other cluster makes snapshots all the time
+        settings |= {
+            "metadata.log.max.record.bytes.between.snapshots": rng.choice((2_000, 8_000, 20_000)),
+            "metadata.max.retention.bytes": rng.choice((1, 4_000, 30_000)),
+            "metadata.log.segment.bytes": rng.choice((4_096, 16_384)),
+            "krucible.log.clean.interval.ms": 500,
+        }
+    return {name: str(value) for name, value in settings.items()}
+
+
+def _weighted(rng: Random, weights: Mapping[Any, float]) -> Any:
+    return rng.choices(list(weights), list(weights.values()))[0]

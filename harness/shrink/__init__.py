@@ -1,0 +1,1 @@
+"""Shrinking looks for the smallest run that fails in the same way."""

@@ -1,0 +1,163 @@
+"""What the shrinker may change: candidates, and the smaller ones next to each.
+
+Every move makes something smaller and nothing larger, so that no chain of them is endless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import msgspec
+
+from harness import registry
+from harness.contracts.nemesis import Fault
+from harness.faults import schedule
+from harness.spec import RunSpec
+
+AFTER_S = (0.1, 1.0, 3.0)  # how long after the violation a run may end
+SHARES = (1 / 4, 1 / 2, 3 / 4, 7 / 8)  # of what is left, when it needs more than that
+GAPS_MS = (0, 100, 500, 1_000)  # between a fault and the one before
+IDLE_MS = (0, 500, 2_000)
+DURATIONS_MS = (0, 100, 500, 1_000)
+ROUND_MS = (1_000, 500, 100, 10)
+CLIENTS = (1, 2, 3)
+TARGETS = ("leader", "follower", "observer", "one", "minority", "majority", "all")  # plain first
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One run that can be tried: its options and its faults, all data."""
+
+    spec: RunSpec
+    faults: tuple[Fault, ...]
+    brief: bool = False  # tried without the peace at the end, in which a violation may show
+
+    def with_spec(self, **changes: Any) -> Candidate:
+        """The same with other options."""
+        return replace(self, spec=replace(self.spec, **changes))
+
+    def with_fault(self, at: int, fault: Fault) -> Candidate:
+        """The same with another fault at that place."""
+        return replace(self, faults=(*self.faults[:at], fault, *self.faults[at + 1 :]))
+
+    def fingerprint(self) -> bytes:
+        """Equal for candidates that do the same; the nemeses are those of the faults."""
+        spec = {**self.spec.to_json(), "nemeses": []}
+        faults = [f.to_json() for f in self.faults]
+        return msgspec.json.encode([spec, faults, self.brief], order="sorted")
+
+    def named(self) -> int:
+        """The highest number of a node that a fault names; 0 when none does."""
+        return max(map(schedule.named, self.faults), default=0)
+
+
+def families(faults: Sequence[Fault]) -> list[str]:
+    """The family of each fault, as ``--nemesis`` knows it."""
+    return [registry.nemeses.get(fault.nemesis).family for fault in faults]
+
+
+def shorter_runs(candidate: Candidate, at_s: float | None) -> list[Candidate]:
+    """The run ended sooner: just after the violation where that is known, or by shares."""
+    limit_s = candidate.spec.time_limit_s
+    known = at_s is not None and at_s < limit_s
+    least_s = at_s if at_s is not None and known else 0.0
+    after_s = {(limit_s - least_s) * share for share in SHARES}.union(AFTER_S if known else ())
+    ends = sorted({ceil((least_s + after) * 10) / 10 for after in after_s})
+    return [_ending(candidate, end_s) for end_s in ends if 0 < end_s < limit_s]
+
+
+def _ending(candidate: Candidate, end_s: float) -> Candidate:
+    """The run with an earlier end, without the faults after it, but for those that come late."""
+    faults = tuple(f for f in candidate.faults if f.late or f.at_ms < end_s * 1_000)
+    return replace(candidate.with_spec(time_limit_s=end_s), faults=faults)
+
+
+def fewer_observers(candidate: Candidate) -> list[Candidate]:
+    """With none, one, ... observers, but for those that a fault names."""
+    spec = candidate.spec
+    least = max(0, candidate.named() - spec.voters)
+    return [candidate.with_spec(observers=n) for n in range(least, spec.observers)]
+
+
+def fewer_voters(candidate: Candidate) -> list[Candidate]:
+    """With one, two, ... voters, but for those that a fault names."""
+    spec = candidate.spec
+    least = max(1, candidate.named() - spec.observers)
+    return [candidate.with_spec(voters=n) for n in range(least, spec.voters)]
+
+
+def fewer_clients(candidate: Candidate) -> list[Candidate]:
+    """With one, two, three or half as many clients."""
+    now = candidate.spec.concurrency
+    counts = sorted({n for n in (*CLIENTS, now // 2) if 0 < n < now})
+    return [candidate.with_spec(concurrency=n) for n in counts]
+
+
+def closer(candidate: Candidate) -> list[Candidate]:
+    """All faults sooner at once: the time in which there is none cut to so much each."""
+    tried = (replace(candidate, faults=_closer(candidate.faults, most)) for most in IDLE_MS)
+    return [each for each in tried if each.faults != candidate.faults]
+
+
+def _closer(faults: tuple[Fault, ...], idle_ms: int) -> tuple[Fault, ...]:
+    moved: list[Fault] = []
+    sooner = end = 0
+    for fault in faults:
+        if fault.late:
+            moved.append(fault)
+            continue
+        at = min(fault.at_ms - sooner, end + idle_ms)
+        sooner = fault.at_ms - at
+        end = max(end, at + fault.duration_ms)
+        moved.append(replace(fault, at_ms=at))
+    return tuple(moved)
+
+
+def earlier(candidate: Candidate, at: int) -> list[Candidate]:
+    """The fault and all after it sooner: closer to the fault before it, or at a rounder moment."""
+    faults = candidate.faults
+    if faults[at].late:  # it comes when all others are over
+        return []
+    now = faults[at].at_ms
+    floor = faults[at - 1].at_ms if at else 0
+    gap = now - floor
+    moments = {floor + ms for ms in GAPS_MS} | {floor + gap // 2}
+    moments |= {now // unit * unit for unit in ROUND_MS}
+    return [
+        replace(
+            candidate,
+            faults=(
+                *faults[:at],
+                *(replace(f, at_ms=f.at_ms - (now - moment)) for f in faults[at:]),
+            ),
+        )
+        for moment in sorted(moments, key=lambda ms: (ms, -ms % 100))
+        if floor <= moment < now
+    ]
+
+
+def briefer(candidate: Candidate, at: int) -> list[Candidate]:
+    """The fault for a shorter time, or a rounder one."""
+    fault = candidate.faults[at]
+    now = fault.duration_ms
+    lengths = {*DURATIONS_MS, now // 2, *(now // unit * unit for unit in ROUND_MS)}
+    return [
+        candidate.with_fault(at, replace(fault, duration_ms=ms))
+        for ms in sorted(lengths)
+        if ms < now
+    ]
+
+
+def plainer(candidate: Candidate, at: int) -> list[Candidate]:
+    """The fault aimed at a plainer target."""
+    fault = candidate.faults[at]
+    target = fault.params.get("target")
+    if target not in TARGETS:
+        return []
+    return [
+        candidate.with_fault(at, replace(fault, params={**fault.params, "target": plain}))
+        for plain in TARGETS[: TARGETS.index(target)]
+    ]

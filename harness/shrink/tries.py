@@ -1,0 +1,164 @@
+"""Tries of the shrinker as simulated runs: one at a time, or several in processes of their own."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Self
+
+from harness.contracts.checker import RunData
+from harness.errors import HarnessError
+from harness.history.ops import History
+from harness.run.clock import NS_PER_S
+from harness.sessions.simulated import OPTIONS, SimPlan, SimRun, save, simulate
+from harness.shrink.moves import Candidate
+from harness.shrink.search import Failure
+from harness.shrink.story import story
+from harness.store.folder import Store
+from harness.verdict import Anomaly, Valid
+
+EXACT = replace(OPTIONS, last_round_s=0.0)  # a candidate has the faults it has, and no others
+BRIEF = replace(EXACT, settle_s=0.0, heal_tries=1)
+STORY = "story.txt"  # in the run's folder
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """How a try ended."""
+
+    failure: Failure | None = None  # None: it did not fail
+    broken: str | None = None  # why it could not be judged: something of ours broke
+
+
+def attempt(candidate: Candidate) -> Try:
+    """Simulate a candidate; one that cannot be run at all does not fail."""
+    try:
+        plan = SimPlan.of(candidate.spec, candidate.faults)
+        run = simulate(plan, BRIEF if candidate.brief else EXACT)
+    except HarnessError:  # options that do not go together
+        return Try()
+    except Exception as error:  # told at the end: it must not cost what was found before
+        return Try(broken="".join(traceback.format_exception_only(error)).strip())
+    failure = failure_of(run)
+    if failure is not None or not run.result.phases_ns:  # or a cluster that never came up
+        return Try(failure)
+    return Try(broken=run.broken)
+
+
+def failure_of(run: SimRun) -> Failure | None:
+    """What a simulated run broke, in the order of time; None when it is not invalid."""
+    if run.judgement.system is not Valid.INVALID:
+        return None
+    began_ns = run.result.phases_ns.get("main", 0)
+    healed_ns = run.result.phases_ns.get("heal", run.simulated_ns)
+    times: dict[str, float | None] = {}
+    for anomaly in run.judgement.anomalies:
+        seen_ns = moment_ns(anomaly, run.data)
+        at_s = None if seen_ns is None else max(0.0, (seen_ns - began_ns) / NS_PER_S)
+        before = times.get(anomaly.invariant)
+        times[anomaly.invariant] = at_s if before is None or at_s is None else min(before, at_s)
+    found = sorted(times.items(), key=lambda item: (item[1] is None, item[1] or 0.0))
+    idle = frozenset(
+        report.fault.id for report in run.result.faults if report.injection.outcome == "skipped"
+    )
+    return Failure(tuple(found), issued(run.data.history, healed_ns), idle)
+
+
+def moment_ns(anomaly: Anomaly, data: RunData) -> int | None:
+    """When an anomaly became visible; where it does not say, with the last of its evidence."""
+    if anomaly.time_ns is not None:
+        return anomaly.time_ns
+    seen = [event["rx_ns"] for event in anomaly.events if isinstance(event.get("rx_ns"), int)]
+    wanted = set(anomaly.ops)
+    seen += [op.time_ns for op in data.history if op.index in wanted]
+    return max(seen, default=None)
+
+
+def issued(history: History, until_ns: int) -> int:
+    """How many client ops were begun before a moment."""
+    return sum(
+        op.type == "invoke" and isinstance(op.process, int) and op.time_ns < until_ns
+        for op in history
+    )
+
+
+class Pool:
+    """A runner of candidates, so many at a time; the results come in the order of asking.
+
+    ``broken`` says of tries in which something of ours broke, why.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.broken: list[str] = []
+        self._jobs = jobs
+        self._pool = _processes(jobs) if jobs > 1 else None
+        self._begun: dict[bytes, Future[Try]] = {}  # whether they were asked for or not
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def __call__(self, candidates: Sequence[Candidate]) -> Iterator[Failure | None]:
+        """Try the candidates, a few of them ahead of being asked for."""
+        for place, candidate in enumerate(candidates):
+            if self._pool is None:
+                tried = attempt(candidate)
+            else:
+                for ahead in candidates[place : place + self._jobs]:
+                    self._begin(self._pool, ahead)
+                tried = self._begun[candidate.fingerprint()].result()
+            if tried.broken is not None:
+                self.broken.append(tried.broken)
+            yield tried.failure
+
+    def _begin(self, pool: ProcessPoolExecutor, candidate: Candidate) -> None:
+        key = candidate.fingerprint()
+        if key not in self._begun:
+            self._begun[key] = pool.submit(attempt, candidate)
+
+
+def _processes(jobs: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs, mp_context=get_context("fork"), initializer=_leave_to_parent)
+
+
+def _leave_to_parent() -> None:
+    """Ctrl-C is the parent's to handle, which then ends its processes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The outcome as a run of the store."""
+
+    run: SimRun
+    anomaly: Anomaly
+    story: list[str]
+    path: Path
+
+
+def final(candidate: Candidate, invariant: str, store: Store) -> Final:
+    """Simulate the outcome once more, save it with its report and its story.
+
+    Raises:
+        HarnessError: It does not fail as it did before: the simulation is not deterministic.
+    """
+    run = simulate(SimPlan.of(candidate.spec, candidate.faults), EXACT)
+    anomaly = next((a for a in run.judgement.anomalies if a.invariant == invariant), None)
+    if anomaly is None:
+        raise HarnessError(
+            f"the shrunk run broke {invariant} when it was tried and does not any more: the "
+            "simulation is not deterministic; compare with `krucible sim --seed N --twice`"
+        )
+    path = save(run, store).path
+    lines = story(run.data, anomaly)
+    (path / STORY).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return Final(run, anomaly, lines, path)

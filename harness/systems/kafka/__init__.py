@@ -1,0 +1,1 @@
+"""Apache Kafka's own nodes, fetched through Maven, nothing of them changed."""

@@ -1,0 +1,145 @@
+"""``kafka``: Apache Kafka's own KRaft nodes, each a JVM; nothing of them is changed.
+
+What they do is seen from outside only: by the answers that clients get, by DescribeQuorum, and by
+the logs that they leave on their disks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from harness.contracts.environment import Environment
+from harness.contracts.hosts import AsksJvms, MountsDisks
+from harness.errors import EnvError, UsageError
+from harness.registry import systems
+from harness.spec import RunSpec
+from harness.store.folder import RunDir
+from harness.systems.kafka import distribution as kafka_dist
+from harness.systems.kafka.distribution import (
+    BROKER_HEAP_MB,
+    CONTROLLER_HEAP_MB,
+    KAFKA_VERSION,
+    SERVER,
+    KafkaDist,
+)
+from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum
+from node.config import NodeConfig
+
+OURS: Final = "krucible."  # what settings of our own node begin with
+FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
+LOGS: Final = ".log"  # what names of their files end with
+OWN_SETTINGS: Final = frozenset(
+    {
+        "node.id",
+        "broker.id",
+        "process.roles",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "controller.listener.names",
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "inter.broker.listener.name",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+    }
+)
+LISTENERS: Final[Mapping[str, str]] = {
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+}
+# Of brokers: small, for several live on one machine, and content with being the only one.
+SMALL: Final[Mapping[str, str]] = {
+    "inter.broker.listener.name": "PLAINTEXT",
+    "log.cleaner.dedupe.buffer.size": str(4 << 20),
+    "num.io.threads": "2",
+    "num.network.threads": "1",
+    "background.threads": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
+_CONFIG = "server.properties"
+_OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
+
+
+@systems.register("kafka")
+class Kafka(KraftNodes):
+    """Apache Kafka's controllers and brokers; `make kafka` fetches them. Needs Java 17.
+
+    Settings are Kafka's; ``krucible.quorum=dynamic`` puts the voters into the log (KIP-853), with
+    ``krucible.fsync=false`` disks say that its logs are fsynced, and lose them with the power.
+    """
+
+    name = "kafka"
+    leaves = frozenset({"records", "output"})
+    checkers = ("logs",)  # beside those of the workload
+    workloads = frozenset({"brokers", "producer-ids"})  # what its controllers do by themselves
+    envs = frozenset({"local"})  # where its Java is
+    versions: ClassVar[Mapping[str, str]] = {"kafka": KAFKA_VERSION}  # of what is under test
+    start_timeout_s = 90.0  # of several JVMs on two cores
+    timers: ClassVar[Mapping[str, str]] = {}  # Kafka's own
+    older = True
+    # After a clock went back, a leader of Kafka's was seen that led on and wrote nothing any more.
+    commits_when_idle = True
+    jvms = True  # its processes can be asked what a JVM can be asked
+
+    def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
+        """Name the nodes; nothing is started."""
+        super().__init__(spec, environment, run_dir)
+        self._dist: KafkaDist | None = None
+
+    @staticmethod
+    def check_settings(settings: Mapping[str, str]) -> None:
+        """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
+        check_quorum(settings)
+        for key in settings:
+            if key in OWN_SETTINGS:
+                raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
+            if key == FSYNC_SETTING and settings[key] not in ("true", "false"):
+                raise UsageError(f"--set {key}={settings[key]}: want true or false")
+            if key.startswith(OURS) and key not in (QUORUM_SETTING, FSYNC_SETTING):
+                raise UsageError(f"--set {key}: Apache Kafka has no such setting")
+            if not _NAME.fullmatch(key):
+                raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
+
+    async def setup(self) -> None:
+        """Find Kafka, or fetch it; then as any system of KRaft nodes."""
+        try:
+            self._dist = await asyncio.to_thread(kafka_dist.fetch)
+        except kafka_dist.KafkaMissingError as error:
+            raise EnvError(f"{error}; then `make kafka`") from error
+        if isinstance(self._env, MountsDisks):
+            lies = self._spec.settings.get(FSYNC_SETTING) == "false"
+            self._env.mount_disks(lies_about=LOGS if lies else None)
+        if isinstance(self._env, AsksJvms):
+            self._env.ask_jvms()
+        await super().setup()
+
+    def _own(self, name: str, index: int) -> dict[str, str]:
+        small = {} if name in self.voters else SMALL
+        return {**super()._own(name, index), **LISTENERS, **small}
+
+    def _config(self, settings: Mapping[str, str]) -> NodeConfig:
+        """Of what our own node knows, too: the folder that it formats is the same."""
+        known = ("node.id", "process.roles", "listeners", "advertised.listeners", "log.dirs")
+        quorum = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+        return super()._config({k: v for k, v in settings.items() if k in (*known, *quorum)})
+
+    async def _launch(self, name: str) -> None:
+        assert self._dist is not None, "set up before started"  # noqa: S101
+        node, config = self._node[name], self._env.node_dir(name) / _CONFIG
+        known = {k: v for k, v in node.settings.items() if not k.startswith(OURS)}
+        config.write_text("".join(f"{k}={v}\n" for k, v in known.items()), encoding="utf-8")
+        heap_mb = CONTROLLER_HEAP_MB if node.voter else BROKER_HEAP_MB
+        argv = self._dist.argv(SERVER, config, log=_OUTPUT, heap_mb=heap_mb)
+        await self._env.start(name, argv, env={})

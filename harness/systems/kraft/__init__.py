@@ -1,0 +1,1 @@
+"""KRaft nodes of this project as real processes."""

@@ -1,0 +1,119 @@
+"""``kraft``: our own KRaft nodes as real processes, controllers and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import seeds
+from harness.contracts.clients import RegisterClient, TopicClient
+from harness.contracts.environment import Environment
+from harness.contracts.evidence import LogBatch
+from harness.errors import UsageError
+from harness.kafka.client import KafkaClient
+from harness.registry import systems
+from harness.spec import RunSpec
+from harness.store.folder import RunDir
+from harness.systems.nodes.processes import TIMERS, KraftNodes, check_quorum, of_node
+from harness.systems.nodes.stored_log import LogTail
+from node import mutants
+from node.config import ConfigError, parse
+from node.log.memory_disk import MemoryDisk
+
+# Settings that say which node it is and where its things are: the harness gives them.
+OWN_SETTINGS: Mapping[str, str] = {
+    "node.id": "1",
+    "process.roles": "controller",
+    "controller.quorum.voters": "1@127.0.0.1:1",
+    "controller.quorum.bootstrap.servers": "",
+    "listeners": "CONTROLLER://127.0.0.1:1",
+    "advertised.listeners": "CONTROLLER://127.0.0.1:1",
+    "log.dirs": "data",
+    "krucible.source.host": "127.0.0.1",
+    "krucible.trace.file": "events.jsonl",
+    "krucible.seed": "0",
+    "krucible.mutant": "",
+}
+
+
+@systems.register("kraft")
+class Kraft(KraftNodes):
+    """KRaft controllers and brokers of this project, one process each.
+
+    Settings are the node's; ``krucible.quorum=dynamic`` puts the voters into the log (KIP-853).
+    """
+
+    name = "kraft"
+    leaves = frozenset({"events", "records", "output"})
+
+    def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
+        """Name the nodes; nothing is started."""
+        super().__init__(spec, environment, run_dir)
+        self._tails: dict[str, LogTail] = {}
+
+    @staticmethod
+    def mutants() -> list[dict[str, Any]]:
+        """The seeded bugs of the node: name, what it does wrong, what it breaks, its scenario."""
+        return [
+            {
+                "name": m.name,
+                "description": m.description,
+                "breaks": ", ".join(m.breaks),
+                "source": m.source,
+                "scenario": None if m.scenario is None else m.scenario.to_json(),
+            }
+            for m in mutants.load().values()
+        ]
+
+    @staticmethod
+    def check_settings(settings: Mapping[str, str]) -> None:
+        """Raise UsageError when the node could not be started with these settings."""
+        for key in settings:
+            if key in OWN_SETTINGS:
+                raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
+        check_quorum(settings)
+        example = {k: v for k, v in OWN_SETTINGS.items() if v}
+        try:
+            parse({**example, **TIMERS, **of_node(settings)})
+        except ConfigError as error:
+            raise UsageError(f"--set: {error}") from error
+
+    def read_log(self, node: str, begin: int, below: int) -> list[LogBatch]:
+        """Batches of the node's log while it runs on a simulated disk; see ``LogTail``."""
+        disk, tail = self._site.disk(node), self._tails.get(node)
+        if not isinstance(disk, MemoryDisk):
+            return []
+        if tail is None:
+            tail = self._tails[node] = LogTail(self._site.data_dir(node), self._read)
+        return tail.read(disk, begin, below)
+
+    def event_files(self) -> dict[str, Path]:
+        """Where each node writes its protocol events."""
+        found = {name: self._site.event_file(name) for name in self.nodes}
+        return {name: path for name, path in found.items() if path is not None}
+
+    # ------------------------------------------------------------------ clients
+
+    def register_client(self) -> RegisterClient:
+        """A register is a topic's ``retention.ms``."""
+        return self._client()
+
+    def topic_client(self) -> TopicClient:
+        """Topics are topics."""
+        return self._client()
+
+    def _client(self) -> KafkaClient:
+        return KafkaClient(self.cluster())
+
+    def _own(self, name: str, index: int) -> dict[str, str]:
+        trace, mutant = self._site.event_file(name), self._spec.mutant
+        return {
+            **super()._own(name, index),
+            "krucible.source.host": self._env.bind_address(name).host,
+            "krucible.seed": str(seeds.split(self._spec.seed, "node", index)),
+            "read.barrier": "true",
+            "krucible.brokers": "",  # topics need no replicas before the first broker is there
+            **({} if trace is None else {"krucible.trace.file": str(trace)}),
+            **({} if mutant is None else {"krucible.mutant": mutant}),
+        }

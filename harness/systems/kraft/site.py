@@ -1,0 +1,120 @@
+"""Where the nodes of ``kraft`` live: their disks, their processes and how clients reach them.
+
+One site makes real processes of them in whatever environment, the other one objects on a virtual
+loop; the system above is the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from harness.contracts.environment import Environment
+from harness.envs.sim.hosts import Sim
+from node.clock import SystemClock
+from node.config import parse
+from node.log.disk import Disk, FileDisk
+from node.wire.network import Network, Sockets
+
+_CONFIG = "node.properties"
+_TRACE = "events.jsonl"
+
+
+class Site(Protocol):
+    """A place for nodes."""
+
+    def network(self) -> Network:
+        """How the harness's clients reach nodes."""
+        ...
+
+    def disk(self, node: str) -> Disk:
+        """The disk of a node's host; not while the node writes to it."""
+        ...
+
+    def data_dir(self, node: str) -> Path:
+        """The node's log directory on that disk."""
+        ...
+
+    def event_file(self, node: str) -> Path | None:
+        """Where the node writes its events; None when they are handed over as they happen."""
+        ...
+
+    def wall_ms(self, node: str) -> int:
+        """The time of the node's host, ms since 1970."""
+        ...
+
+    async def launch(self, node: str, settings: Mapping[str, str]) -> None:
+        """Start a process of the node; raises EnvError, NodeStartError."""
+        ...
+
+
+class ProcessSite:
+    """Real processes, started by an environment."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+
+    def network(self) -> Network:
+        """Sockets."""
+        return Sockets(self._env.client_source())
+
+    def disk(self, node: str) -> Disk:  # noqa: ARG002 - all on this host
+        """This host's."""
+        return FileDisk()
+
+    def data_dir(self, node: str) -> Path:
+        """In the node's folder."""
+        return self._env.node_dir(node) / "data"
+
+    def event_file(self, node: str) -> Path | None:
+        """In the node's folder."""
+        return self._env.node_dir(node) / _TRACE
+
+    def wall_ms(self, node: str) -> int:  # noqa: ARG002 - as above
+        """This host's."""
+        return SystemClock().wall_ms()
+
+    async def launch(self, node: str, settings: Mapping[str, str]) -> None:
+        """Write the configuration, and start ``krucible-node run``."""
+        path = self._env.node_dir(node) / _CONFIG
+        path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
+        argv = [sys.executable, "-m", "node", "run", "--config", str(path)]
+        await self._env.start(node, argv, env={})
+
+
+class VirtualSite:
+    """Simulated hosts."""
+
+    def __init__(self, environment: Sim) -> None:
+        self._env = environment
+
+    def network(self) -> Network:
+        """The simulated one."""
+        return self._env.client_network
+
+    def disk(self, node: str) -> Disk:
+        """The host's."""
+        return self._env.host(node).disk
+
+    def data_dir(self, node: str) -> Path:
+        """The same on all."""
+        return self._env.node_dir(node)
+
+    def event_file(self, node: str) -> Path | None:  # noqa: ARG002 - none has one
+        """None."""
+        return None
+
+    def wall_ms(self, node: str) -> int:
+        """The host's."""
+        return self._env.host(node).wall_ms()
+
+    async def launch(self, node: str, settings: Mapping[str, str]) -> None:
+        """Start a process on the host."""
+        self._env.launch(node, parse(dict(settings)))
+
+
+def site_of(environment: Environment) -> Site:
+    """The site that an environment offers."""
+    return VirtualSite(environment) if isinstance(environment, Sim) else ProcessSite(environment)

@@ -1,0 +1,1 @@
+"""KRaft nodes of any make: their processes, and their logs on disk."""

@@ -1,0 +1,1 @@
+"""The command line: ``krucible``, also as ``python -m krucible``."""

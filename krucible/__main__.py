@@ -1,0 +1,8 @@
+"""Run the command line: ``python -m krucible``."""
+
+from __future__ import annotations
+
+from krucible.app import main
+
+if __name__ == "__main__":
+    main()

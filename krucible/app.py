@@ -1,0 +1,139 @@
+"""The ``krucible`` command: its verbs are in ``krucible/commands``, errors and exit codes here.
+
+Exit codes: 0 valid, 1 invalid, 2 unknown, 130 interrupted, 254 bad arguments, 255 the harness
+broke. A user's mistake is one line on standard error: ``krucible: what, where, what to do``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from harness.errors import HarnessError
+from harness.processes.imports import without_hypothesis
+from harness.verdict import EXIT_HARNESS, EXIT_USAGE
+from krucible.console import EXIT_INTERRUPTED, complain
+
+EXIT_PIPE = 141  # the shell's own code for a reader that went away
+
+# The verbs in the order of the help, each with its module, which is imported when it is wanted.
+VERBS = {
+    "run": "run",
+    "sim": "sim",
+    "zoo": "zoo",
+    "repro": "repro",
+    "shrink": "shrink",
+    "nightly": "nightly",
+    "check": "check",
+    "report": "report",
+    "serve": "serve",
+    "analyze": "analyze",
+    "list": "listing",
+    "doctor": "doctor",
+    "heal": "heal",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code; a user's mistake is never a traceback.
+
+    Args:
+        argv: The arguments without the program's name; None takes the process's own.
+    """
+    if argv is None:
+        without_hypothesis()
+    with _terminable():
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+    sys.exit(code)
+
+
+def build(verbs: Sequence[str] = tuple(VERBS)) -> typer.Typer:
+    """The command line with these verbs; all of them when not given."""
+    app = typer.Typer(
+        name="krucible",
+        help="Fault injection and linearizability testing for KRaft.",
+        epilog="Example: krucible run --voters 3 --nemesis kill,partition --time-limit 30",
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for verb in verbs:
+        importlib.import_module(f"krucible.commands.{VERBS[verb]}").add_to(app)
+    return app
+
+
+def _root(
+    ctx: typer.Context,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """The command line without a verb."""
+    if show_version:
+        sys.stdout.write(f"krucible {version('krucible')}\n")
+        raise typer.Exit(0)
+    if ctx.invoked_subcommand is None:
+        sys.stdout.write(ctx.get_help() + "\n")
+
+
+def _run(argv: list[str]) -> int:
+    app = build(argv[:1] if argv[:1] and argv[0] in VERBS else tuple(VERBS))
+    try:
+        code = app(args=argv, prog_name="krucible", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:  # what typer itself says about the arguments
+        complain(f"{error.format_message().rstrip('.')} (see '{_command(error)} --help')")
+        return EXIT_USAGE
+    except HarnessError as error:
+        complain(str(error))
+        return error.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        code = EXIT_INTERRUPTED
+    except (BrokenPipeError, SystemExit):  # typer makes the latter of the former
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the flush at exit would fail again
+        return EXIT_PIPE
+    except OSError as error:
+        complain(f"{error}: the host does not let us go on; see 'krucible doctor'")
+        return EXIT_HARNESS
+    except Exception as error:
+        traceback.print_exc()
+        complain(f"this is a bug of krucible, please report it: {error!r}")
+        return EXIT_HARNESS
+    if code == EXIT_INTERRUPTED:
+        complain("interrupted")
+    return code if isinstance(code, int) else 0
+
+
+def _command(error: typer.TyperException) -> str:
+    return str(getattr(getattr(error, "ctx", None), "command_path", "krucible"))
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end us as Ctrl-C does: with everything we started stopped and healed."""
+
+    def interrupt(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    # A shell that starts us in the background has us ignore SIGINT, and SIGTERM would be lost too.
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,97 @@
+"""``krucible analyze``: the Spark pipeline over all runs of a store."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.errors import UsageError
+from harness.verdict import EXIT_HARNESS, EXIT_VALID
+from krucible.console import Json, err, out, print_json, print_table
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="analyze",
+        help="Analyse all runs of a store in Spark: judge each anew by DataFrame transforms and by "
+        "the checkers of single runs, compare with what these said, add up. What was analysed "
+        "before is not read again. Exits 0 when it was done, whatever the runs' verdicts, 255 when "
+        "a run was judged differently here.",
+        short_help="Analyse all runs of a store in Spark.",
+        epilog="Example: krucible analyze store --master 'local[4]'",
+    )(analyze)
+
+
+def analyze(
+    store: Annotated[Path, typer.Argument(help="Folder of runs.")],
+    master: Annotated[
+        str, typer.Option(help="Where Spark runs: local[N], or spark://HOST:PORT of a cluster.")
+    ] = "local[*]",
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the Parquet tables; all of a cluster must see it, and the store, under "
+            "this name.  [default: .analysis in the store]",
+            show_default=False,
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, max=1000, help="Signatures to show.")] = 20,
+    json: Json = False,
+) -> int:
+    """Analyse what is new and show the sum of all."""
+    if not store.is_dir():
+        raise UsageError(f"{store}: no such folder; name one with runs, as run --store does")
+    summary = _analyse(store, master, tables, top)
+    if json:
+        print_json(summary)
+    else:
+        _show(summary)
+    return EXIT_HARNESS if summary["disagreements"] else EXIT_VALID
+
+
+def _analyse(store: Path, master: str, tables: Path | None, top: int) -> dict[str, Any]:
+    # by name: the pipeline stands above the kernel, which must not depend on it
+    try:
+        analysis = importlib.import_module("pipeline.analysis")
+        spark = importlib.import_module("pipeline.spark")
+        archive = importlib.import_module("pipeline.class_archive")
+        progress = importlib.import_module("pipeline.progress")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"analyze needs {error.name}: install krucible with its extra [spark]"
+        ) from error
+    options = analysis.Options(store, tables or store / analysis.TABLES_FOLDER, top)
+    console = err()
+    cache = Path.home() / archive.CACHE
+    start = spark.spark_session(master=master, brief=options.is_little, cache=cache)
+    with console.status("start Spark") as status, start as session:
+        if not console.is_terminal:
+            return dict(analysis.analyse(session, options, partial(console.print, markup=False)))
+        with progress.watched(session, status.update) as say:
+            return dict(analysis.analyse(session, options, say))
+
+
+def _show(summary: dict[str, Any]) -> None:
+    told = partial(out().print, markup=False)
+    told(
+        f"{summary['runs']} runs: {summary['invalid']} invalid, {summary['unknown']} unknown,"
+        f" {summary['disagreements']} judged differently than before;"
+        f" {summary['new']['runs']} were new, {summary['pending']} are still being written"
+    )
+    told(
+        f"{summary['events']} events, {summary['ops']} ops; {summary['lines_bad']} bad lines,"
+        f" {summary['unreadable']} runs that cannot be read"
+    )
+    if summary["signatures"]:
+        cells = [
+            (str(s["runs"]), str(s["first_seed"]), str(s["last_seed"]), s["signature"])
+            for s in summary["signatures"]
+        ]
+        print_table(("runs", "first seed", "last seed", "signature"), cells)
+    for reason in summary["disagreement_reasons"]:
+        told(f"differs in {reason['runs']} runs: {reason['reason']}")

@@ -1,0 +1,238 @@
+"""``krucible check``: judge history files, or stored runs again."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from harness.errors import UsageError
+from harness.history.formats import FORMATS
+from harness.nightly.junit import Case, Suite, to_xml
+from harness.processes.crew import Job, Said, work_off
+from harness.registry import models, unknown
+from harness.sessions import live as session
+from harness.store.folder import RunDir
+from harness.verdict import (
+    EXIT_HARNESS,
+    EXIT_INVALID,
+    EXIT_UNKNOWN,
+    EXIT_USAGE,
+    EXIT_VALID,
+    Anomaly,
+    CheckResult,
+    Valid,
+)
+from krucible.console import STYLE, Json, complain, err, print_json, print_table
+from krucible.paths import found
+
+UNREADABLE = "unreadable"
+LIST_APPEND = "list-append"
+# What many files have in common: the first of these that one of them has.
+PRECEDENCE = (EXIT_INVALID, EXIT_HARNESS, EXIT_USAGE, EXIT_UNKNOWN, EXIT_VALID)
+_EXIT = {Valid.VALID: EXIT_VALID, Valid.INVALID: EXIT_INVALID, Valid.UNKNOWN: EXIT_UNKNOWN}
+_ONLY_FILES = "--model, --consistency-model, --format and --initial go with history files"
+Judged = tuple[dict[str, Any], str | None]  # a row, and the complaint about what cannot be judged
+SHARES_PER_JOB = 8  # so that one with much to judge does not end long after the others
+ANOMALIES_TOLD_MAX = 10  # in a report for machines that people read, too
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="check",
+        help="Judge histories (JSON lines, Jepsen's EDN, Porcupine's logs), or runs of the store "
+        "again; a folder stands for all runs and histories in it. Exits 1 when one is invalid, "
+        "else 255 when the harness of a run broke, else 254 when one cannot be read, else 2 when "
+        "one could not be decided, else 0.",
+        short_help="Judge histories, or runs of the store again.",
+        epilog="Example: krucible check history.jsonl --model cas-register --initial 0",
+    )(check)
+
+
+def check(  # noqa: PLR0913 - they are the command's
+    paths: Annotated[
+        list[Path], typer.Argument(help="History files, folders, runs, or patterns in quotes.")
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="What the history is of; guessed when not given.")
+    ] = None,
+    consistency_model: Annotated[
+        str | None,
+        typer.Option(help="What list-append must be; strict-serializable when not given."),
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")
+    ] = "auto",
+    initial: Annotated[
+        str | None, typer.Option(help="Initial value of each key: JSON, nil, or text.")
+    ] = None,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for each history.")] = 60.0,
+    memory_limit: Annotated[
+        int, typer.Option(min=64, help="MiB that a process may hold while it judges a history.")
+    ] = 4096,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, help="Processes side by side; one for each CPU when not given."
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(help="Write JUnit XML here, a test case for each history.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Judge every path, whatever is wrong with the others."""
+    if format_ not in FORMATS:
+        raise UsageError(unknown("history format", format_, list(FORMATS)))
+    if model is not None:
+        models.get(model)
+    if consistency_model is not None:
+        _check_consistency_model(consistency_model, model)
+    files_only = (model, consistency_model, format_, initial) != (None, None, "auto", None)
+    options = {
+        "format": format_,
+        "time_limit_s": time_limit,
+        "memory_limit_bytes": memory_limit << 20,
+    }
+    if consistency_model is None:
+        options |= {"model": model, "initial": initial}
+    else:
+        options["consistency_model"] = consistency_model
+    rows = []
+    for row, error in _rows(paths, files_only, options, jobs or os.cpu_count() or 1):
+        rows.append(row)
+        if error is not None:
+            complain(error)
+    if json:
+        print_json(rows)
+    elif judged := [row for row in rows if row["verdict"] != UNREADABLE]:
+        print_table(("history", "verdict", "found"), [_cells(row) for row in judged])
+    if junit is not None:
+        _write_junit(junit, rows)
+    codes: set[int] = {row["exit_code"] for row in rows}
+    return next(code for code in PRECEDENCE if code in codes)
+
+
+def _check_consistency_model(name: str, model: str | None) -> None:
+    if model not in (None, LIST_APPEND):
+        raise UsageError(
+            f"--consistency-model goes with --model {LIST_APPEND}, not with {model}: leave one out"
+        )
+    # by name: checkers stand above the kernel, which must not depend on them
+    importlib.import_module("checkers.transactions.consistency").forbidden(name)
+
+
+def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: int) -> list[Judged]:
+    """Judge all, in the order they were asked for; people at a terminal see how far it is."""
+    wanted = [each for path in paths for each in found(path)]
+    console = err()
+    rows: dict[int, Judged] = {}
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=console,
+        transient=True,
+        auto_refresh=False,  # without a thread, which a fork would lose
+        disable=not console.is_terminal or len(wanted) == 1,
+    ) as progress:
+        task = progress.add_task("", total=len(wanted))
+        for at, row in _judged(wanted, partial(_row, files_only=files_only, options=options), jobs):
+            rows[at] = row
+            progress.update(task, advance=1, description=wanted[at].name, refresh=True)
+    return [row for _, row in sorted(rows.items())]
+
+
+def _judged(
+    wanted: list[Path], judge: Callable[[Path], Judged], jobs: int
+) -> Iterator[tuple[int, Judged]]:
+    """Each path's number and row, as they are ready; what breaks a process is judged here."""
+    left = dict(enumerate(wanted))
+    if jobs > 1 and len(wanted) > 1:
+        shares = min(len(wanted), jobs * SHARES_PER_JOB)
+
+        def work(share: int) -> Iterator[tuple[int, Judged]]:
+            yield from ((at, judge(wanted[at])) for at in range(share, len(wanted), shares))
+
+        each = [Job(f"share {share}", partial(work, share)) for share in range(shares)]
+        for said in work_off(each, jobs):
+            if isinstance(said, Said):
+                del left[said.value[0]]
+                yield said.value
+    yield from ((at, judge(path)) for at, path in left.items())
+
+
+def _row(path: Path, files_only: bool, options: dict[str, Any]) -> Judged:
+    """What was found, and the complaint when it cannot be judged."""
+    try:
+        row = _run(path, files_only) if path.is_dir() else _file(path, options)
+    except UsageError as error:
+        return {"path": str(path), **_found(UNREADABLE, EXIT_USAGE, str(error), ())}, str(error)
+    return {"path": str(path), **row}, None
+
+
+def _run(path: Path, files_only: bool) -> dict[str, Any]:
+    if files_only:
+        raise UsageError(f"{path}: a folder; {_ONLY_FILES}: leave them out")
+    if not (path / "spec.json").is_file():
+        raise UsageError(
+            f"{path}: no run: there is no spec.json in it, nor any history; name a run's folder "
+            "(store/<system>-<workload>/<start>-<seed>) or history files"
+        )
+    judgement = session.judge_run(RunDir(path.resolve()))
+    reasons = [reason for axis in judgement.reasons.values() for reason in axis]
+    verdict, code = session.verdict(judgement), judgement.exit_code
+    return _found(str(verdict), code, "; ".join(reasons[:2]), judgement.anomalies)
+
+
+def _file(path: Path, options: dict[str, Any]) -> dict[str, Any]:
+    # by name, as above
+    module = (
+        "checkers.transactions.cycles"
+        if "consistency_model" in options
+        else "checkers.linearizable"
+    )
+    result: CheckResult = importlib.import_module(module).check_file(path, **options)
+    row = _found(str(result.valid), _EXIT[result.valid], result.reason or "", result.anomalies)
+    return {**row, "stats": result.stats}
+
+
+def _found(verdict: str, code: int, why: str, anomalies: Iterable[Anomaly]) -> dict[str, Any]:
+    first = next(iter(anomalies), None)
+    return {
+        "verdict": verdict,
+        "exit_code": code,
+        "found": first.message if first else why,
+        "anomalies": [anomaly.to_json() for anomaly in anomalies],
+    }
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, Text, str]:
+    verdict = Valid(row["verdict"])
+    return row["path"], Text(verdict, style=STYLE[verdict]), row["found"]
+
+
+def _write_junit(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A case for each history: an invalid one failed, one that could not be judged is an error."""
+    try:
+        path.write_bytes(to_xml([Suite("krucible check", tuple(map(_case, rows)))]))
+    except OSError as error:
+        raise UsageError(f"{path}: the report cannot be written: {error.strerror}") from error
+
+
+def _case(row: dict[str, Any]) -> Case:
+    if row["exit_code"] == EXIT_VALID:
+        return Case(row["path"])
+    told = [anomaly["message"] for anomaly in row["anomalies"][:ANOMALIES_TOLD_MAX]]
+    text = "\n".join([f"{row['verdict']}: {row['found']}", *told[1:]])
+    if row["exit_code"] == EXIT_INVALID:
+        return Case(row["path"], failure=text)
+    return Case(row["path"], error=text)

@@ -1,0 +1,40 @@
+"""``krucible doctor``: what this host has, what it lacks, and what to do about it."""
+
+from __future__ import annotations
+
+import typer
+from rich.text import Text
+
+from harness.verdict import EXIT_HARNESS, EXIT_VALID
+from krucible.commands.run import HostsFile
+from krucible.console import Json, print_json, print_table
+from krucible.doctor.checks import examine
+from krucible.doctor.ssh import examine_hosts
+
+STYLE = {"ok": "green", "warn": "yellow", "bad": "bold red"}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="doctor",
+        help="Look at the host: what runs need, what is missing, what earlier runs left behind. "
+        "With --hosts, at those of --env ssh as well. Exits 0 when runs can work there, else 255.",
+        short_help="Look at the host: what runs need and what is missing.",
+        epilog="Example: krucible doctor --hosts hosts.txt",
+    )(doctor)
+
+
+def doctor(hosts: HostsFile = None, json: Json = False) -> int:
+    """Exit 0 when a local run, and one on the hosts, can work; 255 when not."""
+    there = [] if hosts is None else examine_hosts(hosts)
+    findings = [*examine(), *there]
+    if json:
+        print_json([finding.to_json() for finding in findings])
+    else:
+        rows = [
+            (f.name, Text(f.status, style=STYLE[f.status]), f.detail, f.remedy or "")
+            for f in findings
+        ]
+        print_table(("check", "status", "found", "what to do"), rows)
+    return EXIT_HARNESS if any(f.status == "bad" for f in findings) else EXIT_VALID

@@ -1,0 +1,83 @@
+"""``krucible list``: every plug-in with the first line of its docstring."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.errors import UsageError
+from harness.registry import (
+    Registry,
+    checkers,
+    environments,
+    models,
+    mutants_of,
+    nemeses,
+    systems,
+    unknown,
+    workloads,
+)
+from krucible.console import Json, print_json, print_table
+
+KINDS: dict[str, Registry] = {
+    "systems": systems,
+    "environments": environments,
+    "workloads": workloads,
+    "nemeses": nemeses,
+    "checkers": checkers,
+    "models": models,
+}
+MUTANTS = "mutants"  # no registry of their own: every system offers its own
+ALL_KINDS = (*KINDS, MUTANTS)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="list",
+        help="List plug-ins: systems, environments, workloads, nemeses, checkers, models, mutants.",
+        short_help="List plug-ins of one kind or all.",
+        epilog="Example: krucible list nemeses --json",
+    )(list_)
+
+
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(ALL_KINDS)}; all when not given.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Print names and descriptions."""
+    if kind is not None and kind not in ALL_KINDS:
+        raise UsageError(unknown("kind of plug-in", kind, list(ALL_KINDS)))
+    found = {name: rows(name) for name in ([kind] if kind else ALL_KINDS)}
+    if json:
+        print_json(found[kind] if kind else found)
+        return 0
+    lines = [
+        (name, entry["name"], entry["description"])
+        for name, entries in found.items()
+        for entry in entries
+    ]
+    print_table(("kind", "name", "what it does"), lines)
+    return 0
+
+
+def rows(kind: str) -> list[dict[str, str]]:
+    """Name, description and what else a kind says of its plug-ins, sorted by name."""
+    if kind == MUTANTS:
+        return [
+            {**{k: v for k, v in row.items() if k != "scenario"}, "system": name}
+            for name, system in systems
+            for row in mutants_of(system)
+        ]
+    registry = KINDS[kind]
+    entries = []
+    for name, plugin in registry:
+        entry = {"name": name, "description": registry.describe(name)}
+        family = getattr(plugin, "family", None)
+        if isinstance(family, str):
+            entry["family"] = family
+        entries.append(entry)
+    return entries

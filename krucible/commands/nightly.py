@@ -1,0 +1,272 @@
+"""``krucible nightly``: simulations, live runs and canaries for a night, then one verdict."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Self
+
+import msgspec
+import typer
+from rich.status import Status
+
+from harness.errors import UsageError
+from harness.nightly import ledger as ledgers
+from harness.nightly import outcome
+from harness.nightly import plan as plans
+from harness.nightly.junit import to_xml
+from harness.nightly.ledger import Ledger, Line, Night
+from harness.nightly.plan import Plan
+from harness.store.folder import write_json, write_whole
+from harness.verdict import EXIT_VALID
+from krucible.commands.run import DEFAULT_STORE, SEED_MAX, StoreDir
+from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
+
+FIRST_SEED_STEP = 1_000_000  # seeds of nights that are begun at different minutes lie apart
+SHOWN_MAX = 12  # ways to fail on the one screen
+TOLD_OF_EACH = 3  # runs of each way to fail that have a line while the night goes on
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="nightly",
+        help="Run a plan until its budget is used up: simulated seeds, live runs, and seeded bugs "
+        "that must be caught. Failures are stored, run again and shrunk at once, and the night "
+        "goes on. A night that was killed goes on where it was, when the same plan is begun on the "
+        "same store. Exits 1 when something was invalid; 255 when the harness is not to be "
+        "trusted (it broke, a canary was not caught, a seed was not the same twice); 2 when "
+        "something is in doubt or coverage is missing; else 0.",
+        short_help="Simulations, live runs and canaries for a night, and what they came to.",
+        epilog="Example: krucible nightly --plan night.toml --budget 8h",
+    )(nightly)
+
+
+def nightly(
+    plan: Annotated[
+        Path | None, typer.Option(help="A TOML file; docs/nightly.md. A plan of ours if not given.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="How long to work: 90s, 30m, 8h; in place of the plan's.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=SEED_MAX, help="The first seed; of the date when not given."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option(help="Begin a new night, also when the last one is not over.")
+    ] = False,
+    store: StoreDir = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Work the plan off; the exit code is the night's."""
+    wanted = plans.DEFAULT if plan is None else plans.load(plan)
+    if budget is not None:
+        wanted = msgspec.structs.replace(wanted, budget=budget)
+    plans.check(wanted)
+    with _Screen(loud=not json) as screen:
+        book = _open(wanted, store, seed, fresh=fresh)
+        screen.begins(book)
+        try:
+            worker = importlib.import_module("harness.nightly.work").Worker
+            worker(wanted, book, store, screen.tell).work()
+        except KeyboardInterrupt:
+            screen.say("interrupted; the same command goes on from here")
+            return EXIT_INTERRUPTED
+        finally:
+            book.close()
+    code = outcome.exit_code(wanted, book.night)
+    told = _write(wanted, book, code)
+    print_json(told) if json else _show(told)
+    return code
+
+
+def _open(plan: Plan, store: Path, seed: int | None, *, fresh: bool) -> Ledger:
+    """The ledger of the night that is not over, or of a new one."""
+    found = None if fresh else ledgers.unfinished(store, plan.fingerprint)
+    now = datetime.now(UTC)
+    if found is None:
+        found = store / ledgers.FOLDER / f"{now:%Y%m%dT%H%M%S.%fZ}"
+        try:
+            found.mkdir(parents=True)
+            write_json(found / "plan.json", msgspec.to_builtins(plan))
+        except OSError as error:
+            raise UsageError(
+                f"{store}: cannot store a night: {error}; choose a writable --store"
+            ) from error
+    book = Ledger(found)
+    minutes = int(now.timestamp()) // 60
+    first = minutes * FIRST_SEED_STEP if seed is None else seed
+    begun = book.night.begun
+    book.add(
+        {
+            "t": "begin",
+            "version": ledgers.VERSION,
+            "plan": plan.fingerprint,
+            "at": now.isoformat(timespec="seconds"),
+            "first_seed": begun.get("first_seed", first),
+        }
+    )
+    return book
+
+
+def _write(plan: Plan, book: Ledger, code: int) -> dict[str, Any]:
+    """Write what the night came to beside its ledger; from then on it is over."""
+    folder = book.folder
+    told = {**outcome.summary(plan, book.night, code=code), "folder": str(folder)}
+    write_whole(folder / "junit.xml", to_xml(outcome.suites(plan, book.night)))
+    write_json(folder / "summary.json", told)
+    fleet = importlib.import_module("reports.fleet")
+    told["report"] = str(fleet.write_fleet(folder.parents[1], folder / fleet.NAME))
+    return told
+
+
+# --------------------------------------------------------------------------- for people
+
+
+class _Screen:
+    """Progress: a status line on a terminal, and a line for everything that matters."""
+
+    def __init__(self, *, loud: bool) -> None:
+        self._console = err()
+        self._loud = loud
+        self._status: Status | None = None
+        self._night: Night | None = None
+
+    def __enter__(self) -> Self:
+        if self._loud and self._console.is_terminal:
+            self._status = Status("beginning", console=self._console)
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def begins(self, book: Ledger) -> None:
+        """A night begins or goes on."""
+        night = self._night = book.night
+        how = f"goes on after {night.used_s:.0f} s" if night.resumed else "begins"
+        self.say(f"the night {how}: first seed {night.begun['first_seed']} -> {book.folder}")
+
+    def say(self, text: str) -> None:
+        """A line."""
+        if self._loud:
+            self._console.print(text, markup=False)
+
+    def tell(self, line: Line) -> None:
+        """What a line of the ledger means to somebody who watches."""
+        assert self._night is not None, "begun before told"  # noqa: S101
+        text = _LINES.get(str(line["t"]), _nothing)(line)
+        times = _times(self._night, line)
+        if text and times <= TOLD_OF_EACH:
+            self.say(text + ("; more like it are counted" if times == TOLD_OF_EACH else ""))
+        if self._status is not None:
+            self._status.update(_status(self._night))
+        elif line["t"] == "spent":
+            self.say(_status(self._night))
+
+
+def _times(night: Night, line: Line) -> int:
+    """How often a run has failed like this one; 0 of one that has not, and of all other lines."""
+    if line["t"] not in ("seed", "live"):
+        return 0
+    key = str(line["entry"]), str(line["verdict"]), tuple(line["invariants"])
+    return night.failing[key].times if key in night.failing else 0
+
+
+def _status(night: Night) -> str:
+    failing = sum(each.times for each in night.failing.values())
+    bad = f", {failing} not valid in {len(night.failing)} ways" if failing else ""
+    return f"{night.used_s:.0f} s of work, {night.histories} histories{bad}"
+
+
+def _nothing(_: Line) -> str:
+    return ""
+
+
+def _judged(line: Line) -> str:
+    if line["verdict"] == "valid" and line.get("same_bytes") is not False:
+        return ""
+    what = ", ".join(line["invariants"]) or line.get("message") or line.get("harness_error", "")
+    same = " NOT THE SAME BYTES" if line.get("same_bytes") is False else ""
+    return f"{line['entry']} seed {line['seed']}: {line['verdict']}{same}: {what}"
+
+
+def _canary(line: Line) -> str:
+    how = f"caught by {', '.join(line['by'])}" if line["caught"] else f"NOT CAUGHT: {line['why']}"
+    return f"canary {line['name']}: {how} in {line['elapsed_s']:.1f} s"
+
+
+def _again(line: Line) -> str:
+    return f"{line['entry']}: {line['reproduced']}/{line['times']} reproduced"
+
+
+def _shrunk(line: Line) -> str:
+    kept = line["kept"]
+    how = "not shrunk" if kept is None else f"shrunk to {kept['faults'][0]} faults"
+    return f"{line['entry']}: {how}{'' if line['store'] is None else ' -> ' + line['store']}"
+
+
+def _broke(line: Line) -> str:
+    return f"the harness broke: {line['reason']}"
+
+
+_LINES = {
+    "seed": _judged,
+    "live": _judged,
+    "canary": _canary,
+    "again": _again,
+    "shrunk": _shrunk,
+    "broke": _broke,
+}
+
+
+def _show(told: Mapping[str, Any]) -> None:
+    """The night on one screen."""
+    rows = [
+        (
+            entry,
+            str(each["runs"]),
+            ", ".join(f"{n} {verdict}" for verdict, n in sorted(each["verdicts"].items())),
+            f"{each['used_s']:.0f} s",
+        )
+        for entry, each in told["entries"].items()
+    ]
+    if rows:
+        print_table(("entry", "runs", "verdicts", "time"), rows)
+    console = out()
+    for name, canary in told["canaries"].items():
+        console.print(_canary({**canary, "name": name}), markup=False)
+        if not canary["caught"]:
+            console.print(f"  {outcome.canary_command(name)}", markup=False)
+    for failing in told["failing"][:SHOWN_MAX]:
+        console.print(f"{failing['entry']}: {failing['verdict']}: {_what(failing)}", markup=False)
+        for run in (failing["shrunk"], *failing["runs"][:1]):
+            if run is not None:
+                console.print(f"  krucible repro {run}", markup=False)
+                console.print(f"  {run}/report.html", markup=False)
+                break
+    if len(told["failing"]) > SHOWN_MAX:
+        console.print(f"and {len(told['failing']) - SHOWN_MAX} more ways to fail")
+    verdict = "GREEN" if told["exit_code"] == EXIT_VALID else "RED"
+    console.print(
+        f"{verdict}: {told['histories']} histories in {told['used_s']:.0f} s; {told['report']}",
+        style="bold green" if verdict == "GREEN" else "bold red",
+    )
+    for reason in told["reasons"]:
+        console.print(f"  {reason}", markup=False)
+
+
+def _what(failing: Mapping[str, Any]) -> str:
+    names = ", ".join(failing["invariants"]) or failing["message"]
+    again = failing["reproduced"]
+    return f"{names} x{failing['times']}" + (f", again {again[0]}/{again[1]}" if again else "")

@@ -1,0 +1,63 @@
+"""``krucible report``: render the HTML report of a stored run again."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.sessions import live as session
+from harness.store.folder import RunDir, Store
+from harness.store.reading import load_run
+from krucible.commands.run import DEFAULT_STORE, StoreDir
+from krucible.console import Json, out, print_json
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="report",
+        help="Write the HTML report of a run, which is judged first when that was not done; or, of "
+        "a store, the fleet report: all its runs on one page. Exits 0 when it was written, "
+        "whatever the verdicts.",
+        short_help="Write the HTML report of a run, or of a whole store.",
+        epilog="Example: krucible report latest",
+    )(report)
+
+
+def report(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|STORE", help="A run's folder, its seed, or latest; or a folder of runs."
+        ),
+    ] = "latest",
+    store: StoreDir = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Exit 0 when the report was written, whatever the run's verdict."""
+    page = _fleet(Path(run)) or _run(Store(store).resolve(run))
+    if json:
+        print_json({"report": str(page)})
+    else:
+        out().print(str(page), markup=False)
+    return 0
+
+
+def _fleet(folder: Path) -> Path | None:
+    """The fleet report of a folder of runs; None for any other."""
+    if (folder / "spec.json").is_file() or not any(folder.glob("*/*/spec.json")):
+        return None
+    page: Path = importlib.import_module("reports.fleet").write_fleet(folder)
+    return page
+
+
+def _run(run_dir: RunDir) -> Path:
+    """The report of one run."""
+    if load_run(run_dir.path).results is None:
+        session.judge_run(run_dir)  # and report
+    else:
+        session.write_report(run_dir)
+    return run_dir.report

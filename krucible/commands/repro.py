@@ -1,0 +1,279 @@
+"""``krucible repro``: again what a run, a seed or a schedule did, once or many times."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from harness.errors import HarnessError, UsageError
+from harness.nightly.proportion import wilson
+from harness.processes.command import Answer, ask
+from harness.registry import environments
+from harness.sessions import live as session
+from harness.store.folder import RunDir, Store, write_json
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
+from krucible import options
+from krucible.commands.run import DEFAULT_STORE, HostsFile, StoreDir, check_hosts, execute, show
+from krucible.commands.sim import show_simulation
+from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
+from krucible.meant import Meant, meant
+
+TIMES_MAX = 1_000
+JOBS_MAX = 64
+CPUS_PER_RUN = 4  # of five nodes and their clients; with fewer they wait for one another
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="repro",
+        help="Run again what a run of the store did: same spec, same schedule, same ops. A seed "
+        "that is no run of the store is simulated with the options that `krucible sim` has; a "
+        "schedule (a .jsonl file, one fault a line) is played with the spec.json beside it or, "
+        "where there is none, simulated with these options. A replay that breaks one of the "
+        "invariants the run broke (any, when it broke none) reproduces it. Simulated replays are "
+        "the same bytes; others are counted, with a 95 % interval (Wilson). Exits 1 when a replay "
+        "was invalid, 255 when simulated replays differ, else with the worst exit code of a "
+        "replay. Live replays go side by side where the CPUs allow it (see --jobs).",
+        short_help="Run again what a run, a seed or a schedule did.",
+        epilog="Example: krucible repro latest --times 5",
+    )(repro)
+
+
+def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SEED|SCHEDULE",
+            help="A run's folder, its seed, or latest; a seed; a schedule or its folder.",
+        ),
+    ],
+    times: Annotated[int, typer.Option(min=1, max=TIMES_MAX, help="How often.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            max=JOBS_MAX,
+            help=f"Live replays at a time; one for every {CPUS_PER_RUN} CPUs if not given.",
+        ),
+    ] = None,
+    seed: options.ScheduleSeed = None,
+    voters: options.Voters = None,
+    observers: options.Observers = None,
+    workload: options.Workload = None,
+    nemesis: options.Nemesis = None,
+    time_limit: options.TimeLimit = None,
+    rate: options.Rate = None,
+    concurrency: options.Concurrency = None,
+    pace: options.Pace = None,
+    mutant: options.Mutant = None,
+    setting: options.Settings = None,
+    go_on: options.GoOn = False,
+    hosts: HostsFile = None,
+    store: StoreDir = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Replay, and print how many replays failed as the run did."""
+    pinned = options.pinned(
+        setting,
+        nemesis,
+        go_on=go_on,
+        workload=workload,
+        voters=voters,
+        observers=observers,
+        time_limit_s=time_limit,
+        rate_hz=rate,
+        concurrency=concurrency,
+        pace=pace,
+        mutant=mutant,
+    )
+    where = Store(store)
+    again = meant(run, pinned, seed, where)
+    replays: list[Replay] = []
+    for replay in _way(again, times, jobs, hosts)(again, times, where, loud=not json):
+        if replay.code == EXIT_INTERRUPTED:
+            return replay.code
+        replays.append(replay)
+    told = report(again, replays)
+    print_json(told) if json else _show(told)
+    codes = told["exit_codes"]
+    if EXIT_INVALID in codes:
+        return EXIT_INVALID
+    return EXIT_HARNESS if told["same_bytes"] is False else max(codes, default=EXIT_VALID)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How a replay ended."""
+
+    path: Path | None  # where it is stored; None: the same bytes are stored already
+    code: int
+    broken: frozenset[str] = frozenset()
+    trace_sha256: str | None = None  # of a simulation
+
+
+def broken(results: Mapping[str, Any]) -> frozenset[str]:
+    """The invariants that results name as broken."""
+    return frozenset(str(anomaly["invariant"]) for anomaly in results.get("anomalies", ()))
+
+
+# --------------------------------------------------------------------------- replays
+
+
+class Replays(Protocol):
+    """A way to replay a run so often, told as the replays end."""
+
+    def __call__(self, again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
+        """Replay."""
+
+
+def _way(again: Meant, times: int, jobs: int | None, hosts: Path | None) -> Replays:
+    """How it is to be replayed; raises UsageError."""
+    if again.simulated:
+        if jobs is not None:
+            raise UsageError("--jobs: is of live replays; simulated ones are all the same")
+        return _simulated
+    check_hosts(again.spec, hosts)
+    if getattr(environments.get(again.spec.env), "one_run_at_a_time", False):
+        if (jobs or 1) > 1:
+            raise UsageError(
+                f"--jobs {jobs}: --env {again.spec.env} has room for one run at a time"
+            )
+        return _live
+    at_a_time = min(times, jobs or max(1, (os.cpu_count() or 1) // CPUS_PER_RUN))
+    return _live if at_a_time == 1 else partial(_side_by_side, at_a_time)
+
+
+def _live(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
+    """Replays with real processes; a harness that breaks in one does not end the others."""
+    for number in range(1, times + 1):
+        if times > 1:
+            err().print(f"replay {number} of {times}")
+        prepared = session.prepare(again.spec, store, faults=again.faults)
+        path = prepared.run_dir.path
+        try:
+            code = execute(prepared)
+        except UsageError:
+            raise
+        except HarnessError as error:
+            complain(str(error))
+            yield Replay(path, error.exit_code)
+            continue
+        if loud and prepared.judgement is not None:
+            show(prepared)
+        found = broken(prepared.summary()) if code == EXIT_INVALID else frozenset[str]()
+        yield Replay(path, code, found)
+
+
+def _side_by_side(
+    at_a_time: int, again: Meant, times: int, store: Store, *, loud: bool
+) -> Iterator[Replay]:
+    """The same, several at a time: each in a process of its own, as this command would do it."""
+    with TemporaryDirectory(prefix="krucible-repro-") as folder:
+        copy = RunDir(Path(folder))
+        write_json(copy.spec, again.spec.to_json())
+        copy.write_schedule(again.faults)
+        arguments = ["repro", folder, "--jobs", "1", "--store", str(store.root)]
+        answers = asyncio.run(_ask_all(arguments, times, at_a_time, loud=loud))
+    for answer in answers:
+        if answer.broken is not None:
+            complain(answer.broken)
+        stores = answer.value.get("stores") or [None]
+        found = frozenset(map(str, answer.value.get("invariants", ())))
+        yield Replay(stores[0] and Path(stores[0]), answer.code, found)
+
+
+async def _ask_all(arguments: list[str], times: int, at_a_time: int, *, loud: bool) -> list[Answer]:
+    """The answers in the order in which they were asked for; all end when one cannot be waited."""
+    room = asyncio.Semaphore(at_a_time)
+
+    async def one(number: int) -> Answer:
+        async with room:
+            if loud:
+                err().print(f"replay {number} of {times} begins")
+            answer = await ask(arguments)
+        if loud:
+            broke = ", ".join(answer.value.get("invariants", ())) or f"exit code {answer.code}"
+            stored = "".join(answer.value.get("stores", ()))
+            err().print(f"replay {number} of {times}: {broke} -> {stored}", markup=False)
+        return answer
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(number)) for number in range(1, times + 1)]
+    return [task.result() for task in tasks]
+
+
+def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
+    """Simulations: one is stored, and each that is not the same bytes."""
+    simulation = options.simulation()
+    plan = simulation.SimPlan.of(again.spec, again.faults, asked_for=again.asked_for)
+    seen: set[str] = set()
+    for _ in range(times):
+        run = simulation.simulate(plan)
+        path, sha256, summary = None, run.trace_sha256, run.summary()
+        if sha256 not in seen:
+            seen.add(sha256)
+            path = simulation.save(run, store).path
+            if loud:
+                then = (again.results or {}).get("trace_sha256") or None
+                same = None if then is None else then == sha256
+                show_simulation({**summary, "store": str(path), "same_bytes": same})
+        yield Replay(path, run.judgement.exit_code, broken(summary), sha256)
+
+
+# --------------------------------------------------------------------------- what they came to
+
+
+def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
+    """What the replays came to, as a JSON object."""
+    wanted, found = again.broken, Counter[str]()
+    for replay in replays:
+        found.update(replay.broken)
+    hits = sum(
+        replay.code == EXIT_INVALID and (not wanted or bool(wanted & replay.broken))
+        for replay in replays
+    )
+    judged = sum(replay.code != EXIT_HARNESS for replay in replays)
+    traces = {replay.trace_sha256 for replay in replays}
+    then = (again.results or {}).get("trace_sha256") or None  # empty: nothing was seen of it
+    return {
+        "run": again.name,
+        "reproduced": hits,
+        "times": len(replays),
+        "interval_95": None if again.simulated or not judged else wilson(hits, judged),
+        "same_bytes": len(traces) == 1 if again.simulated else None,
+        "same_as_before": traces == {then} if again.simulated and then is not None else None,
+        "exit_codes": [replay.code for replay in replays],
+        "invariants": dict(sorted(found.items())),
+        "stores": [str(replay.path) for replay in replays if replay.path is not None],
+    }
+
+
+def _show(told: Mapping[str, Any]) -> None:
+    """The same for people: one line."""
+    notes = []
+    if told["interval_95"] is not None and told["times"] > 1:
+        low, high = told["interval_95"]
+        notes.append(f"95 % interval {low:.0%} to {high:.0%}")
+    if told["invariants"]:
+        broke = ", ".join(f"{name} in {n}" for name, n in told["invariants"].items())
+        notes.append(f"broke {broke}")
+    if told["same_bytes"] and (told["times"] > 1 or told["same_as_before"]):
+        notes.append("same bytes")
+    if told["same_bytes"] is False:
+        notes.append("NOT THE SAME BYTES: see `krucible sim --seed N --twice`")
+    if told["same_as_before"] is False:
+        notes.append("not the bytes of the stored run: was the code changed?")
+    line = f"{told['reproduced']}/{told['times']} reproduced"
+    out().print(f"{line} ({'; '.join(notes)})" if notes else line, markup=False)

@@ -1,0 +1,82 @@
+"""``krucible serve``: look at a store in a browser."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from threading import Lock
+from typing import Annotated
+
+import typer
+
+from harness.store.server import StoreServer
+from krucible.commands.run import DEFAULT_STORE
+from krucible.console import Json, err, out, print_json
+
+PORT = 8470
+PORT_MAX = 65_535
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="serve",
+        help="Show a store in a browser: all runs on one page, with links to each one's report and "
+        "files. It listens on loopback only, reads what is there when it is asked, and changes "
+        "nothing. Ctrl-C ends it.",
+        short_help="Look at a store in a browser.",
+        epilog="Example: krucible serve store --port 8470",
+    )(serve)
+
+
+def serve(
+    store: Annotated[Path, typer.Argument(help="Folder of runs.")] = DEFAULT_STORE,
+    port: Annotated[
+        int, typer.Option(min=0, max=PORT_MAX, help="Port on loopback; 0 takes any.")
+    ] = PORT,
+    json: Json = False,
+) -> int:
+    """Serve until Ctrl-C; exits 0 then."""
+    with StoreServer(store, port, _Front(store).page) as server:
+        if json:
+            print_json({"url": server.url})
+        else:
+            out().print(server.url)
+            err().print("Ctrl-C ends it")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+class _Front:
+    """The fleet page, made again when a run has come, gone or been judged."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._seen: object = None
+        self._page = b""
+        self._making = Lock()  # several requests at a time
+
+    def page(self) -> bytes:
+        """The page of now."""
+        with self._making:
+            seen = self._look()
+            if seen != self._seen:
+                fleet = importlib.import_module("reports.fleet")
+                model = importlib.import_module("reports.fleet_model")
+                self._page = fleet.render_fleet(model.read_fleet(self._store)).encode()
+                self._seen = seen
+            return self._page
+
+    def _look(self) -> dict[str, int]:
+        """When each run, and each result and summary, was last written."""
+        found: dict[str, int] = {}
+        for pattern in ("*/*", "*/*/results.json", "nights/*/summary.json"):
+            for path in self._store.glob(pattern):
+                try:
+                    found[str(path)] = path.stat().st_mtime_ns
+                except OSError:
+                    continue  # it went while we looked
+        return found

@@ -1,0 +1,289 @@
+"""``krucible shrink``: the smallest run that still fails as a simulated run did, and its story."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+from rich.status import Status
+
+from harness.errors import UsageError
+from harness.shrink.moves import Candidate
+from harness.shrink.search import SECONDS, TRIES, Budget, Failure, Shrunk, Step, shrink
+from harness.store.folder import Store
+from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
+from krucible import options
+from krucible.commands.run import DEFAULT_STORE, StoreDir
+from krucible.console import Json, complain, err, out, print_json
+from krucible.meant import Meant, meant
+
+JOBS_MAX = 256
+BUDGET_MAX_S = 86_400.0
+TRIES_MAX = 1_000_000
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="shrink",
+        help="Find the least that still fails as a simulated run of the store, a seed or a "
+        "schedule did: fewest faults, then ops, then nodes, then time. The outcome is saved as a "
+        "run and told in words. A seed that is no run of the store, or a schedule (a .jsonl file, "
+        "one fault a line) without a spec.json beside it, is simulated with the options that "
+        "`krucible sim` has. Ctrl-C keeps the best so far. Exits 1 when the failure was "
+        "reproduced and shrunk, 2 when it was not reproduced.",
+        short_help="Find the smallest schedule, and the fewest ops, that still fail.",
+        epilog="Example: krucible shrink latest --jobs 2",
+    )(shrink_command)
+
+
+def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SEED|SCHEDULE",
+            help="A run's folder, its seed, or latest; a seed; a schedule or its folder.",
+        ),
+    ],
+    invariant: Annotated[
+        str | None,
+        typer.Option(help="What must stay broken; the first that the run broke when not given."),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(min=0, max=BUDGET_MAX_S, help="Seconds to search for.")
+    ] = SECONDS,
+    tries: Annotated[
+        int, typer.Option(min=1, max=TRIES_MAX, help="Simulations to make at most.")
+    ] = TRIES,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=JOBS_MAX, help="Tries at a time; one per processor.")
+    ] = None,
+    seed: options.ScheduleSeed = None,
+    voters: options.Voters = None,
+    observers: options.Observers = None,
+    workload: options.Workload = None,
+    nemesis: options.Nemesis = None,
+    time_limit: options.TimeLimit = None,
+    rate: options.Rate = None,
+    concurrency: options.Concurrency = None,
+    pace: options.Pace = None,
+    mutant: options.Mutant = None,
+    setting: options.Settings = None,
+    store: StoreDir = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Shrink, save and tell; the exit code is the shrunk run's."""
+    pinned = options.pinned(
+        setting,
+        nemesis,
+        workload=workload,
+        voters=voters,
+        observers=observers,
+        time_limit_s=time_limit,
+        rate_hz=rate,
+        concurrency=concurrency,
+        pace=pace,
+        mutant=mutant,
+    )
+    where = Store(store)
+    failing = _failing(run, pinned, seed, where)
+    start = Candidate(failing.spec, failing.faults)
+    wanted = invariant or failing.first_broken
+    jobs = jobs or os.cpu_count() or 1
+    search = _search(start, wanted, Budget(budget, tries), jobs, loud=not json)
+    if not isinstance(search.found, Shrunk):
+        return _not_reproduced(failing, wanted, search, json=json)
+    told = {
+        **_report(run, start, search.found, where),
+        "broken": search.broken,
+        "elapsed_s": round(search.elapsed_s, 3),
+    }
+    print_json(told) if json else _show(told)
+    return EXIT_INVALID
+
+
+# --------------------------------------------------------------------------- what fails
+
+
+def _failing(text: str, pinned: Mapping[str, Any], seed: int | None, store: Store) -> Meant:
+    """The run, seed or schedule that is meant; raises UsageError for what cannot be shrunk."""
+    found = meant(text, pinned, seed, store)
+    if not found.simulated:
+        raise UsageError(
+            f"{found.name}: was not simulated (env {found.spec.env}), and what is not repeated to "
+            "the byte cannot be shrunk; look for the failure with `krucible sim`"
+        )
+    results = found.results
+    if results is not None and (results.get("system") != Valid.INVALID or not found.broken):
+        raise UsageError(f"{found.name}: broke no invariant: there is nothing to shrink")
+    faults = sorted(found.faults, key=lambda fault: (fault.at_ms, fault.id))
+    return replace(found, faults=tuple(faults))
+
+
+def _runs() -> Any:
+    """The tries, which bring the whole node with them: not for ``--help``."""
+    return importlib.import_module("harness.shrink.tries")
+
+
+# --------------------------------------------------------------------------- search and report
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What a search came to, the seconds it took, and why tries of it broke."""
+
+    found: Shrunk | Failure | None
+    elapsed_s: float
+    broken: list[str]
+
+
+def _search(
+    start: Candidate, invariant: str | None, budget: Budget, jobs: int, *, loud: bool
+) -> _Search:
+    began_s = time.monotonic()
+    with (
+        _runs().Pool(jobs) as pool,
+        _interruptible() as halt,
+        _watched(began_s + budget.seconds, loud=loud) as tell,
+    ):
+        found = shrink(
+            start,
+            pool,
+            budget=budget,
+            now_s=time.monotonic,
+            invariant=invariant,
+            tell=tell,
+            halt=halt,
+        )
+        return _Search(found, time.monotonic() - began_s, pool.broken)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves."""
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, before)
+        err().print("stopping with the best so far; Ctrl-C again leaves without it")
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _watched(end_s: float, *, loud: bool) -> Iterator[Callable[[Step], None]]:
+    """Show every try on a terminal, elsewhere a line for each that is smaller."""
+    console = err()
+    if not loud:
+        yield lambda _: None
+    elif console.is_terminal:
+        with Status("simulating the failure", console=console) as status:
+            yield lambda step: status.update(progress(step, end_s - time.monotonic()))
+    else:
+        yield (
+            lambda step: (
+                console.print(f"{step.doing}: {_size(step)}", markup=False) if step.better else None
+            )
+        )
+
+
+def progress(step: Step, left_s: float) -> str:
+    """How far the search is, on one line."""
+    return f"{step.doing}: {_size(step)}; try {step.tries}, {max(0.0, left_s):.0f} s left"
+
+
+def _size(step: Step) -> str:
+    spec, faults = step.best.spec, len(step.best.faults)
+    return (
+        f"{faults} faults, {step.failure.ops} ops, {spec.voters + spec.observers} nodes, "
+        f"{spec.time_limit_s:g} s"
+    )
+
+
+def _not_reproduced(failing: Meant, wanted: str | None, search: _Search, *, json: bool) -> int:
+    """Say that there is no failure to shrink."""
+    broke = sorted(search.found.invariants) if isinstance(search.found, Failure) else []
+    told = {
+        "run": failing.name,
+        "reproduced": False,
+        "invariant": wanted,
+        "invariants": broke,
+        "broken": search.broken,
+    }
+    if json:
+        print_json(told)
+    elif search.broken:
+        complain(f"{failing.name}: not reproduced: the simulation broke: {search.broken[0]}")
+    elif failing.results is None:
+        complain(f"{failing.name}: {_what(broke, wanted)}: there is nothing to shrink")
+    else:
+        what = _what(broke, wanted)
+        complain(f"{failing.name}: not reproduced: simulated again, {what}; was the code changed?")
+    return EXIT_UNKNOWN
+
+
+def _what(broke: list[str], wanted: str | None) -> str:
+    """What a simulation broke instead of what it should have broken."""
+    what = f"it broke {', '.join(broke)}" if broke else "it broke nothing"
+    return what if wanted is None else f"{what} instead of {wanted}"
+
+
+def _report(text: str, start: Candidate, found: Shrunk, store: Store) -> dict[str, Any]:
+    """Run the outcome once more, save it, and say all about it as one JSON object."""
+    end = found.candidate
+    saved = _runs().final(end, found.invariant, store)
+    was, now = start.spec, end.spec
+    return {
+        "run": text,
+        "reproduced": True,
+        "invariant": found.invariant,
+        "verdict": str(saved.run.verdict),
+        "kept": {
+            "faults": [len(end.faults), len(start.faults)],
+            "ops": [found.failure.ops, found.original.ops],
+            "nodes": [now.voters + now.observers, was.voters + was.observers],
+            "seconds": [now.time_limit_s, was.time_limit_s],
+        },
+        "spec": saved.run.data.spec.to_json(),
+        "schedule": [fault.to_json() for fault in end.faults],
+        "anomaly": saved.anomaly.to_json(),
+        "story": saved.story,
+        "trace_sha256": saved.run.trace_sha256,
+        "tries": found.tries,
+        "spared": found.spared,
+        "exhausted": found.exhausted,
+        "interrupted": found.halted,
+        "store": str(saved.path),
+    }
+
+
+def _show(told: Mapping[str, Any]) -> None:
+    """The outcome for people."""
+    kept = told["kept"]
+    console = out()
+    console.print(f"{told['invariant']} is still broken with", style="bold red")
+    counts = [f"{kept[what][0]} of {kept[what][1]} {what}" for what in ("faults", "ops", "nodes")]
+    now_s, was_s = kept["seconds"]
+    console.print(f"  {', '.join(counts)}, {now_s:g} s of {was_s:g} s")
+    for line in told["story"]:
+        console.print(f"  {line}", markup=False)
+    ended = "the budget" if told["exhausted"] else "Ctrl-C" if told["interrupted"] else None
+    more = "" if ended is None else f"; {ended} ended it: more may be left out"
+    console.print(f"  {told['tries']} tries in {told['elapsed_s']:.1f} s{more}")
+    if told["broken"]:
+        console.print(f"  {len(told['broken'])} tries broke: {told['broken'][0]}", markup=False)
+    console.print(f"  report:    {told['store']}/report.html", markup=False)
+    console.print(f"  reproduce: krucible repro {told['store']}", markup=False)

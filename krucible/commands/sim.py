@@ -1,0 +1,359 @@
+"""``krucible sim``: the same runs in virtual time, from seeds, by the thousand."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from traceback import format_exception
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from harness.errors import UsageError
+from harness.processes.crew import Job, Said, work_off
+from harness.sessions.reached import never, reached
+from harness.store.folder import Store
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
+from krucible import options
+from krucible.commands.run import DEFAULT_STORE, SEED_MAX, StoreDir
+from krucible.console import STYLE, Json, err, out, print_json
+
+JOBS_MAX = 256
+SEEDS_MAX = 10_000_000
+SHOWN_MAX = 20  # failing seeds in full
+LINE_EVERY_S = 60.0
+_RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
+_SAME = {None: "", True: " (the same bytes again)", False: " (NOT THE SAME BYTES)"}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="sim",
+        help="Simulate runs: the same nodes, workloads, faults and checkers on a virtual clock, "
+        "network and disk. The same seed gives the same bytes. What is not given is drawn from the "
+        "seed: sizes, workload, faults, settings. What fails is saved as a run, with its schedule. "
+        "A seed that breaks the harness is saved, too, and the others go on. Exits 1 when a seed "
+        "was invalid, else 255 when the harness broke in one, else with the worst exit code of a "
+        "seed.",
+        short_help="Simulate runs in virtual time, from seeds.",
+        epilog="Example: krucible sim --seeds 1..100 --jobs 2",
+    )(sim)
+
+
+def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=SEED_MAX, help="One seed; 1 when none is given.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Many seeds: A..B, both included.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=JOBS_MAX, help="Seeds at a time; one per processor.")
+    ] = None,
+    twice: Annotated[
+        bool, typer.Option(help="Simulate every seed twice and compare the bytes.")
+    ] = False,
+    save: Annotated[
+        bool, typer.Option(help="Save every run, with its schedule, not only what fails.")
+    ] = False,
+    stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
+    go_on: options.GoOn = False,
+    voters: options.Voters = None,
+    observers: options.Observers = None,
+    workload: options.Workload = None,
+    nemesis: options.Nemesis = None,
+    time_limit: options.TimeLimit = None,
+    rate: options.Rate = None,
+    concurrency: options.Concurrency = None,
+    pace: options.Pace = None,
+    mutant: options.Mutant = None,
+    setting: options.Settings = None,
+    store: StoreDir = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Simulate one seed or many; the exit code is the worst one's."""
+    pinned = options.pinned(
+        setting,
+        nemesis,
+        workload=workload,
+        voters=voters,
+        observers=observers,
+        time_limit_s=time_limit,
+        rate_hz=rate,
+        concurrency=concurrency,
+        pace=pace,
+        mutant=mutant,
+        go_on=go_on,
+    )
+    wanted = _seeds(seed, seeds)
+    options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
+    batch = _Batch(pinned, wanted, twice=twice, keep=save, store=store)
+    began_s = time.monotonic()
+    try:
+        batch.run(jobs or os.cpu_count() or 1, stop=stop, loud=not json)
+    finally:  # also when it is interrupted: what was found is not to be lost
+        batch.results.sort(key=lambda result: result["seed"])
+        if seeds is None:
+            for result in batch.results:
+                print_json(result) if json else show_simulation(result)
+        elif batch.results:
+            figures = batch.figures(time.monotonic() - began_s)
+            print_json(figures) if json else _show_many(figures, batch.failing)
+    return batch.exit_code
+
+
+def _seeds(seed: int | None, seeds: str | None) -> range:
+    """The seeds that are meant; raises UsageError."""
+    if seeds is None:
+        one = 1 if seed is None else seed
+        return range(one, one + 1)
+    if seed is not None:
+        raise UsageError("--seed and --seeds: give one of them")
+    match = _RANGE.fullmatch(seeds.strip())
+    if match is None:
+        raise UsageError(f"--seeds {seeds!r}: want A..B, as in 1..100")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first or last > SEED_MAX or last - first >= SEEDS_MAX:
+        raise UsageError(f"--seeds {seeds!r}: want A <= B <= {SEED_MAX}, at most {SEEDS_MAX} seeds")
+    return range(first, last + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One seed for a process of the pool."""
+
+    seed: int
+    pinned: Mapping[str, Any]
+    twice: bool
+    keep: bool
+    store: Path
+
+    def do(self) -> dict[str, Any]:
+        """Simulate and judge; what is not valid, or wanted, goes into the store.
+
+        A seed that breaks the harness is a result, too: it costs the other seeds nothing.
+        """
+        simulation = options.simulation()
+        try:
+            plan = options.plan_of_seed(self.seed, self.pinned)
+        except UsageError as error:  # the options do not go with what this seed draws
+            told = {"harness_reasons": [str(error)], "exit_code": error.exit_code}
+            return _result({"seed": self.seed, "verdict": str(Valid.UNKNOWN), **told})
+        try:
+            run = simulation.simulate(plan)
+            result = _result({**run.summary(), "reached": reached(run.data)})
+            if self.twice:
+                again = simulation.simulate(plan)
+                result["same_bytes"] = again.trace_sha256 == run.trace_sha256
+            if self.keep or _fails(result):
+                result["store"] = str(simulation.save(run, Store(self.store)).path)
+        except Exception as error:
+            reason, trace = simulation.reason_of(error), "".join(format_exception(error))
+            return self._stored(simulation.never_done(plan, reason, trace))
+        return result
+
+    def died(self, reason: str) -> dict[str, Any]:
+        """The result of a seed in which its process died; the run that is stored has no events."""
+        simulation = options.simulation()
+        plan = options.plan_of_seed(self.seed, self.pinned)
+        return self._stored(simulation.never_done(plan, reason))
+
+    def _stored(self, run: Any) -> dict[str, Any]:
+        store = options.simulation().save(run, Store(self.store)).path
+        return _result({**run.summary(), "store": str(store)})
+
+
+def _result(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete the result of a seed: fields that are not known are empty."""
+    nothing: dict[str, list[Any]] = {
+        name: [] for name in ("anomalies", "system_reasons", "coverage_reasons", "harness_reasons")
+    }
+    blank = {"events": 0, "simulated_s": 0.0, "reached": {}, "store": None, "same_bytes": None}
+    return {**nothing, **blank, **known}
+
+
+def _each(part: Sequence[_Work]) -> Iterator[dict[str, Any]]:
+    return (work.do() for work in part)
+
+
+class _Batch:
+    """Many seeds."""
+
+    def __init__(
+        self,
+        pinned: Mapping[str, Any],
+        seeds: Sequence[int],
+        *,
+        twice: bool,
+        keep: bool,
+        store: Path,
+    ) -> None:
+        self._work = [_Work(seed, pinned, twice, keep, store) for seed in seeds]
+        self.results: list[dict[str, Any]] = []
+
+    def run(self, jobs: int, *, stop: bool, loud: bool) -> None:
+        """Do the work on so many processes; with ``stop`` only until a seed is not valid.
+
+        ``loud`` tells of the first seeds that are not valid as soon as they are known, and how far
+        it is: by a bar on a terminal, elsewhere by a line a minute.
+        """
+        console = err()
+        loud = loud and len(self._work) > 1
+        next_line_s = time.monotonic() + LINE_EVERY_S
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not loud or not console.is_terminal,
+        ) as progress:
+            task = progress.add_task("seeds", total=len(self._work))
+            bad = 0
+            for result in self._done(jobs):
+                self.results.append(result)
+                if _fails(result):
+                    bad += 1
+                    if loud and bad <= SHOWN_MAX:
+                        console.print(_line(result), markup=False)
+                told = f"seeds, {bad} not valid" if bad else "seeds"
+                progress.update(task, advance=1, description=told)
+                if loud and not console.is_terminal and time.monotonic() >= next_line_s:
+                    console.print(f"{len(self.results)} of {len(self._work)} {told}")
+                    next_line_s = time.monotonic() + LINE_EVERY_S
+                if stop and bad:
+                    return
+
+    def _done(self, jobs: int) -> Iterator[dict[str, Any]]:
+        """The results as they come; a process that dies costs the seed it was at, no other."""
+        if jobs == 1 or len(self._work) == 1:
+            yield from _each(self._work)
+            return
+        parts = [deque(self._work[n::jobs]) for n in range(min(jobs, len(self._work)))]
+        while parts:
+            left = {Job(f"seeds from {p[0].seed}", partial(_each, tuple(p))): p for p in parts}
+            with closing(work_off(list(left), len(left))) as told:
+                for each in told:
+                    if isinstance(each, Said):
+                        left[each.job].popleft()
+                        yield each.value
+                    elif each.broken is not None and left[each.job]:
+                        yield left[each.job].popleft().died(each.broken)
+            parts = [part for part in parts if part]
+
+    @property
+    def failing(self) -> list[dict[str, Any]]:
+        """The results that are not valid, or not the same twice."""
+        return [result for result in self.results if _fails(result)]
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of all seeds; bytes that differ are a broken harness."""
+        codes = [result["exit_code"] for result in self.results]
+        if EXIT_INVALID in codes:
+            return EXIT_INVALID
+        if any(result["same_bytes"] is False for result in self.results):
+            return EXIT_HARNESS
+        return max(codes, default=EXIT_VALID)
+
+    def figures(self, elapsed_s: float) -> dict[str, Any]:
+        """What the batch came to, as a JSON object."""
+        invariants: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
+        for result in self.results:
+            invariants.update({anomaly["invariant"] for anomaly in result["anomalies"]})
+            counts.update(result["reached"])
+        simulated_s = sum(result["simulated_s"] for result in self.results)
+        return {
+            "seeds": len(self.results),
+            "verdicts": dict(Counter(result["verdict"] for result in self.results)),
+            "invariants": dict(invariants.most_common()),
+            "broken": [r["seed"] for r in self.results if _is_broken(r)],
+            "not_same_bytes": [r["seed"] for r in self.results if r["same_bytes"] is False],
+            "failing": [
+                {"seed": r["seed"], "verdict": r["verdict"], "store": r["store"]}
+                for r in self.failing
+            ],
+            "reached": dict(sorted(counts.items())),
+            "never": never(counts),
+            "events": sum(result["events"] for result in self.results),
+            "simulated_s": round(simulated_s, 3),
+            "elapsed_s": round(elapsed_s, 3),
+            "times_real_time": round(simulated_s / elapsed_s, 1) if elapsed_s else None,
+        }
+
+
+def _fails(result: Mapping[str, Any]) -> bool:
+    return result["verdict"] != "valid" or _is_broken(result) or result["same_bytes"] is False
+
+
+def _is_broken(result: Mapping[str, Any]) -> bool:
+    """Whether the harness broke in the seed, or could not play it."""
+    return bool(result["harness_reasons"])
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    """What is wrong with a seed, and how to see it again."""
+    names = ", ".join(sorted({a["invariant"] for a in result["anomalies"]})) or "; ".join(
+        [*result["harness_reasons"], *result["coverage_reasons"], *result["system_reasons"]]
+    )
+    if result["same_bytes"] is False:
+        names = "; ".join(filter(None, ("not the same bytes twice", names)))
+    seed, verdict, store = (result[name] for name in ("seed", "verdict", "store"))
+    if _is_broken(result) and verdict != Valid.INVALID:
+        verdict = "the harness broke"
+    again = "" if store is None else f"  krucible repro {store}"
+    return f"seed {seed}: {verdict} ({names}){again}"
+
+
+def show_simulation(result: Mapping[str, Any]) -> None:
+    """One simulation for people: verdict, anomalies, where the report is."""
+    console = out()
+    console.print(result["verdict"].upper(), style=STYLE[Valid(result["verdict"])])
+    times = Counter(anomaly["invariant"] for anomaly in result["anomalies"])
+    first = {a["invariant"]: a["message"] for a in reversed(result["anomalies"])}
+    for name, count in times.items():
+        more = f" (and {count - 1} more like it)" if count > 1 else ""
+        console.print(f"  {name}: {first[name]}{more}", markup=False)
+    stopped = result["stopped"]
+    if stopped is not None:
+        console.print(
+            f"  stopped at {stopped['time_ns'] / 1e9:.6f} s: {stopped['node']} seq "
+            f"{stopped['seq']} broke {stopped['invariant']} (to the end: --go-on)"
+        )
+    for axis in ("system", "coverage", "harness"):
+        for reason in result[f"{axis}_reasons"]:
+            console.print(f"  {axis}: {reason}", markup=False)
+    console.print(
+        f"  seed {result['seed']}: {result['events']} events in {result['simulated_s']:.1f} "
+        f"simulated seconds, sha256 {result['trace_sha256']}{_SAME[result['same_bytes']]}"
+    )
+    if result["store"] is not None:
+        console.print(f"  report:    {result['store']}/report.html", markup=False)
+        console.print(f"  reproduce: krucible repro {result['store']}", markup=False)
+
+
+def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> None:
+    console = out()
+    for result in failing[:SHOWN_MAX]:
+        console.print(_line(result), markup=False)
+    if len(failing) > SHOWN_MAX:
+        console.print(f"and {len(failing) - SHOWN_MAX} more")
+    verdicts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(figures["verdicts"].items()))
+    console.print(
+        f"{figures['seeds']} seeds: {verdicts}; {figures['simulated_s']:.0f} simulated seconds in "
+        f"{figures['elapsed_s']:.1f} s ({figures['times_real_time']} times real time)"
+    )
+    if figures["never"]:
+        console.print(f"never happened: {', '.join(figures['never'])}", markup=False)
+    if figures["broken"]:
+        console.print(f"THE HARNESS BROKE: seeds {figures['broken']}", style="bold red")
+    if figures["not_same_bytes"]:
+        console.print(f"NOT THE SAME TWICE: seeds {figures['not_same_bytes']}", style="bold red")

@@ -1,0 +1,287 @@
+"""``krucible zoo``: seeded bugs must be caught, and a healthy node must not."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from harness.errors import UsageError
+from harness.processes.crew import Ended, Job, Said, work_off
+from harness.registry import mutant_names, systems, unknown
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from krucible.commands.sim import JOBS_MAX
+from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
+
+ARMS = ("directed", "exploratory", "control")
+CONTROL_MAX = 10_000_000
+SEEDS_PER_JOB = 10  # of the control arm
+LATE_S = 600.0  # what a hunt may take beyond its budget, or a job that has none per seed
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|)")
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="zoo",
+        help="Simulate every seeded bug: in its own scenario (directed), and in the swarm that "
+        "does not know it (exploratory); and the swarm without any (control). Exits 0 when all "
+        "were caught for the right reason and nothing else was, 1 when the healthy node was "
+        "found at fault, 255 when the harness broke in a seed, 2 when a bug got away.",
+        short_help="See that seeded bugs are caught, and nothing else.",
+        epilog="Example: krucible zoo --arm directed",
+    )(zoo)
+
+
+def zoo(
+    only: Annotated[
+        list[str] | None, typer.Option(help="This bug; repeatable. All when not given.")
+    ] = None,
+    arm: Annotated[
+        list[str] | None, typer.Option(help="directed, exploratory or control; repeatable.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="How long to look for each bug in the swarm: 90s, 10m, 1h.")
+    ] = "60s",
+    control_seeds: Annotated[
+        int, typer.Option(min=0, max=CONTROL_MAX, help="Seeds of the healthy node.")
+    ] = 50,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=JOBS_MAX, help="At a time; one per processor.")
+    ] = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print JSON for machines: a line for each bug as soon as it is done with, and at "
+            "the end, or when interrupted, one line of all.",
+        ),
+    ] = False,
+) -> int:
+    """Run the arms; the exit code says whether the zoo is as it should be."""
+    names = mutant_names(systems.get("kraft"))
+    for name in only or ():
+        if name not in names:
+            raise UsageError(unknown("mutant", name, names))
+    arms = tuple(arm or ARMS)
+    for each in arms:
+        if each not in ARMS:
+            raise UsageError(unknown("arm", each, list(ARMS)))
+    blanks = dict(_work(arms, only or (), _seconds(budget), control_seeds))
+    found = _Found(blanks, json=json)
+    try:
+        found.follow(jobs or os.cpu_count() or 1)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    figures = found.figures()
+    print_json(figures) if json else _show(figures)
+    return found.exit_code
+
+
+def _seconds(text: str) -> float:
+    """A length of time; raises UsageError."""
+    match = _TIME.fullmatch(text.strip())
+    seconds = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise UsageError(f"--budget {text!r}: want a time above 0, as in 90s, 10m or 1h")
+    return seconds
+
+
+# --------------------------------------------------------------------------- what is to be done
+
+Result = dict[str, Any]  # of a bug in an arm, or of a seed of the control arm
+
+
+def _work(
+    arms: Sequence[str], only: Sequence[str], budget_s: float, seeds: int
+) -> Iterator[tuple[Job, Result]]:
+    """The jobs, each with what is to be said when nothing comes of it."""
+    zoo_module = importlib.import_module(
+        "harness.sessions.zoo"
+    )  # it brings the node: not for --help
+    for arm in ARMS[:2]:
+        for bug in zoo_module.bugs(only) if arm in arms else ():
+            if arm == "directed":
+                hunt, limit_s = partial(zoo_module.directed, bug), LATE_S
+            else:
+                hunt, limit_s = partial(zoo_module.exploratory, bug, budget_s), budget_s + LATE_S
+            blank = zoo_module.Hunt(bug.name, arm).to_json()
+            yield Job(f"{bug.name}, {arm}", partial(_hunting, hunt), limit_s), blank
+    if "control" in arms:
+        for first in range(1, seeds + 1, SEEDS_PER_JOB):
+            some = range(first, min(first + SEEDS_PER_JOB, seeds + 1))
+            yield Job(f"control, from {first}", partial(_control, some)), _alarm_of(first)
+
+
+def _hunting(hunt: Callable[[], Iterator[Any]]) -> Iterator[Result]:
+    return (so_far.to_json() for so_far in hunt())
+
+
+def _control(seeds: Sequence[int]) -> Iterator[Result]:
+    zoo_module = importlib.import_module("harness.sessions.zoo")
+    for seed in seeds:
+        summary = zoo_module.control(seed).summary()
+        yield {
+            **_alarm_of(seed),
+            "verdict": summary["verdict"],
+            "anomalies": [f"{a['invariant']}: {a['message']}" for a in summary["anomalies"][:5]],
+            "reasons": [*summary["system_reasons"], *summary["harness_reasons"]],
+            "broken": bool(summary["harness_reasons"]),
+        }
+
+
+def _alarm_of(seed: int) -> Result:
+    nothing: Result = {"anomalies": [], "reasons": [], "broken": False}
+    return {"arm": "control", "seed": seed, "verdict": "unknown", **nothing}
+
+
+# --------------------------------------------------------------------------- what comes of it
+
+
+class _Found:
+    """What came of all jobs, as far as they are done."""
+
+    def __init__(self, blanks: Mapping[Job, Result], *, json: bool) -> None:
+        self.interrupted = False
+        self._blanks = blanks
+        self._json = json
+        self._hunts: list[Result] = []
+        self._alarms: list[Result] = []
+        self._seeds = 0
+        self._so_far: dict[Job, Result] = {}  # of hunts under way
+
+    def follow(self, jobs: int) -> None:
+        """Have the work done, so much at a time, and tell what is done as it comes."""
+        with (
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=err(),
+            ) as progress,
+            closing(work_off(list(self._blanks), jobs)) as told,
+        ):
+            task = progress.add_task("zoo", total=len(self._blanks))
+            for each in told:
+                line = self._ended(each) if isinstance(each, Ended) else self._said(each)
+                if line is not None and not self._json:
+                    progress.console.print(line, markup=False)
+                done = isinstance(each, Ended)
+                progress.update(task, advance=done, description=self._doing())
+
+    def _said(self, said: Said) -> str | None:
+        if said.value["arm"] != "control":
+            self._so_far[said.job] = said.value
+            return None
+        self._seeds += 1
+        return None if said.value["verdict"] == "valid" else self._alarm(said.value)
+
+    def _ended(self, ended: Ended) -> str | None:
+        result = self._so_far.pop(ended.job, self._blanks[ended.job])
+        if result["arm"] == "control":
+            if ended.broken is None:
+                return None
+            return self._alarm({**result, "reasons": [ended.broken], "broken": True})
+        if ended.broken is not None:
+            result = {**result, "broken": {**result["broken"], ended.broken: 1}}
+        self._hunts.append(result)
+        self._print(result)
+        return _line(result)
+
+    def _alarm(self, alarm: Result) -> str:
+        self._alarms.append(alarm)
+        self._print(alarm)
+        return _alarm_line(alarm)
+
+    def _print(self, result: Result) -> None:
+        if self._json:
+            print_json(result)
+            sys.stdout.flush()  # whatever ends us, this is done
+
+    def _doing(self) -> str:
+        caught = sum(hunt["caught"] for hunt in self._hunts)
+        parts = [f"{caught} of {len(self._hunts)} caught"] if self._hunts else []
+        parts += [f"{len(self._alarms)} alarms in {self._seeds} seeds"] if self._seeds else []
+        under_way = [f"{hunt['mutant']}: {hunt['tried']} seeds" for hunt in self._so_far.values()]
+        return "; ".join([*parts, *under_way]) or "zoo"
+
+    def figures(self) -> Result:
+        """All of it; hunts that were cut short are as they were then."""
+        hunts = [*self._hunts, *self._so_far.values()]
+        hunts.sort(key=lambda hunt: (hunt["arm"], hunt["mutant"]))
+        alarms = sorted(self._alarms, key=lambda alarm: int(alarm["seed"]))
+        return {
+            "hunts": hunts,
+            "control": {"seeds": self._seeds, "alarms": alarms},
+            "got_away": [f"{h['mutant']} ({h['arm']})" for h in hunts if not h["caught"]],
+            "interrupted": self.interrupted,
+        }
+
+    @property
+    def exit_code(self) -> int:
+        """Whether the zoo is as it should be."""
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        if any(alarm["verdict"] == "invalid" for alarm in self._alarms):
+            return EXIT_INVALID
+        hunts = [*self._hunts, *self._so_far.values()]
+        if any(hunt["broken"] for hunt in hunts) or any(a["broken"] for a in self._alarms):
+            return EXIT_HARNESS
+        got_away = not all(hunt["caught"] for hunt in self._hunts)
+        return EXIT_UNKNOWN if got_away or self._alarms else EXIT_VALID
+
+
+def _line(hunt: Result) -> str:
+    """What became of one bug."""
+    if hunt["caught"]:
+        how = f"caught by {', '.join(hunt['caught_by'])} with seed {hunt['seed']}"
+    else:
+        wrong = ", ".join(hunt["wrong"])
+        how = "NOT CAUGHT" + (f" (but {wrong}, which it does not break)" if wrong else "")
+    broken = "".join(f", BROKEN: {why} ({times})" for why, times in hunt["broken"].items())
+    return (
+        f"{hunt['mutant']}, {hunt['arm']}: {how}, {hunt['tried']} seeds, "
+        f"{hunt['elapsed_s']:.1f} s{broken}"
+    )
+
+
+def _alarm_line(alarm: Result) -> str:
+    why = "; ".join([*alarm["anomalies"], *alarm["reasons"]])
+    return f"control, seed {alarm['seed']}: {alarm['verdict']}: {why}"
+
+
+def _show(figures: Result) -> None:
+    rows = [
+        (
+            hunt["mutant"],
+            hunt["arm"],
+            ", ".join(hunt["caught_by"]) or "NOT CAUGHT",
+            str(hunt["tried"]),
+            f"{hunt['elapsed_s']:.1f} s",
+        )
+        for hunt in figures["hunts"]
+    ]
+    if rows:
+        print_table(("mutant", "arm", "caught by", "seeds", "time"), rows)
+    console = out()
+    for name in ARMS[:2]:
+        of_arm = [hunt for hunt in figures["hunts"] if hunt["arm"] == name]
+        if of_arm:
+            caught = sum(hunt["caught"] for hunt in of_arm)
+            console.print(f"{name}: {caught} of {len(of_arm)} caught")
+    control = figures["control"]
+    if control["seeds"] or control["alarms"]:
+        alarms = control["alarms"]
+        console.print(f"control: {len(alarms)} alarms in {control['seeds']} seeds")
+        for alarm in alarms:
+            console.print(f"  {_alarm_line(alarm)}", markup=False)

@@ -1,0 +1,1 @@
+"""Helpers of nemeses: targets, claims, evidence, restarts."""

@@ -1,0 +1,421 @@
+"""The liveness checker: what must come true after the last heal, and in peace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from checkers.liveness.asking import SAME_PER_S_MAX
+from checkers.liveness.elections import IN_VAIN_MAX
+from checkers.liveness.plugin import (
+    ELECTION_SETTING,
+    EVENTS_PER_S_MAX,
+    HEARD_PER_S_MAX,
+    SNAPSHOT_SETTING,
+    liveness,
+)
+from harness.contracts.checker import RunData
+from harness.contracts.evidence import LogBatch, LogSnapshot
+from harness.history.ops import NEMESIS, History, Op, OpType
+from harness.spec import RunSpec
+from harness.verdict import CheckResult, Valid
+
+S = 1_000_000_000
+
+
+class Run:
+    """Three voters and a broker that recover at 10 s, and have 5 s of peace from 11 s on."""
+
+    def __init__(self) -> None:
+        self.recovered = True
+        self.events: dict[str, list[dict[str, Any]]] = {f"n{i}": [] for i in range(1, 5)}
+        self.windows: dict[str, tuple[int, int]] = {"recovery": (9, 10), "settle": (11, 16)}
+        self.ops: list[Op] = []
+        for node in self.events:
+            self.tell(node, 0, "start")
+            leads = "leader" if node == "n1" else "follower"
+            self.tell(node, 1, "role", to=leads, leader=1, why="test")
+            self.tell(node, 12, "hwm", v=20)
+        self.tell("n4", 12, "hb", err=0, fenced=False)
+
+    def tell(self, node: str, at_s: float, type_: str, ep: int = 3, **fields: Any) -> None:
+        who = {"node": int(node[1:]), "inc": 1}
+        event = {"t": type_, **who, "ep": ep, "rx_ns": round(at_s * S), **fields}
+        self.events[node] = sorted([*self.events[node], event], key=lambda e: e["rx_ns"])
+
+    def op(self, at_s: float, type_: OpType, process: int | str = 0, **fields: Any) -> None:
+        """Of a client, or of the nemesis."""
+        self.ops.append(Op(0, round(at_s * S), process, type_, **fields))
+
+    def fault(self, nemesis: str, begin_s: float, end_s: float) -> None:
+        """A fault begins and is healed."""
+        for at_s, f in ((begin_s, "inject"), (end_s, "heal")):
+            value = {"id": begin_s, "nemesis": nemesis}
+            self.op(at_s, "info", NEMESIS, f=f, value=value)
+            result: dict[str, Any] = {"outcome": "installed"} if f == "inject" else {"evidence": {}}
+            self.op(at_s + 0.1, "info", NEMESIS, f=f, value={**value, **result})
+
+    def judged(self) -> CheckResult:
+        return liveness(self.data())
+
+    def data(self) -> RunData:
+        ops = list(self.ops)
+        for f, (begin_s, end_s) in self.windows.items():
+            end: dict[str, Any] = {"seconds": end_s - begin_s}
+            if f == "recovery":
+                end = {"recovered": self.recovered, "elapsed_ms": 1000}
+            ops.append(Op(len(ops), begin_s * S, NEMESIS, "info", f, {}))
+            ops.append(Op(len(ops), end_s * S, NEMESIS, "info", f, end))
+        ops.sort(key=lambda op: op.time_ns)
+        return RunData(
+            RunSpec(1),
+            History(op.with_(index=i) for i, op in enumerate(ops)),
+            {node: tuple(events) for node, events in self.events.items()},
+            voters=("n1", "n2", "n3"),
+            observers=("n4",),
+        )
+
+    def found(self) -> dict[str, str]:
+        return {a.invariant: a.message for a in self.judged().anomalies}
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run()
+
+
+def test_a_healthy_end_is_valid(run: Run) -> None:
+    result = run.judged()
+    assert (result.valid, result.anomalies) == (Valid.VALID, ())
+    assert set(result.checked) == {f"L{i}" for i in range(1, 14)} - {"L11"}
+
+
+def test_a_run_that_was_cut_short_is_unknown(run: Run) -> None:
+    run.windows.clear()
+    assert run.judged().valid is Valid.UNKNOWN
+
+
+def test_nobody_leads(run: Run) -> None:
+    run.recovered = False
+    run.tell("n1", 9.5, "role", to="resigned", leader=None, why="check-quorum")
+    assert "nobody leads: n1 resigned in epoch 3" in run.found()["L1"]
+
+
+def test_a_leader_that_does_not_get_on(run: Run) -> None:
+    run.recovered = False
+    assert "n1 leads and does not get on" in run.found()["L2"]
+
+
+def test_a_node_that_does_not_catch_up(run: Run) -> None:
+    run.recovered = False
+    run.tell("n1", 9, "hwm", v=30)
+    assert "n2 at -1" in run.found()["L8"]
+
+
+def test_an_election_in_peace(run: Run) -> None:
+    run.tell("n2", 13, "role", ep=4, to="candidate", leader=None, why="fetch timeout")
+    result = run.judged()
+    assert run.found() == {
+        "L3": "n2 became candidate in epoch 4 (fetch timeout) although nothing was wrong any more"
+    }
+    assert result.anomalies[0].time_ns == 13 * S
+
+
+def test_what_happens_when_all_is_stopped_is_no_election_in_peace(run: Run) -> None:
+    run.tell("n1", 16, "role", to="resigned", leader=None, why="shutdown")
+    run.tell("n1", 16, "stop")
+    assert run.found() == {}
+
+
+def test_a_node_stuck_in_pre_votes(run: Run) -> None:
+    run.tell("n3", 12, "role", to="prospective", leader=None, why="timeout")
+    assert "n3 is still prospective after 5 s" in run.found()["L7"]
+
+
+def test_a_node_that_stays_behind_in_peace(run: Run) -> None:
+    run.tell("n1", 15, "hwm", v=22)
+    assert "n2 at high watermark 20" in run.found()["L8"]
+    run.tell("n1", 15.5, "hwm", v=21)
+    assert run.found() == {}, "one step behind is on its way"
+
+
+def test_a_broker_that_stays_fenced(run: Run) -> None:
+    run.tell("n4", 14, "hb", err=0, fenced=True)
+    run.tell("n4", 15, "hb", err=None, fenced=None)
+    assert "broker n4 is still fenced" in run.found()["L10"]
+
+
+def test_a_broker_that_had_to_wait_for_its_registration_has_time_to_be_unfenced(run: Run) -> None:
+    """The session of the process before it had not run out yet: it is refused until then."""
+    run.tell("n4", 15.9, "reg", err=0, b_ep=7)
+    run.tell("n4", 15.95, "hb", err=0, fenced=True)
+    assert run.found() == {}
+    run.events["n4"][-2]["rx_ns"] = 14 * S
+    assert "broker n4 is still fenced" in run.found()["L10"]
+
+
+def _say(run: Run, name: str, type_: str, times: int) -> None:
+    run.events[name] += [
+        {"t": type_, "node": int(name[1:]), "inc": 1, "ep": 3, "err": 1, "rx_ns": 13 * S + i}
+        for i in range(times)
+    ]
+
+
+def test_a_node_that_spins(run: Run) -> None:
+    _say(run, "n2", "hb", 5 * EVENTS_PER_S_MAX)
+    assert "n2 told" in run.found()["L12"]
+
+
+@pytest.mark.parametrize("heard", [HEARD_PER_S_MAX, 2 * HEARD_PER_S_MAX])
+def test_a_leader_hears_the_fetches_of_all_others(run: Run, heard: int) -> None:
+    """A leader of seven voters and five brokers that commits each 100 ms is asked 333 times a s."""
+    others = len(run.events) - 1
+    _say(run, "n1", "hb", 5 * (EVENTS_PER_S_MAX - 50 + heard * others))
+    assert ("n1 told" in run.found().get("L12", "")) is (heard > HEARD_PER_S_MAX)
+
+
+def test_a_leader_that_commits_nothing_in_peace_does_not_get_on(run: Run) -> None:
+    run.events["n1"] = [e for e in run.events["n1"] if e["t"] != "hwm"]
+    run.tell("n1", 8, "hwm", v=20)
+    assert "n1 leads and has committed nothing in 5 s of peace" in run.found()["L2"]
+
+
+@pytest.mark.parametrize(("after_s", "late"), [(0.1, False), (0.5, True)])
+def test_who_hears_of_a_commit_only_with_the_next_one_is_late(
+    run: Run, after_s: float, late: bool
+) -> None:
+    for node in run.events:
+        as_: dict[str, Any] = {"as": "leader" if node == "n1" else "follower"}
+        run.tell(node, 13 if node != "n3" else 13 + after_s, "hwm", v=21, **as_)
+    assert ("L8" in run.found()) is late
+
+
+@pytest.mark.parametrize(("due_bytes", "late"), [(200, True), (400, False)])
+def test_a_log_that_outgrows_its_snapshot_is_overdue(due_bytes: int, late: bool) -> None:
+    log = tuple(
+        LogBatch(base=i, last=i, epoch=1, crc=i, control=False, records=()) for i in range(20)
+    )
+    told = Run().data()
+    spec = RunSpec(1, settings={SNAPSHOT_SETTING: str(due_bytes)})
+    snapshots = {"n1": (LogSnapshot(end=10, epoch=1, records=()),)}
+    result = liveness(replace(told, spec=spec, logs={"n1": log}, snapshots=snapshots))
+    assert [a.invariant for a in result.anomalies] == ["L11"] * late
+
+
+# --------------------------------------------------------------------------- L4, L5, L6
+
+
+def test_an_old_leader_that_never_steps_down(run: Run) -> None:
+    run.tell("n3", 8, "role", ep=2, to="leader", leader=3, why="test")
+    assert "n3 still leads epoch 2 after 5 s of peace" in run.found()["L4"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "what"),
+    [
+        (("ok", 10.5), None),
+        (("fail", 10.5), None),
+        (("info", 10.5), "info after 0.2 s"),
+        (("ok", 13.0), "ok after 2.7 s"),
+        (None, "no answer at all"),
+    ],
+)
+def test_an_op_in_peace_has_its_answer_soon(
+    run: Run, ended: tuple[OpType, float] | None, what: str | None
+) -> None:
+    run.op(9.5, "invoke", 1, f="write", value=1)  # invoked before: it may end in any way
+    run.op(10.4, "info", 1, f="write", value=1)
+    run.op(10.3, "invoke", 0, f="write", value=2)
+    if ended is not None:
+        run.op(ended[1], ended[0], 0, f="write", value=2)
+    found = run.found()
+    assert run.judged().checked["L5"] == 1
+    assert ("L5" in found) is (what is not None)
+    assert what is None or what in found["L5"]
+
+
+@pytest.mark.parametrize(
+    ("ops", "late"),
+    [
+        ((9.0, 10.3), False),  # the answer of who was the controller before
+        ((10.3,), True),  # nothing from before to go by
+        ((9.0, 10.3, 10.6), True),  # it was told already
+    ],
+)
+def test_who_was_the_controller_before_may_be_asked_once(
+    run: Run, ops: tuple[float, ...], late: bool
+) -> None:
+    """Seed 703593 of producer-ids, whose answers cannot say that nothing was written."""
+    for at_s in ops:
+        run.op(at_s, "invoke", 0, f="allocate")
+        run.op(at_s + 0.1, "info", 0, f="allocate", error="not-controller")
+    assert ("L5" in run.found()) is late
+
+
+@pytest.mark.parametrize(("off", "pending"), [(19, False), (20, True), (None, False)])
+def test_a_voter_change_is_committed_or_gone(run: Run, off: int | None, pending: bool) -> None:
+    run.tell("n2", 5, "voters", off=off, set=[[1, None]], revert=False)
+    assert ("L6" in run.found()) is pending
+
+
+# --------------------------------------------------------------------------- L9
+
+
+def stand(run: Run, epochs: range, *, every_s: float = 0.5) -> None:
+    """Two voters stand at a time, from 3 s on, and neither wins."""
+    for place, epoch in enumerate(epochs):
+        for node in ("n2", "n3"):
+            run.tell(
+                node, 3 + place * every_s, "role", ep=epoch, to="candidate", leader=None, why="test"
+            )
+    for node in ("n2", "n3"):
+        run.tell(node, 8.5, "role", ep=epochs[-1] + 1, to="follower", leader=1, why="test")
+
+
+@pytest.mark.parametrize(("times", "found"), [(IN_VAIN_MAX, False), (IN_VAIN_MAX + 1, True)])
+def test_candidates_in_lock_step(run: Run, times: int, found: bool) -> None:
+    run.fault("kill", 2, 8)
+    stand(run, range(4, 4 + times))
+    assert run.judged().checked["L9"] == times
+    assert ("L9" in run.found()) is found
+    if found:
+        assert "epoch 4: n2, n3; epoch 5: n2, n3" in run.found()["L9"]
+
+
+def test_an_election_that_is_won_ends_the_row(run: Run) -> None:
+    stand(run, range(4, 10))
+    run.tell("n2", 4.1, "elected", ep=6, es=1)
+    assert run.found() == {}
+
+
+@pytest.mark.parametrize(
+    "nemesis",
+    [
+        pytest.param("slow-links", id="links that are not as they should be"),
+        pytest.param("gone-from-here", id="a fault that nobody knows"),
+    ],
+)
+def test_elections_may_be_in_vain_while_more_is_wrong_than_crashes(run: Run, nemesis: str) -> None:
+    run.fault(nemesis, 2, 6)
+    stand(run, range(4, 11))
+    assert run.found() == {}
+
+
+def test_each_crash_may_cost_elections(run: Run) -> None:
+    stand(run, range(4, 10))
+    run.fault("kill", 4.2, 6)
+    assert run.found() == {}
+    run.ops.clear()
+    assert "L9" in run.found()
+    run.tell("n2", 4.3, "start")
+    assert run.found() == {}
+
+
+# --------------------------------------------------------------------------- L13
+
+
+def fetch(run: Run, *, to: int = 1, res: str = "ok", off: int = 20) -> None:
+    """n2 fetches from n1, which takes it; both are heard of later."""
+    run.tell("n2", 12, "fetch_tx", off=off, to=to)
+    run.tell("n1", 12.1, "fetch_rx", **{"from": 2}, off=off, res=res)
+    run.tell("n2", 15, "flush", upto=1)
+    run.tell("n1", 15, "flush", upto=1)
+
+
+def test_a_fetch_that_nobody_answers(run: Run) -> None:
+    fetch(run)
+    assert run.judged().checked["L13"] == 1
+    assert "0.8 s later n2 still waits" in run.found()["L13"]
+
+
+@pytest.mark.parametrize("type_", ["fetch_tx", "role", "snap", "stop"])
+def test_what_a_fetcher_does_next_shows_that_it_waits_no_more(run: Run, type_: str) -> None:
+    fetch(run)
+    more = {"to": "follower", "leader": 1, "why": "test"} if type_ == "role" else {"to": 3}
+    run.tell("n2", 12.7, type_, off=21, **more)
+    assert "L13" not in run.found()
+
+
+def test_a_fetch_that_was_refused_or_is_not_known_to_have_come_needs_no_answer(run: Run) -> None:
+    fetch(run, res="FENCED_LEADER_EPOCH")
+    run.tell("n3", 12, "fetch_tx", off=20, to=None)
+    assert run.judged().checked["L13"] == 0
+
+
+@pytest.mark.parametrize(("nemesis", "found"), [("partition-one-way", False), ("membership", True)])
+def test_answers_are_due_where_links_are_as_they_should_be(
+    run: Run, nemesis: str, found: bool
+) -> None:
+    fetch(run)
+    run.fault(nemesis, 11.5, 13)
+    assert ("L13" in run.found()) is found
+
+
+def test_who_dies_answers_nobody(run: Run) -> None:
+    fetch(run)
+    run.events["n1"] = [e for e in run.events["n1"] if e["rx_ns"] < 12.5 * S]
+    run.tell("n1", 13, "start", inc=2)
+    run.tell("n1", 15, "role", inc=2, to="leader", leader=1, why="test")
+    assert run.judged().checked["L13"] == 0
+
+
+# --------------------------------------------------------------------------- L7, of the whole run
+
+
+def elect(run: Run, *, until_s: float) -> dict[str, str]:
+    """n3 is unattached from 3 s on; timers end within a second."""
+    run.tell("n3", 3, "role", to="unattached", leader=None, why="test")
+    run.tell("n3", until_s, "role", to="follower", leader=1, why="test")
+    spec = RunSpec(1, settings={ELECTION_SETTING: "500"})
+    return {a.invariant: a.message for a in liveness(replace(run.data(), spec=spec)).anomalies}
+
+
+@pytest.mark.parametrize(("until_s", "stuck"), [(4.2, False), (4.4, True)])
+def test_a_voter_that_does_not_stand_is_stuck(run: Run, until_s: float, stuck: bool) -> None:
+    assert ("L7" in elect(run, until_s=until_s)) is stuck
+
+
+@pytest.mark.parametrize(("ok", "pre", "stuck"), [(1, 0, False), (0, 0, True), (1, 1, True)])
+def test_only_a_vote_that_was_given_buys_time(run: Run, ok: int, pre: int, stuck: bool) -> None:
+    run.tell("n3", 3.9, "vote", ok=bool(ok), pre=bool(pre))
+    assert ("L7" in elect(run, until_s=4.9)) is stuck
+
+
+@pytest.mark.parametrize(("nemesis", "stuck"), [("pause", False), ("partition-one-way", True)])
+def test_a_timer_goes_on_unless_its_process_or_clock_is_stopped(
+    run: Run, nemesis: str, stuck: bool
+) -> None:
+    run.fault(nemesis, 3.5, 6)
+    assert ("L7" in elect(run, until_s=7)) is stuck
+
+
+def test_the_dead_are_not_stuck(run: Run) -> None:
+    run.tell("n3", 4, "flush", upto=1)
+    run.tell("n3", 8, "start")
+    assert elect(run, until_s=8.1) == {}
+
+
+# --------------------------------------------------------------------------- L12, of the whole run
+
+
+@pytest.mark.parametrize(
+    ("count", "step", "found"),
+    [
+        pytest.param(SAME_PER_S_MAX, 0, False, id="as backoffs let it"),
+        pytest.param(SAME_PER_S_MAX + 1, 0, True, id="without a backoff"),
+        pytest.param(3 * SAME_PER_S_MAX, 1, False, id="new questions"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["fetch_tx", "votereq"])
+def test_the_same_question_over_and_over(
+    run: Run, kind: str, count: int, step: int, found: bool
+) -> None:
+    asked = [
+        {"t": kind, "node": 2, "inc": 1, "ep": i * step, "off": 5, "pre": True, "to": None}
+        | {"rx_ns": 3 * S + i}
+        for i in range(count)
+    ]
+    run.events["n2"] = sorted([*run.events["n2"], *asked], key=lambda e: e["rx_ns"])
+    assert ("L12" in run.found()) is found

@@ -1,0 +1,52 @@
+"""The ``logs`` checker: what final logs decide without any event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from checkers.logs import logs
+from harness.contracts.checker import RunData
+from harness.contracts.evidence import LogBatch
+from harness.history.ops import History
+from harness.spec import RunSpec
+from harness.verdict import CheckResult, Valid
+
+LOG = tuple(
+    LogBatch(base=n, last=n, epoch=1 + n // 3, crc=n, control=False, records=()) for n in range(6)
+)
+
+
+def judge(**of_nodes: tuple[LogBatch, ...]) -> CheckResult:
+    return logs(RunData(RunSpec(1, system="kafka"), History(()), logs=of_nodes))
+
+
+def broken(result: CheckResult) -> set[str]:
+    assert result.valid is Valid.INVALID
+    return {anomaly.invariant for anomaly in result.anomalies}
+
+
+def test_logs_that_agree_as_far_as_they_go_are_valid() -> None:
+    result = judge(n1=LOG, n2=LOG[:4], n3=LOG[2:])
+    assert result.valid is Valid.VALID
+    assert result.checked["S7"] == 14
+    assert result.stats["batches"] == {"n1": 6, "n2": 4, "n3": 4}
+    assert "S2" in result.stats["undecided"], "nobody told whom he voted for"
+
+
+def test_another_content_at_an_offset_of_the_same_epoch_breaks_log_matching() -> None:
+    other = (*LOG[:4], replace(LOG[4], crc=99), LOG[5])
+    assert "S7" in broken(judge(n1=LOG, n2=LOG, n3=other))
+
+
+def test_a_hole_is_found() -> None:
+    assert broken(judge(n1=LOG, n2=(*LOG[:2], *LOG[3:])))
+
+
+def test_epochs_that_fall_are_found() -> None:
+    falling = (*LOG[:5], replace(LOG[5], epoch=1))
+    assert broken(judge(n1=LOG[:5], n2=falling))
+
+
+def test_one_log_has_nobody_to_agree_with() -> None:
+    result = judge(n1=LOG, n2=())
+    assert (result.valid, result.reason) == (Valid.UNKNOWN, "1 nodes left a log, want 2")

@@ -1,0 +1,402 @@
+"""``krucible nightly``: the plan, the ledger, what is dropped, what makes a night red."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import msgspec
+import pytest
+
+from harness.errors import UsageError
+from harness.nightly import ledger, outcome, plan, sims
+from harness.nightly.junit import Case, Suite, to_xml
+from harness.nightly.ledger import Ledger, Night
+from harness.nightly.rotation import rotate, size_of
+from harness.sessions.simulated import SimPlan, SimRun, simulate
+from harness.spec import RunSpec
+from harness.store.folder import RunDir, Store
+from harness.store.reading import load_spec
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from krucible.app import main
+from tests.support.places import ROOT
+
+QUICK = """
+budget = "{budget}"
+jobs = 2
+[on-failure]
+shrink = "5s"
+[[sim]]
+name = "quick"
+twice = 0.5
+voters = 1
+observers = 0
+workload = "register"
+nemesis = ["none"]
+time-limit = 1
+rate = 40
+concurrency = 1
+{more}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    """A plan file."""
+    path = folder / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# --------------------------------------------------------------------------- plans
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("budget = 8", "Expected `str`, got `int` in `budget`"),
+        ('budget = "8 days"', "budget"),
+        ("budget = ", "not TOML"),
+        ("", "want at least one [[sim]] or [[live]]"),
+        ('[[sim]]\nname = "a"\nfoo = 1', "there is no setting `foo` in `sim[0]`"),
+        ("[[sim]]\nweight = 1", "missing setting `name` in `sim[0]`"),
+        ('[[sim]]\nname = "a"\nweight = 0', "weight"),
+        ('[[sim]]\nname = "a"\n[[sim]]\nname = "a"', "'a' is there twice"),
+        (
+            '[[sim]]\nname = "a"\nworkload = "registre"',
+            "'a': no workload is called 'registre'",
+        ),
+        ('[[sim]]\nname = "a"\nnemesis = ["kil"]', "no nemesis is called 'kil'"),
+        ('[[sim]]\nname = "a"\nmutant = "no-such"', "no mutant is called 'no-such'"),
+        ('[[live]]\nname = "a"\nenv = "sim"', "is what [[sim]] is for"),
+        ('[[live]]\nname = "a"\nsystem = "krafd"', "no system is called 'krafd'"),
+        (
+            '[[sim]]\nname = "a"\n[[canary]]\nmutant = "x-y"',
+            "[[canary]]: no mutant is called",
+        ),
+        (
+            'budget = "1m"\n[[sim]]\nname = "a"\n[[canary]]\nmutant = "forgotten-vote"',
+            "the canaries alone may take 120 s",
+        ),
+    ],
+)
+def test_a_plan_with_a_mistake_is_refused_with_its_place(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    """What, where, what to do; before anything is begun."""
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError) as refused:
+        plan.load(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert complaint in str(refused.value)
+
+
+def test_a_plan_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    """As bad arguments."""
+    with pytest.raises(UsageError, match="cannot read the plan"):
+        plan.load(tmp_path / "none.toml")
+
+
+def test_the_plan_of_ours_passes_its_own_checks() -> None:
+    """Every name in it is there, and its canaries fit."""
+    plan.check(plan.DEFAULT)
+
+
+@pytest.mark.parametrize("name", ["night.toml", "hour.toml"])
+def test_an_example_in_the_docs_is_a_plan(name: str) -> None:
+    """With every table there is, and with seeds that answer for coverage."""
+    example = plan.load(ROOT / "docs" / "examples" / name)
+    assert example.live
+    assert example.canary
+    assert [sim for sim in example.sim if not sim.pinned()]
+
+
+@pytest.mark.parametrize("name", ["night.toml", "hour.toml", None])
+def test_at_least_half_of_a_night_is_seeds_of_full_length(name: str | None) -> None:
+    """They are as long as their faults need: nobody gives them a time limit."""
+    folder = ROOT / "docs" / "examples"
+    night = plan.DEFAULT if name is None else plan.load(folder / name)
+    full = sum(sim.weight for sim in night.sim if sim.time_limit is None)
+    rest = sum(sim.weight for sim in night.sim if sim.time_limit is not None)
+    assert full >= rest + sum(live.weight for live in night.live)
+
+
+def test_times_and_sizes() -> None:
+    """Units as people write them."""
+    assert [plan.seconds(text) for text in ("90s", "1.5m", "8 h")] == [90.0, 90.0, 28_800.0]
+    assert [plan.size(text) for text in ("500 MB", "1.5GB")] == [500_000_000, 1_500_000_000]
+
+
+# --------------------------------------------------------------------------- the ledger
+
+
+def seed_line(seed: int, verdict: str = "valid", **more: Any) -> dict[str, Any]:
+    """A judged seed."""
+    line = {"t": "seed", "entry": "sim:a", "seed": seed, "verdict": verdict, "invariants": []}
+    return {**line, "simulated_s": 1.0, **more}
+
+
+def test_a_ledger_says_the_same_when_it_is_read_again(tmp_path: Path) -> None:
+    """The fold of its lines; a torn last line is left out and overwritten."""
+    book = Ledger(tmp_path)
+    book.add({"t": "begin", "plan": "p", "at": "now", "first_seed": 7})
+    book.add(seed_line(7), seed_line(8, "invalid", invariants=["S1"], store="x", message="two"))
+    book.add({"t": "spent", "entry": "sim:a", "s": 2.5})
+    book.close()
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"t":"seed","entry":"sim:a","se')
+    again = Ledger(tmp_path)
+    assert again.night == book.night
+    again.add({"t": "begin", "plan": "p", "at": "later", "first_seed": 7})
+    again.close()
+    night = ledger.read(tmp_path)
+    assert (night.histories, night.used_s, night.resumed) == (2, 2.5, 1)
+    (failing,) = night.failing.values()
+    assert (failing.first_seed, failing.runs, failing.message) == (8, ["x"], "two")
+
+
+def test_a_ledger_with_a_bad_line_inside_is_refused(tmp_path: Path) -> None:
+    """Nobody should go on from what cannot be read."""
+    (tmp_path / "ledger.jsonl").write_bytes(b"{}\nnonsense\n{}\n")
+    with pytest.raises(UsageError, match=r"ledger\.jsonl:2: not a line"):
+        ledger.read(tmp_path)
+
+
+def test_failures_alike_are_one_way_to_fail() -> None:
+    """By entry, verdict and what was broken."""
+    night = Night()
+    for seed in range(3):
+        night.take(seed_line(seed, "invalid", invariants=["S1"]))
+    night.take(seed_line(9, "invalid", invariants=["S2"]))
+    assert [(f.times, f.first_seed, f.last_seed) for f in night.failing.values()] == [
+        (3, 0, 2),
+        (1, 9, 9),
+    ]
+
+
+def test_only_a_night_of_the_same_plan_that_is_not_over_goes_on(tmp_path: Path) -> None:
+    """``summary.json`` ends a night."""
+    folder = tmp_path / ledger.FOLDER / "20260101T000000Z-aa"
+    folder.mkdir(parents=True)
+    book = Ledger(folder)
+    book.add({"t": "begin", "plan": "p", "at": "now", "first_seed": 1})
+    book.close()
+    assert ledger.unfinished(tmp_path, "p") == folder
+    assert ledger.unfinished(tmp_path, "q") is None
+    (folder / "summary.json").write_text("{}", encoding="utf-8")
+    assert ledger.unfinished(tmp_path, "p") is None
+
+
+# --------------------------------------------------------------------------- what makes it red
+
+CANARY = {"t": "canary", "name": "forgotten-vote", "caught": True, "elapsed_s": 1.0, "why": ""}
+PLAN = plan.Plan(
+    budget="1h", sim=(plan.Sim(name="a"),), canary=(plan.Canary(mutant="forgotten-vote"),)
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "reason"),
+    [
+        ([seed_line(1), CANARY], EXIT_VALID, None),
+        ([CANARY], EXIT_UNKNOWN, "no history was checked"),
+        ([seed_line(1)], EXIT_UNKNOWN, "canary forgotten-vote was not tried"),
+        (
+            [seed_line(1), {**CANARY, "caught": False, "why": "nothing"}],
+            EXIT_HARNESS,
+            "canary forgotten-vote was not caught: nothing",
+        ),
+        ([seed_line(1, same_bytes=False), CANARY], EXIT_HARNESS, "not the same bytes twice"),
+        ([seed_line(1, "unknown"), CANARY], EXIT_UNKNOWN, "sim:a: unknown (seed 1)"),
+        (
+            [seed_line(1, "unknown", harness_error="boom"), CANARY],
+            EXIT_HARNESS,
+            "the harness broke: sim:a, seed 1: boom",
+        ),
+        ([seed_line(1), CANARY, {"t": "broke", "reason": "r"}], EXIT_HARNESS, "harness broke: r"),
+        (
+            [seed_line(1, "invalid", invariants=["S1"], same_bytes=False)],
+            EXIT_INVALID,
+            "sim:a: invalid: S1 (seed 1)",
+        ),
+        (
+            [*map(seed_line, range(outcome.SEEDS_FOR_COVERAGE)), CANARY],
+            EXIT_UNKNOWN,
+            "coverage: never happened",
+        ),
+    ],
+)
+def test_the_exit_code_is_the_worst_reasons(
+    lines: list[dict[str, Any]], code: int, reason: str | None
+) -> None:
+    """Invalid wins over a harness that is not to be trusted, and that over doubt."""
+    night = Night()
+    for line in lines:
+        night.take(line)
+    assert outcome.exit_code(PLAN, night) == code
+    found = [red.reason for red in outcome.reds(PLAN, night)]
+    assert found == [] if reason is None else reason in found[0]
+    suites = fromstring(to_xml(outcome.suites(PLAN, night)))
+    bad = suites.findall(".//failure") + suites.findall(".//error")
+    only_missing = code == EXIT_UNKNOWN and reason != "coverage: never happened"
+    assert bool(bad) == (code != EXIT_VALID) or only_missing
+
+
+def test_junit_can_say_anything() -> None:
+    """Hostile text is text; what XML cannot hold is shown as such."""
+    text = "<script>\x00\ud800]]>&\n\x1b[31mred"
+    root = fromstring(to_xml([Suite(text, (Case(text, 1.5, failure=text, output=text),))]))
+    (case,) = root.iter("testcase")
+    assert case.findtext("failure") == "<script>\ufffd\ufffd]]>&\n\ufffd[31mred"
+    assert root[0].get("failures") == "1"
+
+
+# --------------------------------------------------------------------------- the store's limit
+
+
+def stored(store: Store, seed: int, results: dict[str, Any] | None) -> RunDir:
+    """A run with results, of about 1 kB."""
+    run = store.new_run(RunSpec(seed=seed))
+    run.history.write_bytes(b"x" * 1_000)
+    if results is not None:
+        run.write_results(results)
+    return run
+
+
+def test_valid_runs_are_dropped_oldest_first_and_no_other(tmp_path: Path) -> None:
+    """A run that failed, is in doubt or was not judged stays, whatever the limit."""
+    store = Store(tmp_path)
+    valid = {"system": "valid", "coverage": "valid", "harness": "ok"}
+    first, second, kept = (stored(store, seed, valid) for seed in (1, 2, 3))
+    others = [
+        stored(store, 4, {**valid, "system": "invalid"}),
+        stored(store, 5, {**valid, "coverage": "unknown"}),
+        stored(store, 6, {**valid, "harness": "broken"}),
+        stored(store, 7, None),
+    ]
+    total = sum(size_of(run.path) for run in store.runs())
+    assert rotate(store, total).dropped == ()
+    done = rotate(store, total - 1, {str(kept.path)})
+    assert done.dropped == (first.path,)
+    done = rotate(store, 0, {str(kept.path)})
+    assert done.dropped == (second.path,)
+    left = [run.path for run in store.runs()]
+    assert left == [kept.path, *(run.path for run in others)]
+    assert done.left_bytes == sum(size_of(path) for path in left)
+    assert not list(tmp_path.glob("*/.dropped*"))
+
+
+# --------------------------------------------------------------------------- whole nights
+
+
+def night(path: Path, store: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    """Run the command; its exit code and what it printed."""
+    with pytest.raises(SystemExit) as left:
+        main(["nightly", "--plan", str(path), "--store", str(store), "--seed", "1", "--json"])
+    told: dict[str, Any] = msgspec.json.decode(capfd.readouterr().out.splitlines()[-1])
+    assert isinstance(left.value.code, int)
+    return left.value.code, told
+
+
+def test_a_night_with_a_bug_is_red_and_says_how_to_see_it_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Failures are counted, stored, run again and shrunk, and the night goes on."""
+    more = 'mutant = "ack-before-commit"'
+    text = QUICK.format(budget="4s", more=more).replace("voters = 1", "voters = 3")
+    code, told = night(write(tmp_path, text), tmp_path / "store", capfd)
+    assert (code, told["exit_code"]) == (EXIT_INVALID, EXIT_INVALID), told["reasons"]
+    failing = told["failing"][0]
+    assert failing["reproduced"] == [2, 2]
+    assert (Path(failing["shrunk"]) / "schedule.jsonl").is_file()
+    assert len(failing["runs"]) <= failing["times"]
+    suites = fromstring((Path(told["folder"]) / "junit.xml").read_bytes())
+    texts = [each.text or "" for each in suites.iter("failure")]
+    assert any(f"krucible repro {failing['runs'][0]}" in text for text in texts)
+
+
+def test_of_one_failure_only_so_many_runs_are_stored(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also when each seed of a slice fails and no process knows of the others; all are counted."""
+    more = 'mutant = "ack-before-commit"'
+    text = QUICK.format(budget="4s", more=more).replace("voters = 1", "voters = 3")
+    text = text.replace('shrink = "5s"', 'shrink = "0s"\nkept = 2')
+    code, told = night(write(tmp_path, text), tmp_path / "store", capfd)
+    assert code == EXIT_INVALID, told["reasons"]
+    (failing,) = told["failing"]
+    assert failing["times"] > len(failing["runs"]) > 0
+    assert len(failing["runs"]) <= 2
+
+
+def test_a_canary_that_was_not_caught_says_how_to_hunt_it() -> None:
+    """In the JUnit file, and on the screen."""
+    told = Night()
+    for name in ("forgotten-vote", "no-flush (live)"):
+        told.take({**CANARY, "name": name, "caught": False, "why": "nothing"})
+    suites = fromstring(to_xml(outcome.suites(PLAN, told)))
+    found = [each.text for each in suites.iter("failure")]
+    assert found[:2] == [
+        "nothing\nkrucible zoo --only forgotten-vote --arm directed",
+        "nothing\nkrucible run --mutant no-flush --nemesis all",
+    ]
+
+
+def test_a_seed_that_ends_its_process_is_one_broken_seed_of_the_night(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named and stored, and not begun again; the night goes on, and ends with 255."""
+
+    def deadly(plan: SimPlan) -> SimRun:
+        if plan.spec.seed == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return simulate(plan)
+
+    monkeypatch.setattr(sims, "simulate", deadly)
+    store = tmp_path / "store"
+    code, told = night(write(tmp_path, QUICK.format(budget="4s", more="")), store, capfd)
+    assert code == EXIT_HARNESS, told["reasons"]
+    lines = (Path(told["folder"]) / "ledger.jsonl").read_bytes().splitlines()
+    judged = [line for line in map(msgspec.json.decode, lines) if line["t"] == "seed"]
+    seeds = [line["seed"] for line in judged]
+    assert len(seeds) == len(set(seeds)) == told["histories"]
+    assert {1, 2, 3, 4, 6, 8} <= set(seeds), "one of two processes goes on at once"
+    (broken,) = [line for line in judged if line["seed"] == 3]
+    assert broken["harness_error"] == "its process was killed by signal 9"
+    assert any("seed 3: its process was killed by signal 9" in why for why in told["reasons"])
+    assert load_spec(RunDir(Path(broken["store"])).spec).seed == 3
+
+
+def test_a_night_that_is_killed_goes_on_and_loses_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """SIGKILL in the midst: what was judged stays judged, and no seed is judged twice."""
+    path, store = write(tmp_path, QUICK.format(budget="4s", more="")), tmp_path / "store"
+    command = [sys.executable, "-c", "from krucible.app import main; main()", "nightly", "--plan"]
+    process = subprocess.Popen(
+        [*command, str(path), "--store", str(store), "--seed", "1", "--json"],
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline_s, found = time.monotonic() + 60, list[Path]()
+    while time.monotonic() < deadline_s:
+        found = list(store.glob("nights/*/ledger.jsonl"))
+        if found and b'"seed"' in found[0].read_bytes():
+            break
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = ledger.read(found[0].parent).seeds["sim:quick"]
+    code, told = night(path, store, capfd)
+    assert (code, told["resumed"]) == (EXIT_VALID, 1), told["reasons"]
+    assert told["folder"] == str(found[0].parent)
+    lines = [msgspec.json.decode(line) for line in found[0].read_bytes().splitlines()]
+    judged = [line["seed"] for line in lines if line["t"] == "seed"]
+    assert before
+    assert before <= set(judged)
+    assert len(judged) == len(set(judged)) == told["histories"]

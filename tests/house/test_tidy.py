@@ -1,0 +1,166 @@
+"""What a machine can judge without taste: import contracts, seams, names, what files may say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands.source import modules, packages, tracked, uses
+from tests.support.places import ROOT
+
+MODULES = modules()
+IDS = [str(path.relative_to(ROOT)) for path in MODULES]
+
+# Who may read a clock, and why. Everything else is told the time.
+CLOCKS = {
+    "node/clock.py": "the clock of a node",
+    "node/hands.py": "stamps damage in a node's trace, as the node would",
+    "krucible/live.py": "what people see while a run lasts",
+    "krucible/commands/shrink.py": "its budget is in seconds, and told when it is spent",
+    "krucible/commands/sim.py": "tells people how much faster than real time it was",
+    "harness/sessions/zoo.py": "how long a bug got away, and when to give it up",
+    "harness/processes/crew.py": "the time that a piece of work may take",
+    "krucible/doctor/checks.py": "measures how long an fsync takes",
+    "harness/envs/docker/plugin.py": "waits for the kernel to freeze and thaw a container",
+    "harness/envs/docker/engine.py": "waits for removals that others have begun",
+    "harness/agent/probe.py": "measures how long a probe took, inside a container",
+    "harness/agent/packets.py": "holds packets back, in a process of its own",
+    "harness/envs/docker/watchdog.py": "waits for its harness's death, in a process of its own",
+    "harness/envs/clocks/orders.py": "works out what a clock that it bends has to show",
+    "harness/envs/local/plugin.py": "waits for the kernel to change a process's state",
+    "harness/envs/links/relay.py": "waits for its harness's death, in a process of its own",
+    "harness/agent/supervisor.py": "waits for processes to end, in a process of its own",
+    "harness/envs/links/tcp_probe.py": "measures how long a probe took",
+    "harness/healing/journal.py": "waits for processes of dead runs to be gone",
+    "harness/run/judge.py": "stops checkers that take too long",
+    "krucible/commands/nightly.py": "names a night by the moment of its start",
+    "harness/nightly/sims.py": "simulates seeds until its slice of the night is over",
+    "harness/nightly/work.py": "a night's budget is real time",
+    "harness/systems/kafka/distribution.py": "waits for a server that warms up an archive",
+    "harness/store/folder.py": "names a run by the moment of its start",
+    "checkers/limits/budget.py": "gives up at its time limit: UNKNOWN, never another verdict",
+}
+# Who may make randomness, and why. Everything else is handed a generator that the seed decides.
+DICE = {
+    "harness/seeds.py": "the seam: every stream of the harness is split from the run's seed",
+    "krucible/commands/run.py": "draws the seed when none is given",
+    "harness/agent/packets.py": "which packets are lost or late; a process of its own",
+    "harness/envs/sim/hosts.py": "streams of simulated hosts and links, split from the one given",
+    "nemesis/common/targets.py": "a stream from the fault's own draw, so that a replay aims alike",
+    "node/driver/process.py": "the node's stream, from its seed and its incarnation",
+    "node/sim/fabric.py": "the luck of a link, from the simulation's seed and its hosts' names",
+    "node/formatting.py": "the identity of a disk that is formatted",
+    "node/hands.py": "what chance decides of damage, from the seed that comes with each order",
+}
+CLOCK_USE = re.compile(
+    r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|process_time|sleep)\b"
+    r"|datetime\.(datetime|date)\.(now|utcnow|today)\b"
+)
+DICE_USE = re.compile(
+    r"random\.(?!Random\Z)\w+|secrets\.\w+|os\.urandom\b|uuid\.uuid[14]\b|numpy\.random\b"
+)
+
+
+USES = {name: uses(path) for name, path in zip(IDS, MODULES, strict=True)}
+
+
+def _users(pattern: re.Pattern[str]) -> set[str]:
+    return {name for name, used in USES.items() if any(map(pattern.match, used))}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "allowed"), [(CLOCK_USE, CLOCKS), (DICE_USE, DICE)], ids=["clocks", "dice"]
+)
+def test_clocks_and_dice_are_used_at_the_seams_only(
+    pattern: re.Pattern[str], allowed: dict[str, str]
+) -> None:
+    used = _users(pattern)
+    assert used <= set(allowed), "take a Clock or a Random as an argument, or say here why not"
+    gone = {name for name in set(allowed) - used if (ROOT / name).exists()}
+    assert not gone, "these need no permission any more"
+
+
+def test_import_contracts_hold() -> None:
+    # in a process of its own, for it switches off the loggers of this one
+    lint = "from importlinter.cli import lint_imports; exit(lint_imports(no_cache=True))"
+    done = subprocess.run(
+        [sys.executable, "-c", lint], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_module_is_called_like_one_of_the_standard_library() -> None:
+    # as a top-level name it would shadow it; within a package it would confuse
+    assert not [name for name in packages() if name in sys.stdlib_module_names]
+    allowed = {  # in packages, where only full names reach them
+        "node/trace.py",
+        "node/core/types.py",
+        "checkers/replay/trace.py",
+        "reports/html.py",
+    }
+    taken = sys.stdlib_module_names - {"__main__", "__init__"}
+    found = {str(p.relative_to(ROOT)) for p in MODULES if p.stem in taken}
+    assert found <= allowed, found - allowed
+
+
+def test_there_is_no_python_in_docker() -> None:
+    inside = [path.relative_to(ROOT) for path in tracked() if path.suffix == ".py"]
+    assert not [path for path in inside if path.parts[0] == "docker"]
+
+
+def test_tests_mirror_the_code() -> None:
+    """Each folder of tests has the path of the folder that it tests, below ``tests/``."""
+    found = {p.parent.relative_to(ROOT / "tests") for p in tracked() if p.name.startswith("test_")}
+    own = {Path("house"), Path("interop")}  # the project itself; Apache Kafka as a peer
+    assert not {folder for folder in found - own if not (ROOT / folder).is_dir()}
+
+
+def test_no_class_looks_like_a_test() -> None:
+    # pytest would try to collect it where it is imported, and warnings are errors
+    pattern = re.compile(r"^class Test\w*[(:]", re.MULTILINE)
+    assert not [p for p in MODULES if pattern.search(p.read_text(encoding="utf-8"))]
+
+
+def test_modules_are_short_enough_to_be_read() -> None:
+    long = {p: n for p in MODULES if (n := len(p.read_text(encoding="utf-8").splitlines())) > 600}
+    assert not long
+
+
+# --------------------------------------------------------------------------- what files say
+
+HOSTS = ("pypi" + ".org", "pypi" + ".python.org", "pythonhosted" + ".org", "index" + "-url")
+PLACES = re.compile(r"(?<![\w.~])/(?:home|Users|root|work|mnt|media)/\w")
+OUR_WORDS = ("/work" + "/", "artifact" + "ory")
+
+
+def _lines(paths: Iterable[Path]) -> Iterable[tuple[str, str]]:
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            yield f"{path.relative_to(ROOT)}:{number}", line
+
+
+def test_files_name_no_registry_and_no_place_on_one_machine() -> None:
+    found = [
+        where
+        for where, line in _lines(tracked())
+        if any(host in line for host in (*HOSTS, *OUR_WORDS)) or PLACES.search(line)
+    ]
+    assert not found
+
+
+def test_every_pinned_version_is_pinned_once_and_the_tools_of_pyproject_are_pinned() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    names = [re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[\w.+!-]+", line) for line in lines)
+    assert len(names) == len(set(names))
+    wanted = {"crc32c", "kio", "msgspec", "networkx", "rich", "typer", "pytest", "ruff", "mypy"}
+    assert wanted <= set(names)

@@ -1,0 +1,254 @@
+"""The command line: help, mistakes in one line, lists, host commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import EnvError
+from harness.healing.journal import Leftover
+from krucible import app as app_module
+from krucible.app import VERBS
+from krucible.commands import heal as heal_module
+from krucible.console import plain_table
+from tests.support.commands.command import krucible
+
+KINDS = ("systems", "environments", "workloads", "nemeses", "checkers", "models", "mutants")
+
+
+# --------------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example_and_json(verb: str) -> None:
+    ended = krucible(verb, "--help")
+    assert ended.code == 0
+    assert f"Usage: krucible {verb}" in ended.out
+    assert f"Example: krucible {verb}" in ended.out
+    assert "--json" in ended.out
+    assert not ended.err
+    assert krucible(verb, "-h") == ended
+
+
+def test_without_a_verb_comes_the_help() -> None:
+    ended = krucible()
+    assert ended.code == 0
+    assert all(f"  {verb} " in ended.out for verb in VERBS)
+    assert krucible("--help").out.split() == ended.out.split()
+
+
+def test_the_version() -> None:
+    ended = krucible("--version")
+    assert (ended.code, ended.out) == (0, "krucible 0.1.0\n")
+
+
+def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
+    code = (
+        "import sys\n"
+        "from krucible import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'networkx', 'kio', 'docker', 'paramiko', 'jinja2', 'checkers', 'node'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+# --------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("chek", "No such command 'chek'. Did you mean 'check'? (see 'krucible --help')"),
+        ("--bogus", "No such option: --bogus"),
+        ("run --sed 3", "No such option: --sed (Possible options: --seed"),
+        ("run --voters 0", "'--voters': Input should be greater than or equal to 1"),
+        ("run --voters 8", "'--voters': Input should be less than or equal to 7"),
+        ("run --observers -1", "'--observers'"),
+        ("run --concurrency 0", "'--concurrency'"),
+        ("run --rate -1", "'--rate'"),
+        ("run --rate nan", "'--rate'"),
+        ("run --time-limit 0", "'--time-limit'"),
+        ("run --time-limit x", "'--time-limit'"),
+        ("run --seed -1", "'--seed'"),
+        ("run --seed 9223372036854775808", "'--seed'"),
+        ("run --voters", "--voters"),
+        ("run stray", "unexpected extra argument"),
+        ("run --system krafft", "no system is called 'krafft': did you mean 'kraft' or"),
+        ("run --env locl", "no environment is called 'locl': did you mean 'local'?"),
+        ("run --workload registr", "no workload is called 'registr': did you mean 'register'"),
+        ("run --nemesis kil", "no nemesis is called 'kil': did you mean 'kill'?"),
+        ("run --nemesis none,kill", "nemesis 'none' goes with nothing else"),
+        ("run --nemesis ,", "--nemesis ',': want names or families"),
+        ("run --mutant forgoten-vote", "did you mean 'forgotten-vote'"),
+        ("run --mutant zzzz", "no mutant is called 'zzzz': there are: "),
+        ("run --system atom --mutant x", "system 'atom' has no mutants"),
+        ("run --set colour", "--set 'colour': want KEY=VALUE"),
+        ("run --set =red", "--set '=red': want KEY=VALUE"),
+        ("run --set a=1 --set a=2", "--set a: given twice"),
+        ("run --set read.barier=true", "did you mean 'read.barrier'?"),
+        ("run --set read.barrier=maybe", "read.barrier"),
+        ("run --set node.id=3", "--set node.id: the harness sets it"),
+        ("run --system atom --set atom.bug=x", "atom.bug is 'x', want one of: none, stale-read"),
+        ("run --system atom --set atom.bug-rate=2", "want a number from 0 to 1"),
+        ("run --system atom --set colour=red", "unknown settings ['colour']"),
+        ("run --workload observers --observers 0", "needs a client on an observer"),
+        ("check", "Missing argument"),
+        ("check x --format yaml", "no history format is called 'yaml': there are: auto"),
+        ("check x --model registr", "no model is called 'registr': did you mean 'register'"),
+        ("check x --time-limit 0", "'--time-limit'"),
+        ("repro latest --times 0", "'--times'"),
+        ("repro latest --store no-such-store", "there is no run yet; `krucible run` makes one"),
+        ("repro x7 --store no-such-store", "no run is called 'x7'"),
+        ("report latest --store no-such-store", "there is no run yet"),
+        ("list nemesis", "no kind of plug-in is called 'nemesis': did you mean 'nemeses'?"),
+        ("doctor now", "unexpected extra argument"),
+    ],
+)
+def test_a_mistake_is_one_line_and_254(
+    line: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = krucible(*line.split())
+    assert ended.code == 254
+    assert says in ended.complaint
+    assert not list(tmp_path.iterdir())  # nothing was begun
+
+
+def test_a_store_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = krucible("run", "--system", "atom", "--store", tmp_path / "file" / "store")
+    assert ended.code == 254
+    assert "choose a writable --store" in ended.complaint
+
+
+def _verb_that(raises: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def heal_all() -> list[Leftover]:
+        raise raises
+
+    monkeypatch.setattr(heal_module, "heal_all", heal_all)
+
+
+def test_a_harness_that_breaks_is_255(monkeypatch: pytest.MonkeyPatch) -> None:
+    _verb_that(EnvError("no /proc here:\n  mount it"), monkeypatch)
+    ended = krucible("heal")
+    assert (ended.code, ended.complaint) == (255, "no /proc here: mount it")
+
+
+def test_a_host_that_refuses_is_255_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    _verb_that(PermissionError(13, "Permission denied", "/var/x"), monkeypatch)
+    ended = krucible("heal")
+    assert ended.code == 255
+    assert "Permission denied: '/var/x'" in ended.complaint
+
+
+def test_a_bug_of_ours_is_255_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    _verb_that(ZeroDivisionError("oops"), monkeypatch)
+    ended = krucible("heal")
+    assert ended.code == 255
+    assert "Traceback" in ended.err
+    assert ended.err.splitlines()[-1].startswith("krucible: this is a bug of krucible")
+
+
+def test_ctrl_c_is_130_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    _verb_that(KeyboardInterrupt(), monkeypatch)
+    ended = krucible("heal")
+    assert (ended.code, ended.complaint) == (130, "interrupted")
+
+
+def test_sigterm_is_handled_only_while_a_verb_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    import signal  # noqa: PLC0415 - only here
+
+    before = signal.getsignal(signal.SIGTERM)
+    during: list[Any] = []
+
+    def heal_all() -> list[Leftover]:
+        during.append(signal.getsignal(signal.SIGTERM))
+        signal.raise_signal(signal.SIGTERM)
+        return []
+
+    monkeypatch.setattr(heal_module, "heal_all", heal_all)
+    assert krucible("heal").code == 130
+    assert during != [before]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    argv = [sys.executable, "-c", "from krucible import main; main(['list', 'models'])"]
+    with os.fdopen(write, "wb") as gone:
+        done = subprocess.run(argv, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (app_module.EXIT_PIPE, "")
+
+
+# --------------------------------------------------------------------------- list, doctor, heal
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_list_is_objects_with_names(kind: str) -> None:
+    rows = krucible("list", kind, "--json").json
+    names = [row["name"] for row in rows]
+    assert names
+    assert names == sorted(set(names))
+    assert all(row["description"] for row in rows)
+
+
+def test_lists_name_what_is_there() -> None:
+    everything = krucible("list", "--json").json
+    assert tuple(everything) == KINDS
+    names = {kind: [row["name"] for row in rows] for kind, rows in everything.items()}
+    assert {"atom", "kraft"} <= set(names["systems"])
+    assert {"register", "cas-register", "kv-append"} <= set(names["models"])
+    assert {"kill", "pause"} <= set(names["nemeses"])
+    assert all(row["family"] for row in everything["nemeses"])
+    assert all(row["breaks"] and row["system"] for row in everything["mutants"])
+
+
+def test_a_list_for_people_has_a_line_for_each() -> None:
+    rows = krucible("list", "models", "--json").json
+    lines = krucible("list", "models").out.splitlines()
+    assert lines[0].split() == ["kind", "name", "what", "it", "does"]
+    assert [line.split()[1] for line in lines[1:]] == [row["name"] for row in rows]
+    assert "[old new]" in "".join(lines)  # brackets are not markup
+
+
+def test_plain_tables_are_aligned() -> None:
+    text = plain_table(("a", "b"), [("1", "x"), ("long", "y\nz")])
+    assert text == "a     b\n1     x\nlong  y z\n"
+
+
+def test_doctor_lists_findings_and_exits_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    from krucible.commands import doctor as doctor_module  # noqa: PLC0415 - patched here only
+    from krucible.doctor.finding import Finding  # noqa: PLC0415
+
+    findings = [Finding("cores", "ok", "2"), Finding("java", "warn", "none", "install one")]
+    monkeypatch.setattr(doctor_module, "examine", lambda: findings)
+    ended = krucible("doctor", "--json")
+    assert ended.code == 0
+    assert ended.json == [json.loads(json.dumps(f.to_json())) for f in findings]
+    assert "java   warn    none   install one" in krucible("doctor").out
+    findings.append(Finding("processes", "bad", "no /proc", "mount it"))
+    assert krucible("doctor").code == 255
+
+
+def test_heal_says_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Leftover] = []
+    monkeypatch.setattr(heal_module, "heal_all", lambda: found)
+    assert krucible("heal").out == "nothing to heal\n"
+    found.append(Leftover("r1", "process", {"pid": 7}, "killed", done=True))
+    ended = krucible("heal")
+    assert (ended.code, ended.out) == (0, "r1: process (pid 7): healed: killed\n")
+    assert krucible("heal", "--json").json[0]["run"] == "r1"
+    found.append(Leftover("r1", "relay", {"pid": 8}, "not permitted", done=False))
+    ended = krucible("heal")
+    assert ended.code == 255
+    assert "STILL THERE: not permitted" in ended.out

@@ -1,0 +1,149 @@
+# ruff: noqa: ARG002 - a bug need not look at all that it is told
+"""Random walks with snapshots and voter changes, and the bugs that they find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from node.core.inputs import SnapshotInstalled
+from node.core.messages import ControlRecord, FetchRequest
+from node.core.progress import ReplicaProgress
+from node.core.reconfiguring import Refusal
+from node.core.replica import Replica
+from node.core.roles import Leader
+from node.core.types import OffsetAndEpoch
+from tests.support.raft.walk import Walk
+
+
+@pytest.mark.parametrize("kind", ["snapshots", "dynamic", "upgrade"])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_random_walk_keeps_every_invariant_and_recovers(kind: str, seed: int) -> None:
+    walk = Walk(seed, kind=kind)
+    walk.run(1_500)
+    walk.recover()
+
+
+def test_the_walks_go_where_they_should() -> None:
+    """Every kind of change and every end of one, snapshots installed, sets truncated."""
+    seen: set[str] = set()
+    for seed in range(8):
+        walk = Walk(seed, kind="dynamic")
+        walk.run(1_500)
+        walk.recover()
+        seen |= {f"change {end}" for end in walk.cluster.changes.values()}
+        for line in walk.cluster.lines:
+            seen |= {word for word in WORDS if word in line}
+    assert seen >= WORDS | {"change NONE", "change REQUEST_TIMED_OUT", "change DUPLICATE_VOTER"}
+
+
+WORDS = {
+    "AddVoter",
+    "RemoveVoter",
+    "UpdateVoter",
+    "ApiVersions",
+    "removed from the voters",
+    "voters again",
+    "installed snapshot",
+    "INVALID_VOTER_KEY",
+}
+
+
+class AppliesVotersLate(Replica):
+    """etcd #11284: a set is in force only when it is committed."""
+
+    def _take_controls(self, base: int, controls: tuple[ControlRecord, ...]) -> None:
+        for offset, record in enumerate(controls, base):
+            self._history.add(offset, record)
+
+    def _commit(self, high_watermark: int, **trace: Any) -> None:
+        super()._commit(high_watermark, **trace)
+        self._adopt_voters(revert=False)
+
+
+class KeepsTruncatedVoters(Replica):
+    def _adopt_voters(self, *, revert: bool) -> None:
+        if not revert:
+            super()._adopt_voters(revert=revert)
+
+
+class CountsRemovedLeader(Replica):
+    """KAFKA-16530."""
+
+    def _quorum_end_offset(self, role: Leader) -> int:
+        ends = role.progress.end_offsets_descending()
+        if not self._is_voter:
+            ends = sorted([*ends, self._flushed], reverse=True)
+        return ends[len(ends) // 2]
+
+
+class LeadsOnAfterRemoval(Replica):
+    def _is_removed(self, role: Leader) -> bool:
+        return False
+
+
+class ChangesTwoAtATime(Replica):
+    def _voters_committed(self, role: Leader) -> bool:
+        return True
+
+
+class ChangesBeforeItsFirstCommit(Replica):
+    """The bug of single-server changes: an earlier leader's change may still be about."""
+
+    def _refuse_any(self, role: Leader) -> Refusal | None:
+        return None
+
+
+class CountsAnyDisk(Replica):
+    """KAFKA-14077: a voter with an empty disk stands for the one that it was."""
+
+    def _take_progress(
+        self, role: Leader, voter: ReplicaProgress | None, request: FetchRequest
+    ) -> None:
+        if voter is None and request.replica.id != role.leader_id:
+            voter = role.progress.voters.get(request.replica.id)
+        super()._take_progress(role, voter, request)
+
+
+class ServesNoSnapshots(Replica):
+    def _find_snapshot(self, request: FetchRequest) -> OffsetAndEpoch | None:
+        return None
+
+
+class InstallsWithoutVoters(Replica):
+    def _on_snapshot_installed(self, installed: SnapshotInstalled) -> None:
+        super()._on_snapshot_installed(SnapshotInstalled(installed.snapshot, None, 0))
+
+
+class StandsAsObserver(Replica):
+    """KAFKA-17067."""
+
+    @property
+    def is_voter(self) -> bool:
+        return True
+
+
+BUGS: list[Any] = [
+    AppliesVotersLate,
+    KeepsTruncatedVoters,
+    CountsRemovedLeader,
+    LeadsOnAfterRemoval,
+    ChangesTwoAtATime,
+    ChangesBeforeItsFirstCommit,
+    CountsAnyDisk,
+    ServesNoSnapshots,
+    InstallsWithoutVoters,
+    StandsAsObserver,
+]
+SEEDS_MAX = 100
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_the_walk_finds_a_seeded_bug(bug: type[Replica]) -> None:
+    for seed in range(SEEDS_MAX):
+        try:
+            Walk(seed, kind="dynamic", replica=bug).run(1_500)
+        except AssertionError:
+            return
+    pytest.fail(f"{bug.__name__} survived {SEEDS_MAX} walks")

@@ -1,0 +1,137 @@
+"""An image as records, its copies and its indexes: equal states are equal in every way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+
+from node.metadata import schemas as s
+from node.metadata.image import NO_LEADER, ImageError, MetadataImage
+from node.metadata.records import encode_records
+from tests.support.nodes.metadata_streams import STREAM, TOPIC_IDS, fold
+
+A = TOPIC_IDS[0]
+
+
+def filled(level: int, **partition: object) -> MetadataImage:
+    """An image of one partition at a level of metadata.version."""
+    fields: dict[str, object] = {"replicas": (1, 2), "isr": (1,), "leader": 1, **partition}
+    record = s.PartitionRecord(version=2, partition_id=0, topic_id=A, **fields)  # type: ignore[arg-type]
+    records = (
+        s.FeatureLevelRecord(name="metadata.version", feature_level=level),
+        s.FeatureLevelRecord(name="group.version", feature_level=1),
+        s.TopicRecord(name="a", topic_id=A),
+        record,
+    )
+    return fold(MetadataImage(), records)
+
+
+def partition_version(image: MetadataImage) -> int:
+    return next(r.version for r in image.to_records() if isinstance(r, s.PartitionRecord))
+
+
+@given(STREAM)
+def test_an_image_is_the_fold_of_its_records(stream: list[s.MetadataRecord]) -> None:
+    image = fold(MetadataImage(), stream)
+    records = list(image.to_records())
+    again = MetadataImage.from_records(records, image.end_offset)
+    assert (again, again.digest, again.end_offset) == (image, image.digest, image.end_offset)
+    assert encode_records(again.to_records()) == encode_records(records)
+
+
+@given(STREAM, STREAM)
+@settings(max_examples=50)
+def test_equal_states_have_equal_bytes_and_digests(
+    one: list[s.MetadataRecord], other: list[s.MetadataRecord]
+) -> None:
+    left, right = fold(MetadataImage(), one), fold(MetadataImage(), other)
+    same = encode_records(left.to_records()) == encode_records(right.to_records())
+    assert same == (left == right) == (left.digest == right.digest)
+
+
+@given(STREAM, STREAM, STREAM)
+@settings(max_examples=50)
+def test_a_copy_and_its_original_go_their_own_ways(
+    first: list[s.MetadataRecord], mine: list[s.MetadataRecord], yours: list[s.MetadataRecord]
+) -> None:
+    image = fold(MetadataImage(), first)
+    copy = image.copy()
+    fold(image, mine)
+    frozen = encode_records(copy.to_records())
+    assert (copy, copy.digest) == ((fresh := fold(MetadataImage(), first)), fresh.digest)
+    fold(copy, yours)
+    assert fold(MetadataImage(), [*first, *mine]) == image
+    assert fold(MetadataImage(), [*first, *yours]) == copy
+    assert frozen == encode_records(fresh.to_records())
+    _check_indexes(image)
+    _check_indexes(copy)
+
+
+def _check_indexes(image: MetadataImage) -> None:
+    wanted: dict[tuple[str, int], list[tuple[UUID, int]]] = defaultdict(list)
+    for topic in sorted(image.topics.values(), key=lambda topic: topic.id.int):
+        for index, state in sorted(topic.partitions.items()):
+            place = (topic.id, index)
+            for broker in state.isr:
+                wanted["isr", broker].append(place)
+            for broker in state.eligible_leaders:
+                wanted["elr", broker].append(place)
+            wanted["led", state.leader].append(place)
+            if state.replicas and state.leader != state.replicas[0]:
+                wanted["imbalanced", 0].append(place)
+            if state.adding or state.removing:
+                wanted["reassigning", 0].append(place)
+    for broker in range(4):
+        assert list(image.isr_partitions(broker)) == wanted["isr", broker]
+        assert list(image.elr_partitions(broker)) == wanted["elr", broker]
+        assert list(image.led_partitions(broker)) == wanted["led", broker]
+        assert image.led_count(broker) == len(wanted["led", broker])
+    assert list(image.leaderless_partitions()) == wanted["led", NO_LEADER]
+    assert list(image.imbalanced_partitions()) == wanted["imbalanced", 0]
+    assert list(image.reassigning_partitions()) == wanted["reassigning", 0]
+
+
+def test_metadata_version_comes_first() -> None:
+    first, second, *_ = filled(20).to_records()
+    assert isinstance(first, s.FeatureLevelRecord)
+    assert isinstance(second, s.FeatureLevelRecord)
+    assert (first.name, second.name) == ("metadata.version", "group.version")
+
+
+def test_partitions_come_in_the_order_of_their_numbers() -> None:
+    image = filled(27)
+    for index in (2, 1):
+        more = s.PartitionRecord(topic_id=A, partition_id=index, replicas=(1,), isr=(1,))
+        image.apply(more, image.end_offset)
+    indexes = [r.partition_id for r in image.to_records() if isinstance(r, s.PartitionRecord)]
+    assert indexes == [0, 1, 2]
+
+
+def test_versions_are_those_of_the_level_unless_state_would_be_lost() -> None:
+    assert partition_version(filled(7)) == 0
+    assert partition_version(filled(17)) == 1
+    assert partition_version(filled(27)) == 2
+    assert partition_version(filled(7, directories=(A, A))) == 1
+    assert partition_version(filled(17, eligible_leader_replicas=(2,))) == 2
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [s.BeginTransactionRecord(), s.EndTransactionRecord(), s.AbortTransactionRecord()],
+    ids=lambda mark: type(mark).__name__,
+)
+def test_a_snapshot_has_no_marks_of_transactions(mark: s.MetadataRecord) -> None:
+    with pytest.raises(ImageError, match="in a snapshot, its record 1"):
+        MetadataImage.from_records([s.NoOpRecord(), mark], 2)
+
+
+def test_copying_does_not_take_the_partitions_apart() -> None:
+    image = filled(27)
+    copy = image.copy()
+    assert copy.topics["a"] is image.topics["a"]
+    image.apply(s.PartitionChangeRecord(partition_id=0, topic_id=A, leader=2), image.end_offset)
+    assert copy.topics["a"].partitions[0].leader == 1
+    assert image.topics["a"].partitions[0].leader == 2

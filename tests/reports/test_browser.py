@@ -1,0 +1,564 @@
+"""The run report in a real browser: its script, its policy, its looks."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.spec import RunSpec
+from harness.store.folder import Store
+from reports.fleet import write_fleet
+from reports.run_report import render_run, render_stored
+from tests.support.reports import big_run
+from tests.support.reports.blocks import ops_of
+from tests.support.reports.runs import (
+    HOSTILE,
+    VALID_RESULT,
+    broken_result,
+    empty_run,
+    hostile_result,
+    hostile_run,
+    make_run,
+)
+
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        shutil.which(CHROMIUM) is None,
+        reason=f"no Chromium at {CHROMIUM}: apt-get install chromium, or set CHROMIUM",
+    ),
+]
+ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+READY = "html[data-ready]"  # the ops were read
+SCRIPTS = "[...document.scripts].filter(s => s.type === '').length"  # those that run
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", e => violations.push(e.violatedDirective));
+"""
+
+
+@dataclass
+class Opened:
+    """A page, and everything that went wrong in it."""
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def refuse(self, dialog: Any) -> None:
+        """A dialog of the page: something foreign ran."""
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def assert_calm(self) -> None:
+        assert self.complaints == []
+        assert self.page.evaluate("window.violations") == []
+        assert len(self.requests) == 1, self.requests
+
+    def window(self) -> str:
+        """The visible span of time, as the page says it."""
+        return str(self.page.locator("#window").text_content())
+
+    def await_window(self, change: Callable[[], None]) -> str:
+        """Do something that moves the window; returns the new one."""
+        before = self.window()
+        change()
+        self.page.wait_for_function(
+            "before => document.getElementById('window').textContent !== before", arg=before
+        )
+        return self.window()
+
+    def track_y(self, share: float) -> float:
+        """A height on the canvas."""
+        return float(self.page.locator("#base").bounding_box()["height"]) * share
+
+    def picture(self) -> str:
+        """The canvas as a PNG in a data URL."""
+        return str(self.page.evaluate("document.getElementById('base').toDataURL()"))
+
+    def painted(self) -> int:
+        """How many different colours the canvas shows."""
+        script = """() => {
+          const c = document.getElementById('base');
+          const image = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+          return new Set(new Uint32Array(image.data.buffer)).size;
+        }"""
+        return int(self.page.evaluate(script))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    run = make_run(ops=2000)
+    pages = {
+        "broken": render_run(run, broken_result(run)),
+        "valid": render_run(run, VALID_RESULT),
+        "empty": render_run(empty_run(), {}),
+        "hostile": render_run(hostile_run(), hostile_result()),
+    }
+    for name, html in pages.items():
+        (folder / f"{name}.html").write_text(html, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in pages}
+
+
+@pytest.fixture
+def visit(browser: Any, reports: dict[str, Path]) -> Iterator[Callable[..., Opened]]:
+    contexts = []
+
+    def go(name: str | Path, **options: Any) -> Opened:
+        options.setdefault("viewport", {"width": 1300, "height": 900})
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.add_init_script(WATCH)
+        opened = Opened(context.new_page())
+        page = opened.page
+        page.on("console", lambda message: opened.complaints.append(message.text))
+        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        page.on("dialog", opened.refuse)
+        page.on("request", lambda request: opened.requests.append(request.url))
+        page.goto((reports[name] if isinstance(name, str) else name).as_uri())
+        if isinstance(name, str) and name != "empty" and options.get("java_script_enabled", True):
+            page.wait_for_selector(READY, state="attached")
+        return opened
+
+    yield go
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("name", ["broken", "valid", "empty", "hostile"])
+def test_opens_without_complaint(visit: Callable[..., Opened], name: str) -> None:
+    opened = visit(name)
+    opened.page.wait_for_load_state()
+    assert opened.page.evaluate(SCRIPTS) == 1
+    assert opened.page.evaluate("document.images.length") == 0
+    assert opened.page.locator("#stage").is_visible() == (name != "empty")
+    assert opened.page.locator("#nothing").is_visible() == (name == "empty")
+    opened.assert_calm()
+
+
+def test_a_foreign_script_is_refused(visit: Callable[..., Opened]) -> None:
+    opened = visit("valid")
+    opened.page.evaluate("""() => {
+      const s = document.createElement('script'); s.textContent = 'window.pwned = 1';
+      document.body.append(s);
+      document.body.insertAdjacentHTML('beforeend', '<img src="https://example.invalid/x.png">');
+    }""")
+    opened.page.wait_for_function("() => window.violations.length === 2")
+    assert opened.page.evaluate("window.pwned") is None
+
+
+def test_zoom_by_button_key_and_wheel(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    canvas.wait_for()
+    whole = opened.window()
+    seen = {whole}
+    seen.add(opened.await_window(lambda: page.locator("[data-do=in]").click()))
+    seen.add(opened.await_window(lambda: canvas.press("+")))
+    seen.add(opened.await_window(lambda: canvas.press("ArrowRight")))
+    canvas.hover(position={"x": 700, "y": opened.track_y(0.9)})
+    seen.add(opened.await_window(lambda: page.mouse.wheel(0, -300)))
+    assert len(seen) == 5
+    assert opened.await_window(lambda: canvas.press("0")) == whole
+    opened.assert_calm()
+
+
+def test_wheel_scrolls_the_page_unless_the_timeline_has_focus(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    canvas.scroll_into_view_if_needed()
+    canvas.hover(position={"x": 700, "y": opened.track_y(0.5)})
+    whole, top = opened.window(), page.evaluate("scrollY")
+    page.mouse.wheel(0, 200)
+    page.wait_for_function("top => scrollY > top", arg=top)
+    assert opened.window() == whole
+    assert page.locator("#hint").is_visible()
+
+
+def test_drag_pans(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    opened.await_window(lambda: page.locator("[data-do=in]").click())
+    canvas.hover(position={"x": 800, "y": opened.track_y(0.5)})
+    page.mouse.down()
+    box = canvas.bounding_box()
+    moved = opened.await_window(
+        lambda: page.mouse.move(box["x"] + 500, box["y"] + opened.track_y(0.5), steps=4)
+    )
+    page.mouse.up()
+    assert opened.window() == moved
+    assert not page.locator("#pinned").is_visible()  # a drag is no click
+
+
+def test_hover_tells_and_click_pins(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    page.locator("#anomaly-2 > summary").click()
+    link = page.locator("#anomaly-2 a.jump[data-op]").first
+    opened.await_window(link.click)
+    assert "op " + str(link.get_attribute("data-op")) in page.locator("#pinned").inner_text()
+    title = page.locator("#pinned h3").text_content()
+    canvas.press("Escape")
+    assert not page.locator("#pinned").is_visible()
+    canvas.scroll_into_view_if_needed()
+    found = _hover_until(opened, title)
+    assert "latency" in found
+    page.mouse.down()
+    page.mouse.up()
+    assert page.locator("#pinned h3").text_content() == title
+    page.locator("#unpin").click()
+    assert not page.locator("#pinned").is_visible()
+    opened.assert_calm()
+
+
+def _hover_until(opened: Opened, title: str | None) -> str:
+    """Move over the client lanes until the tip has this title; returns what it says."""
+    page = opened.page
+    box = page.locator("#base").bounding_box()
+    for row in range(60, 100, 1):
+        for x in (box["width"] * 0.5, box["width"] * 0.53, box["width"] * 0.56):
+            page.mouse.move(box["x"] + x, box["y"] + box["height"] * row / 100)
+            tip = page.locator("#tip")
+            if tip.is_visible() and tip.locator("b").text_content() == title:
+                return str(tip.inner_text())
+    raise AssertionError(f"no {title!r} under the pointer")
+
+
+def test_filters_leave_only_what_is_asked_for(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page = opened.page
+    page.locator("#base").scroll_into_view_if_needed()
+    full = opened.picture()
+    ok = page.locator("#outcomes button").first
+    ok.click()
+    assert ok.get_attribute("aria-pressed") == "false"
+    assert opened.picture() != full
+    height = opened.track_y(1)
+    page.locator("#nodes-shown button").nth(1).click()
+    assert opened.track_y(1) < height  # the node's lane is gone
+    ok.click()
+    page.locator("#nodes-shown button").nth(1).click()
+    assert opened.picture() == full
+
+
+def test_anomaly_link_moves_the_timeline(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    whole = opened.window()
+    link = opened.page.locator("#anomaly-1 a.jump[data-anomaly]")
+    assert opened.await_window(link.click) != whole
+    assert opened.page.locator("#pinned h3").text_content() == "anomaly 1: S3"
+
+
+def test_log_link_opens_the_log(visit: Callable[..., Opened]) -> None:
+    page = visit("broken").page
+    page.locator("#node-2 > summary").click()
+    assert page.locator("#node-2").get_attribute("open") is None
+    page.locator("#anomaly-1 .meta a.to-log").click()
+    assert page.locator("#node-2").get_attribute("open") is not None
+
+
+def test_copy_selects_the_command(visit: Callable[..., Opened]) -> None:
+    page = visit("broken", permissions=["clipboard-read", "clipboard-write"]).page
+    button = page.locator("button.copy").nth(1)
+    button.click()
+    # a function: the page's policy forbids to evaluate an expression a second time
+    page.wait_for_function(
+        "() => document.querySelectorAll('button.copy')[1].textContent === 'Copied'"
+    )
+    chosen = page.evaluate("getSelection().toString()")
+    assert chosen.startswith("krucible repro ")
+    assert chosen.endswith(" --times 10")
+
+
+def test_without_scripts_the_text_is_all_there(visit: Callable[..., Opened]) -> None:
+    page = visit("broken", java_script_enabled=False).page
+    assert page.locator("h1").inner_text().startswith("✗INVALID")
+    assert "scripts are off" in page.locator("#timeline").inner_text()
+    assert not page.locator("button.copy").first.is_visible()
+    assert page.locator("#faults table.each tbody tr").count() == 6
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 390])
+def test_fits_and_paints(
+    visit: Callable[..., Opened], tmp_path: Path, scheme: str, width: int
+) -> None:
+    opened = visit("broken", viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = opened.page
+    page.locator("#base").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.painted() > 20
+    page.screenshot(path=tmp_path / f"{scheme}-{width}.png", full_page=True)
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 27)")
+
+
+def test_prints_on_white_with_everything_open(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken", color_scheme="dark")
+    page = opened.page
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("details:not([open])").count() == 0
+    page.set_viewport_size({"width": 700, "height": 1000})  # paper is narrower than the screen
+    page.wait_for_function("() => innerWidth === 700")
+    assert opened.painted() > 20  # and must not wipe the picture
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() > 0
+
+
+def test_hostile_page_can_be_used(visit: Callable[..., Opened]) -> None:
+    opened = visit("hostile")
+    page = opened.page
+    page.locator("#base").scroll_into_view_if_needed()
+    for share in (0.1, 0.2, 0.3, 0.5, 0.7, 0.97):
+        page.locator("#base").click(position={"x": 700, "y": opened.track_y(share)})
+    for button in page.locator("#stage button:visible").all():
+        button.click()
+    assert page.evaluate(SCRIPTS) == 1
+    opened.assert_calm()
+
+
+# --------------------------------------------------------------------------- a big run
+
+BIG_OPS = 20_000
+ROWS = "document.getElementById('rows-title')"
+COUNTS = """() => {
+  const rows = [...document.querySelectorAll('#rows-body .row')];
+  const column = at => rows.map(row => row.children[at].textContent);
+  return { made: rows.length, ops: column(0).map(Number), outcomes: column(8) };
+}"""
+
+# Moves the pointer over a tenth of the canvas until the tip has such a title; what it says then.
+SWEEP = """([title, share]) => {
+  const canvas = document.getElementById('base'), box = canvas.getBoundingClientRect();
+  const tip = document.getElementById('tip');
+  const from = box.width * share, to = from + box.width / 10;
+  for (let y = 2; y < box.height; y += 8) for (let x = from; x < to; x += 8) {
+    const at = { clientX: box.left + x, clientY: box.top + y, bubbles: true };
+    canvas.dispatchEvent(new PointerEvent('pointermove', at));
+    if (!tip.hidden && tip.querySelector('b').textContent.includes(title)) return tip.textContent;
+  }
+}"""
+HAS_ROW = """([at, text]) => [...document.querySelectorAll('#rows-body .row')].some(
+  row => row.children[at].textContent.includes(text))"""
+
+
+Ops = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ops]:
+    """The page of a long run, and its ops as Python reads them back."""
+    run = big_run.make(tmp_path_factory.mktemp("big"), ops=BIG_OPS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reports.overview.FROM_OPS", BIG_OPS)
+        patch.setattr("reports.build.columns.BLOCK_ROWS", 7000)
+        html = render_stored(run.path)
+    run.report.write_text(html, encoding="utf-8")
+    return run.report, ops_of(html)
+
+
+@pytest.fixture
+def read(visit: Callable[..., Opened], big: tuple[Path, Ops]) -> tuple[Opened, Ops]:
+    """That page, open and with all of its ops read; and the ops."""
+    path, ops = big
+    opened = visit(path)
+    opened.page.wait_for_selector(READY, state="attached")
+    return opened, ops
+
+
+def rows_when(opened: Opened, title: str) -> dict[str, Any]:
+    """What the table of ops shows, once its title is this one."""
+    opened.page.wait_for_function(f"title => {ROWS}.textContent === title", arg=title)
+    found: dict[str, Any] = opened.page.evaluate(COUNTS)
+    return found
+
+
+def test_a_big_run_is_read_whole_and_little_of_it_is_in_the_document(
+    read: tuple[Opened, Ops],
+) -> None:
+    opened, ops = read
+    page = opened.page
+    assert len(ops) == BIG_OPS
+    found = rows_when(opened, f"{BIG_OPS:,} of {BIG_OPS:,} ops in view")
+    assert found["ops"] == [op["index"] for op in ops[: found["made"]]]
+    assert found["made"] < 40
+    page.evaluate("document.getElementById('rows-scroll').scrollTop = 1e9")
+    last = ops[-1]["index"]
+    page.wait_for_function(HAS_ROW, arg=[0, str(last)])
+    assert page.locator("#rows-body .row").count() < 40
+    assert opened.painted() > 20
+    opened.assert_calm()
+
+
+def test_a_big_run_is_filtered_by_outcome_client_key_and_kind(read: tuple[Opened, Ops]) -> None:
+    opened, ops = read
+    page = opened.page
+    whole = opened.picture()
+    page.locator("#outcomes button").first.click()
+    left = [op for op in ops if op["outcome"] != "ok"]
+    found = rows_when(opened, f"{len(left):,} of {BIG_OPS:,} ops in view")
+    assert set(found["outcomes"]) <= {"fail", "info"}
+    page.locator("#outcomes button").first.click()
+    page.locator("#fs button", has_text="write").click()
+    left = [op for op in ops if op["f"] == "read"]
+    rows_when(opened, f"{len(left):,} of {BIG_OPS:,} ops in view")
+    page.locator("#key").fill("R7")
+    left = [op for op in left if "r7" in op["key"]]
+    rows_when(opened, f"{len(left):,} of {BIG_OPS:,} ops in view")
+    height = opened.track_y(1)
+    page.locator("#client").select_option("3")
+    left = [op for op in left if int(op["process"]) % big_run.WORKERS == 3]
+    rows_when(opened, f"{len(left):,} of {BIG_OPS:,} ops in view")
+    assert opened.track_y(1) < height  # one client, one lane
+    page.locator("#client").select_option("")
+    page.locator("#key").fill("")
+    page.locator("#fs button", has_text="write").click()
+    rows_when(opened, f"{BIG_OPS:,} of {BIG_OPS:,} ops in view")
+    assert opened.picture() == whole
+    opened.assert_calm()
+
+
+def test_a_big_run_zooms_from_counts_to_single_ops(read: tuple[Opened, Ops]) -> None:
+    opened, ops = read
+    page, canvas = opened.page, opened.page.locator("#base")
+    pictures = {opened.picture()}
+    for _ in range(9):
+        opened.await_window(lambda: canvas.press("+"))
+        pictures.add(opened.picture())
+    assert len(pictures) == 10
+    begin, end = (float(word) * 1e6 for word in re.findall(r"([\d.]+) s ", opened.window())[:2])
+    seen = [op for op in ops if begin - 100 <= op["start"] <= end + 100]
+    title = page.locator("#rows-title")
+    page.wait_for_function(
+        "() => parseInt(document.getElementById('rows-title').textContent) < 100"
+    )
+    assert abs(int(str(title.text_content()).split()[0]) - len(seen)) <= 1  # the window is rounded
+    opened.assert_calm()
+
+
+def test_n_and_p_walk_along_a_client_and_f_from_fault_to_fault(read: tuple[Opened, Ops]) -> None:
+    opened, ops = read
+    page, canvas = opened.page, opened.page.locator("#base")
+    pinned = page.locator("#pinned")
+    canvas.press("n")
+    first = ops[0]
+    assert f"op {first['index']}" in pinned.inner_text()
+    worker = int(first["process"]) % big_run.WORKERS
+    mine = [op for op in ops if int(op["process"]) % big_run.WORKERS == worker]
+    canvas.press("n")
+    canvas.press("n")
+    canvas.press("p")
+    assert f"op {mine[1]['index']}" in pinned.inner_text()
+    canvas.press("Escape")
+    canvas.press("f")
+    assert pinned.locator("h3").text_content() == "fault 0: kill, installed"
+    canvas.press("f")
+    assert pinned.locator("h3").text_content() == "fault 1: partition-isolate-leader, installed"
+
+
+def test_a_click_in_the_table_pins_the_op(read: tuple[Opened, Ops]) -> None:
+    opened, ops = read
+    opened.page.locator("#rows-body .row").nth(4).click()
+    assert f"op {ops[4]['index']}" in opened.page.locator("#pinned").inner_text()
+    opened.page.wait_for_selector("#rows-body .row.pinned")
+
+
+def test_texts_of_values_are_read_when_they_are_shown(visit: Callable[..., Opened]) -> None:
+    opened = visit("hostile")
+    page = opened.page
+    page.wait_for_function(HAS_ROW, arg=[6, "<script>"])
+    assert page.evaluate(SCRIPTS) == 1
+    opened.assert_calm()
+
+
+def test_snapshots_have_a_lane_and_say_what_they_hold(read: tuple[Opened, Ops]) -> None:
+    page = read[0].page
+    assert "snapshot made" in page.locator("#legend").inner_text()
+    page.locator("#base").scroll_into_view_if_needed()
+    assert "up to" in str(page.evaluate(SWEEP, ["snapshot made", 0.5]))
+
+
+# --------------------------------------------------------------------------- the fleet's page
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 260 runs, and one that is hostile; the page of it."""
+    store = Store(tmp_path_factory.mktemp("fleet") / "store")
+    anomaly = {"invariant": "S1", "message": "n1 and n2 lead epoch 3", "time_ns": 10**9}
+    valid = {"system": "valid", "coverage": "valid", "harness": "ok"}
+    for seed in range(260):
+        bad = {"system": "invalid", "anomalies": [anomaly]} if seed % 50 == 7 else {}
+        run_dir = store.new_run(RunSpec(seed=seed, nemeses=("kill",)))
+        run_dir.write_results({**valid, "anomalies": [], "results": [], **bad})
+        run_dir.write_report(render_run(empty_run(), {}))
+    shown = HOSTILE.replace("\ud800", "")
+    foreign = {"invariant": shown, "message": shown, "time_ns": 1}
+    run_dir = store.new_run(RunSpec(seed=999, mutant="x", nemeses=("kill",)))
+    run_dir.write_results({**valid, "system": "invalid", "anomalies": [foreign], "results": []})
+    return write_fleet(store.root)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 380])
+def test_the_fleet_opens_in_both_themes_and_on_a_phone(
+    visit: Callable[..., Opened], fleet: Path, scheme: str, width: int
+) -> None:
+    opened = visit(fleet, color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = opened.page
+    assert page.locator("#table tbody tr").count() == 200
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("svg.bars rect").count() > 1
+    opened.assert_calm()
+
+
+def test_the_fleet_filters_sorts_and_leads_to_a_run(
+    visit: Callable[..., Opened], fleet: Path
+) -> None:
+    opened = visit(fleet)
+    page, rows = opened.page, opened.page.locator("#table tbody tr")
+    assert opened.window() == "200 of 261 shown"
+    opened.await_window(lambda: page.locator("#more").click())
+    assert rows.count() == 261
+    opened.await_window(lambda: page.locator("[data-verdict=valid]").click())
+    assert rows.count() == 7
+    opened.await_window(lambda: page.locator("#find").fill("lead epoch"))
+    assert rows.count() == 6
+    seeds = "[...document.querySelectorAll('#table tbody tr')].map(r => +r.cells[3].textContent)"
+    page.locator("#table th button", has_text="seed").click()
+    assert page.evaluate(seeds) == [7, 57, 107, 157, 207, 257]
+    page.locator("#table th button", has_text="seed").click()
+    assert page.evaluate(seeds) == [257, 207, 157, 107, 57, 7]
+    assert page.locator("#ways details").count() == 2
+    assert page.locator("#ways code").first.text_content().startswith("krucible repro kraft-")
+    opened.assert_calm()
+    rows.first.locator("a").click()
+    page.wait_for_url("**/report.html")
+    assert "krucible run report" in page.locator(".subject").text_content()
+    assert opened.complaints == []

@@ -1,0 +1,194 @@
+"""Nodes that are network namespaces on one bridge, with links shaped as docker and ssh do it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from harness.agent import netem as netem_host
+from harness.contracts.environment import Link
+from harness.envs.links import netem
+from harness.envs.links.shaping import ShapedCuts
+from harness.errors import EnvError
+from harness.healing.journal import Journal
+
+_T = TypeVar("_T")
+_CLONE_NEWNET = 0x40000000
+NODES = ("n1", "n2", "n3", "n4")
+HANDLE = 0x1234
+_AFTER_ALL_S = 0.05
+_MISSING_S = 0.5
+
+
+def inside(space: str, do: Callable[..., _T], *arguments: Any) -> _T:
+    """Call it with this thread, and the processes it starts, in a namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/thread-self/ns/net").open() as home, Path(f"/run/netns/{space}").open() as at:
+        assert libc.setns(at.fileno(), _CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+        try:
+            return do(*arguments)
+        finally:
+            assert libc.setns(home.fileno(), _CLONE_NEWNET) == 0
+
+
+class Spaces:
+    """The namespaces of the nodes, by node; addresses are 10.9.8.1 and so on."""
+
+    def __init__(self, prefix: str) -> None:
+        self.names = {node: f"{prefix}{node}" for node in NODES}
+        self.addresses = {node: f"10.9.8.{number}" for number, node in enumerate(NODES, start=1)}
+
+    def make(self, undo: contextlib.ExitStack) -> None:
+        """Make them; what ``undo`` is closed for is gone."""
+        bridge = f"{self.names['n1'][:-2]}br"
+        _run("ip", "link", "add", bridge, "type", "bridge")
+        undo.callback(_run, "ip", "link", "del", bridge)
+        _run("ip", "link", "set", bridge, "up")
+        for node, space in self.names.items():
+            _run("ip", "netns", "add", space)
+            undo.callback(_run, "ip", "netns", "del", space)
+            _run("ip", "link", "add", f"{space}h", "type", "veth", "peer", "eth0", "netns", space)
+            _run("ip", "link", "set", f"{space}h", "master", bridge, "up")
+            _run("ip", "-n", space, "addr", "add", f"{self.addresses[node]}/24", "dev", "eth0")
+            _run("ip", "-n", space, "link", "set", "eth0", "up")
+            _run("ip", "-n", space, "link", "set", "lo", "up")
+
+    def qdiscs(self, node: str) -> str:
+        """What tc lists in a node's namespace."""
+        return inside(self.names[node], lambda: _run("tc", "qdisc", "show"))
+
+    def udp(self, node: str) -> socket.socket:
+        """A socket on the node's address."""
+        sock = inside(self.names[node], lambda: socket.socket(type=socket.SOCK_DGRAM))
+        sock.bind((self.addresses[node], 0))
+        return sock
+
+    def tcp(self, link: Link) -> tuple[socket.socket, socket.socket]:
+        """The two ends of a connection that the source has opened."""
+        source, destination = link
+        listener = inside(self.names[destination], socket.socket)
+        with listener:
+            listener.bind((self.addresses[destination], 0))
+            listener.listen()
+            client = inside(self.names[source], socket.socket)
+            client.settimeout(20)
+            client.connect(listener.getsockname())
+            server, _ = listener.accept()
+            server.settimeout(20)
+            return client, server
+
+    def bad_checksums(self, node: str) -> int:
+        """Packets that the node's kernel has thrown away for their checksums, or worse damage."""
+        text = inside(self.names[node], Path("/proc/thread-self/net/snmp").read_text)
+        rows = [line.split() for line in text.splitlines()]
+        found = {
+            (names[0], name): int(value)
+            for names, values in zip(rows[::2], rows[1::2], strict=True)
+            for name, value in zip(names[1:], values[1:], strict=True)
+        }
+        return sum(found[key] for key in (("Udp:", "InCsumErrors"), ("Ip:", "InHdrErrors")))
+
+
+class Seen:
+    """What became of numbered datagrams: arrivals in order, with how long each took in ms."""
+
+    def __init__(
+        self, spaces: Spaces, link: Link, count: int, *, every_ms: float, size: int
+    ) -> None:
+        with spaces.udp(link[0]) as sender, spaces.udp(link[1]) as receiver:
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            self.sent = count
+            began: list[float] = []
+            arrived: list[tuple[int, float]] = []
+            receiver.settimeout(0.002)
+            heard = time.monotonic()
+            while len(began) < count or time.monotonic() < heard + self._quiet_s(arrived):
+                now = time.monotonic()
+                if len(began) < count and (not began or now >= began[-1] + every_ms / 1e3):
+                    began.append(now)
+                    sender.sendto(len(began).to_bytes(2, "big").ljust(size), receiver.getsockname())
+                    heard = now
+                with contextlib.suppress(TimeoutError):
+                    number = int.from_bytes(receiver.recv(2048)[:2], "big")
+                    heard = time.monotonic()
+                    arrived.append((number, heard))
+        self.numbers = [number for number, _ in arrived]
+        self.times_s = [at for _, at in arrived]
+        self.took = [(at - began[number - 1]) * 1e3 for number, at in arrived]
+
+    def _quiet_s(self, arrived: list[tuple[int, float]]) -> float:
+        """How long nothing must come for nothing to be on its way."""
+        return _AFTER_ALL_S if len({number for number, _ in arrived}) == self.sent else _MISSING_S
+
+    @property
+    def plain(self) -> bool:
+        """All came once and in order."""
+        return self.numbers == list(range(1, self.sent + 1))
+
+
+class NetnsNetems(netem.Netems):
+    """Netems in the namespaces, for all packets between two addresses, as in containers."""
+
+    def __init__(self, spaces: Spaces) -> None:
+        super().__init__(NODES)
+        self._spaces = spaces
+        self.orders: list[str] = []
+
+    async def order(self, node: str, do: str, **arguments: Any) -> Any:
+        self.orders.append(do)
+        order = {"do": do, "handle": HANDLE, **arguments}
+        try:
+            return inside(self._spaces.names[node], netem_host.obey, order)
+        except netem_host.TcError as error:
+            raise EnvError(str(error)) from error
+
+    def place(self, link: Link) -> dict[str, Any]:
+        host = self._spaces.addresses[link[1]]
+        return {"to": host, "match": [netem.to_address(host)]}
+
+
+class NetnsNet(ShapedCuts):
+    """Links by netem, and by nothing else."""
+
+    def __init__(self, journal: Journal, spaces: Spaces) -> None:
+        super().__init__(journal)
+        self.netems = self._netems = NetnsNetems(spaces)
+        self._why_no_queue: dict[str, str] = dict.fromkeys(NODES, "there is no queue here")
+        self.journal = journal
+
+    def _check(self, link: Link) -> None:
+        assert set(link) <= set(NODES)
+
+    async def _announce(self, links: Iterable[Link]) -> int:
+        return await self._journal.announce("rules", links=[list(link) for link in links])
+
+    async def _install(self, nodes: Iterable[str]) -> None:
+        """There are no cuts here."""
+
+
+@contextlib.contextmanager
+def spaces(prefix: str = "kr") -> Iterator[Spaces]:
+    """Make the namespaces; skips where that, or netem, cannot be had."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces want root")
+    if (reason := netem_host.lacking()) is not None:
+        pytest.skip(f"this kernel has no netem: {reason}")
+    with contextlib.ExitStack() as undo:
+        made = Spaces(prefix)
+        made.make(undo)
+        yield made
+
+
+def _run(*argv: str) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{argv}: {done.stderr}"
+    return done.stdout

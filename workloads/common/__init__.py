@@ -1,0 +1,1 @@
+"""Helpers of workloads: names of keys."""
