@@ -253,7 +253,7 @@ MUTATIONS = (
         "list_append.py",
         "history = pruned(run)",
         "history = run.history",
-        "test_pruning.py::test_the_checker_of_lists_goes_by_the_log",
+        "checkers/committed/test_pruning.py::test_the_checker_of_lists_goes_by_the_log",
     ),
 )  # fmt: skip
 
