@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node.broker.committed import CommittedBatch, Provenance
-from node.broker.loader import CatchUp, LoaderError, Manifest, MetadataLoader
-from node.broker.snapshot_policy import SnapshotPolicy
+from node.loading.committed import CommittedBatch, Provenance
+from node.loading.loader import CatchUp, LoaderError, Manifest, MetadataLoader
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.batch import encode_batch, parse_batch
 from node.metadata import schemas as s
 from node.metadata.delta import DeltaBuilder, MetadataDelta

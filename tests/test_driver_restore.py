@@ -9,12 +9,12 @@ from uuid import UUID
 import pytest
 from driver_nodes import Running, formatted, free_port, in_loop, settings_of, until
 
-from node.broker.committed import Provenance
-from node.broker.loader import LoaderError
-from node.broker.snapshot_policy import SnapshotPolicy
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse, Response
 from node.core.types import OffsetAndEpoch
 from node.driver.state_machine import RECORDS_PER_SLICE, StateMachine
+from node.loading.committed import Provenance
+from node.loading.loader import LoaderError
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.disk import FileDisk
 from node.log.file_log import FileLog
 from node.log.layout import partition_dir

@@ -49,7 +49,7 @@ from node.wire.errors import (
     ValidationFailure,
 )
 from node.wire.payloads import api_schema, decode, encode
-from node.wire.quorum_parts import METADATA_TOPIC_ID
+from node.wire.quorum.parts import METADATA_TOPIC_ID
 
 # ------------------------------------------------------------------ strategies
 

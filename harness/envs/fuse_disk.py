@@ -19,7 +19,7 @@ from harness.envs.fuse_mount import entering, holder
 from harness.envs.fuse_server import POWER_LOST
 from harness.errors import EnvError
 from harness.journal import Journal
-from node.hands import DATA, FAULTS
+from node.faults.hands import DATA, FAULTS
 
 MOUNT_ENTRY = "mount"  # the kind of its journal entries
 _LOG = "files.log"

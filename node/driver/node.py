@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from node.broker.loader import MetadataLoader
-from node.broker.snapshot_policy import SnapshotPolicy
 from node.config import NodeConfig
 from node.controller.context import ControllerConfig
 from node.controller.controller import QuorumController
@@ -36,6 +34,8 @@ from node.driver.pump import NodeFatalError
 from node.driver.snapshots import Snapshots
 from node.driver.state_machine import StateMachine
 from node.driver.writing import Writing
+from node.loading.loader import MetadataLoader
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.batch import Record, encode_batch
 from node.log.control import encode_control
 

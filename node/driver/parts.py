@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from node.broker.lifecycle import BrokerLifecycle
-from node.broker.loader import MetadataLoader
 from node.controller.controller import QuorumController
 from node.core.replica import Replica
 from node.driver.node import Node
 from node.driver.snapshots import Snapshots
 from node.driver.state_machine import StateMachine
+from node.loading.loader import MetadataLoader
 from node.log.file_log import FileLog
 from node.log.quorum_state import ElectionStateStore
 

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from node.broker.committed import Provenance
-from node.broker.snapshot_policy import SnapshotPolicy
 from node.core import inputs
 from node.core.own_log import voter_keys
 from node.core.types import OffsetAndEpoch, SnapshotInfo, VoterSet
 from node.driver.pump import NodeFatalError, Pump
 from node.driver.state_machine import StateMachine
+from node.loading.committed import Provenance
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.cleaning import Retention
 from node.log.snapshots import (
     PartialSnapshot,

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from node.clock import Clock, SystemClock
-from node.clock_report import report_clock
 from node.config import NodeConfig
+from node.faults.clock_report import report_clock
+from node.faults.fault_disk import disk_of
 from node.log.disk import Disk
-from node.log.fault_disk import disk_of
 from node.trace import NoTrace, Tracer, TraceWriter
 from node.wire.network import Network, Sockets
 

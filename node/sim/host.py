@@ -15,11 +15,11 @@ import msgspec
 from node.config import NodeConfig
 from node.driver.process import EXIT_FATAL, UNSTARTABLE, Running
 from node.driver.world import World
+from node.faults.disk_trouble import PROBE_FILE, VirtualTroubles
 from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.sim.fabric import Fabric
 from node.sim.network import VirtualNetwork
 from node.sim.process import PPM, RUNNING, VirtualProcess
-from node.sim.trouble import PROBE_FILE, DiskTrouble
 
 log = logging.getLogger("krucible.sim")
 
@@ -118,7 +118,7 @@ class VirtualHost:
         self.disk = MemoryDisk(self._on_disk)
         self.wall_offset_ms = 0
         self.rate_ppm = PPM
-        self.trouble = DiskTrouble()
+        self.trouble = VirtualTroubles()
         self.lost: dict[Path, int] = {}  # bytes, in the last loss of power
         self._owner: tuple[int, str] | None = None  # node and directory id that last ran here
         self._power_until: int | None = None  # so many writes from now the power fails

@@ -39,7 +39,7 @@ from node.wire.errors import (
 )
 from node.wire.network import Ask, Done, ParseRecords
 from node.wire.payloads import EncodedRequest, api_schema, decode
-from node.wire.quorum_probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
+from node.wire.quorum.probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
 
 _TICK_S: Final = 1e-9
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from node.wire.payloads import (
     read_response_head,
     request_frame,
 )
-from node.wire.quorum_probe import CLIENT_NAME, CLIENT_VERSION
+from node.wire.quorum.probe import CLIENT_NAME, CLIENT_VERSION
 from node.wire.structs import build
 from node.wire.tls import explain
 

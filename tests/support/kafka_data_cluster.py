@@ -16,7 +16,7 @@ from kafka_data import TIMEOUT_S, Client
 from kafka_quorum_files import faults, fold
 
 from harness.systems.kafka_dist import STARTED
-from node.broker.committed import CommittedBatch
+from node.loading.committed import CommittedBatch
 from node.metadata.image import MetadataImage
 from node.metadata.schemas import MetadataRecord
 from node.metadata.state import BrokerState

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 from kafka_cluster import Member
 
-from node.broker.committed import CommittedBatch, Provenance
-from node.broker.loader import MetadataLoader
-from node.broker.snapshot_policy import SnapshotPolicy
 from node.core.types import OffsetAndEpoch, VoterSet
+from node.loading.committed import CommittedBatch, Provenance
+from node.loading.loader import MetadataLoader
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.disk import FileDisk
 from node.log.layout import partition_dir, segment_base, snapshot_of_name
 from node.log.snapshots import SnapshotReader

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
-from node.broker.committed import CommittedBatch, Provenance
-from node.broker.snapshot_policy import SnapshotPolicy
+from node.loading.committed import CommittedBatch, Provenance
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.metadata.delta import DeltaBuilder, MetadataDelta
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.schemas import (

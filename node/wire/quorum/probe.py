@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from node.core.messages import ProbeVersionsRequest, ProbeVersionsResponse
 from node.core.types import VersionRange
-from node.wire.quorum_parts import code_of, error_of
+from node.wire.quorum.parts import code_of, error_of
 from node.wire.structs import NO_THROTTLE, build, knows
 
 CLIENT_NAME: Final = "krucible"
