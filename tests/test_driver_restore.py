@@ -20,9 +20,9 @@ from node.log.file_log import FileLog
 from node.log.layout import partition_dir
 from node.log.memory_disk import MemoryDisk
 from node.log.snapshot_files import Place, SnapshotWriter
-from node.metadata.image import MetadataImage
 from node.metadata.records import encode_record
 from node.metadata.schemas import ConfigRecord, MetadataRecord, TopicRecord
+from node.metadata.snapshot import image_of_records
 
 SLICES = 3
 TOPICS = SLICES * RECORDS_PER_SLICE
@@ -58,7 +58,7 @@ def test_a_small_one_is_loaded_at_once(machine: StateMachine) -> None:
     machine.restore(topics(5), Provenance(9, 2, 0))
     assert not machine.is_behind
     assert machine.applied == 10
-    assert machine.image == MetadataImage.from_records(topics(5), 10)
+    assert machine.image == image_of_records(topics(5), 10)
 
 
 def test_until_it_is_loaded_the_image_stays_what_it_was(machine: StateMachine) -> None:

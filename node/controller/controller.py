@@ -89,6 +89,7 @@ from node.controller.partition_operations import (
 )
 from node.controller.sessions import Sessions
 from node.controller.sweeps import Sweeps
+from node.metadata.fold import apply_record
 from node.metadata.image import NO_LEADER, TOPIC, ConfigResource, MetadataImage
 from node.metadata.schemas import MetadataRecord, NoOpRecord
 
@@ -202,7 +203,7 @@ class QuorumController:
     def committed(self, record: MetadataRecord, offset: int) -> None:
         """Apply a committed data record (unless the shared image has it) and settle its write."""
         if offset >= self.image.end_offset:
-            self.image.apply(record, offset)
+            apply_record(self.image, record, offset)
         while self._pending:
             last_offset = self._pending[0].last_offset
             if last_offset is None or last_offset > offset:

@@ -30,6 +30,7 @@ from node.log.snapshots import (
     SnapshotWriter,
 )
 from node.metadata.records import MetadataRecord, decode_record, encode_record
+from node.metadata.snapshot import image_records
 
 log = logging.getLogger("krucible.node")
 
@@ -169,7 +170,7 @@ class Snapshots:
             return
         self.policy.started()
         log.info("writing the snapshot %d-%d: %s", *snapshot, why)
-        self._generation = _Generation(snapshot, writer, machine.image.copy().to_records())
+        self._generation = _Generation(snapshot, writer, image_records(machine.image.copy()))
         self._write_slice()
 
     def _next_id(self) -> OffsetAndEpoch:

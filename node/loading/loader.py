@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from node.loading.committed import CommittedBatch, Provenance
 from node.loading.snapshot_policy import SnapshotPolicy
 from node.metadata.delta import DeltaBuilder, MetadataDelta
+from node.metadata.fold import apply_record, load_records
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.schemas import (
     AbortTransactionRecord,
@@ -174,7 +175,7 @@ class MetadataLoader:
             )
         image, remaining = MetadataImage(), iter(records)
         try:
-            while image.load(islice(remaining, size)) == size:
+            while load_records(image, islice(remaining, size)) == size:
                 yield
         except ImageError as error:
             raise self._fault(f"snapshot of {provenance.offset}: {error}") from error
@@ -210,7 +211,7 @@ class MetadataLoader:
             elif not isinstance(record, _MARKS):
                 self._seen_record = True
             for each, at in self._transactions.feed(record, offset):
-                self.image.apply(each, at)
+                apply_record(self.image, each, at)
             before = Provenance(offset, batch.epoch, batch.timestamp_ms)
         if not self._transactions.open:
             self._stand_at(Provenance(batch.last_offset, batch.epoch, batch.timestamp_ms))

@@ -20,6 +20,7 @@ from node.log.layout import partition_dir, segment_base, snapshot_of_name
 from node.log.snapshots import SnapshotReader
 from node.metadata.image import MetadataImage
 from node.metadata.records import MetadataRecord, decode_record
+from node.metadata.snapshot import image_of_records
 
 _FAULT = re.compile(r"\S+ (?:ERROR|FATAL) |\S+ \S+ (?:ERROR|CRITICAL) |Exception in thread")
 _NEVER = 1 << 62
@@ -38,7 +39,7 @@ class Snapshot:
 def read_snapshot(path: Path) -> Snapshot:
     """Read a ``.checkpoint`` of either kind; raises SnapshotError, RecordError."""
     with _open(path) as reader:
-        image = MetadataImage.from_records(_records(reader), reader.id.offset)
+        image = image_of_records(_records(reader), reader.id.offset)
         return Snapshot(reader.id, image, reader.voters, reader.kraft_version)
 
 
