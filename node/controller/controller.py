@@ -101,7 +101,11 @@ SESSION_CHECKS_PER_TIMEOUT = 8
 
 
 class QuorumController:
-    """The state machine that decides what goes into the metadata log.
+    """Decides what goes into the metadata log.
+
+    Each write is a ``ControllerResult``: entries to be proposed, and a reply to be encoded when
+    they are committed, not before. Time is always ``now_ms``, on the driver's steady clock. All
+    writes raise ``NotControllerError`` on an inactive controller.
 
     ``payload`` of the ``Records`` it returns is for ``payload_values``. With ``image`` it shares
     an image that somebody else applies committed records to; without, it keeps its own.

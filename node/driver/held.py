@@ -64,8 +64,7 @@ class HeldRead:
 
 @dataclass(slots=True)
 class Counters:
-    """What the node did, for tests."""
+    """Counts what the pump did, for tests."""
 
     steps: int = 0
     flushes: int = 0
-    rejected_connections: int = 0

@@ -207,9 +207,11 @@ class Running:
         self.fetch(self.node.replica.log_end_offset)
         await self.lead()
         # What the controller begins a cluster with is to be committed before a test's own writes.
-        await until(lambda: not self.node._lingering and not self.node._inputs, "it was stepped")
+        await until(
+            lambda: not self.node.work._lingering and not self.node.pump._inputs, "it was stepped"
+        )
         self.fetch(self.node.replica.log_end_offset)
-        await until(lambda: not self.node._writes, "the first records were committed")
+        await until(lambda: not self.node.work._writes, "the first records were committed")
 
     # ------------------------------------------------------------------ as the controller's client
 
