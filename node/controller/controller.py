@@ -153,12 +153,12 @@ class QuorumController:
 
     @property
     def speculative(self) -> int:
-        """How many changes it goes by that are not committed; none unless it is active."""
+        """The number of changes it goes by that are not committed; 0 unless it is active."""
         return len(self._overlay)
 
     @property
     def pending(self) -> int:
-        """How many writes are not committed yet."""
+        """The number of writes that are not committed yet."""
         return len(self._pending)
 
     def claim(self, epoch: int, now_ms: int) -> None:
@@ -240,7 +240,7 @@ class QuorumController:
 
     @property
     def session_check_interval_ms(self) -> int:
-        """How often ``expire_sessions`` is to be called: an eighth of the session timeout."""
+        """The interval at which to call ``expire_sessions``: an eighth of the session timeout."""
         return max(1, self.config.session_timeout_ms // SESSION_CHECKS_PER_TIMEOUT)
 
     def expire_sessions(self, now_ms: int) -> ControllerResult[int | None]:
@@ -249,7 +249,7 @@ class QuorumController:
 
     @property
     def sweeps(self) -> int:
-        """How many walks over partitions are under way: call ``sweep`` while there are any."""
+        """The number of walks over partitions under way: call ``sweep`` while there are any."""
         return len(self._sweeps)
 
     def sweep(self) -> ControllerResult[None]:

@@ -1,4 +1,4 @@
-"""A node as the home of the quorum controller: writes, reads, claims, and applying what commits.
+"""Does the quorum controller's work in a node: writes, reads, claims, and applying commits.
 
 Writes are proposed in the order in which the controller worked them out, and answered when the
 high watermark has passed the last record that the answer may have seen. Committed records are

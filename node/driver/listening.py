@@ -29,7 +29,7 @@ SUPPORTED = {feature.name: (feature.lowest, feature.highest) for feature in FEAT
 
 
 def client_tls(config: NodeConfig, listener_name: str, *, tls: bool) -> ssl.SSLContext | None:
-    """How to speak to listeners of that name; None in plaintext. Raises TlsConfigError."""
+    """Make the TLS context for calls to a listener; None: plaintext. Raises TlsConfigError."""
     if not tls:
         return None
     where = f"the ssl settings of listener {listener_name}"

@@ -58,7 +58,7 @@ def endpoints_of(listeners: tuple[ListenerConfig, ...]) -> tuple[BrokerEndpoint,
 
 
 def supported_features() -> tuple[BrokerFeature, ...]:
-    """What this node supports, as a registration tells it."""
+    """List the features that this node supports, as a registration tells them."""
     return tuple(
         BrokerFeature(
             name=feature.name,

@@ -223,7 +223,7 @@ class Running:
 
 
 def parts_of(config: NodeConfig) -> NodeParts:
-    """What the node is made of, with the seeded bug that the configuration names."""
+    """Choose the parts of a node, with the seeded bug that the configuration names."""
     parts = NodeParts()
     if config.mutant is not None:
         parts = mutants.get(config.mutant).apply(parts)

@@ -1,4 +1,4 @@
-"""The pump of a node: work queues up, the core is stepped through it, then everybody is told.
+"""Pumps work through a node: it queues up, the core is stepped through it, others are told.
 
 Everything happens on one event loop thread. Inputs queue up while a batch of socket reads is
 handled, then the pump steps the core through all of them; whatever they want told to others

@@ -183,7 +183,7 @@ class Snapshots:
         self._write_slice()
 
     def _next_id(self) -> OffsetAndEpoch:
-        """What a snapshot of the present image is called: the first offset that is not in it."""
+        """Name a snapshot of the present image: by the first offset that is not in it."""
         return OffsetAndEpoch(self._machine.applied, self._machine.epoch)
 
     def _write_slice(self) -> None:

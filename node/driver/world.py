@@ -17,7 +17,7 @@ from node.wire.network import Network, Sockets
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a process finds outside of itself; every part is a seam.
+    """The surroundings of a process; every part is a seam.
 
     ``incarnation`` grows from one process of a node to its next; ``trace`` makes the event trace
     for the directory of that id (32 hex digits).

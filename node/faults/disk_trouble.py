@@ -69,7 +69,7 @@ class Troubles:
         self._counts = _counters(folder / _COUNTS)
 
     def now(self) -> Trouble:
-        """What holds now; a look at the file's times, and at the file when they have changed."""
+        """Give what holds now; looks at the file's times, and into it when they have changed."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -89,7 +89,7 @@ class Troubles:
             raise OSError(number, os.strerror(number), str(path))
 
     def delay_s(self) -> float:
-        """How much longer an fsync shall take now."""
+        """Give the time by which an fsync is to be longer now, in seconds, and count it."""
         delay_ms = self.now().fsync_ms
         if delay_ms:
             self._count(slowed=1)

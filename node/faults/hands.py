@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class HandsError(Exception):
-    """Something cannot be done; the text says why."""
+    """Raised when something cannot be done; the text says why."""
 
 
 class Hands:
@@ -155,7 +155,7 @@ class Hands:
             (folder / CLOCK_REPORT).unlink(missing_ok=True)
 
     def read_clock(self) -> dict[str, int] | None:
-        """What the process read last: ``steady_ms``, ``wall_ms``; None: it has said nothing."""
+        """Give what the process read last: ``steady_ms``, ``wall_ms``; None: nothing yet."""
         seen = read_report(self._faults / CLOCK_REPORT)
         if seen is None:
             return None

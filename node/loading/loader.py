@@ -47,7 +47,7 @@ class LoaderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a publication is made of.
+    """The make-up of a publication.
 
     ``kind`` is "full" (a publisher's first, or a snapshot was loaded) or "delta"; the counts are
     of what was loaded since the publication before.
@@ -75,7 +75,7 @@ class Publisher(Protocol):
 
 @dataclass(slots=True)
 class _Loaded:
-    """What was loaded since the last publication."""
+    """Counts of what was loaded since the last publication."""
 
     records: int = 0
     batches: int = 0
@@ -85,7 +85,7 @@ class _Loaded:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """What it took to catch up for the first time: records read, and how many the log has had.
+    """The cost of the first catching up: records read, and all that the log has had.
 
     ``full_log`` is what a node without a snapshot would have had to read.
     """
@@ -287,7 +287,7 @@ class MetadataLoader:
             self._builder = DeltaBuilder(self.image)
 
     def _delta(self) -> MetadataDelta:
-        """What changed since the last publication."""
+        """Build the delta since the last publication."""
         if self._replaced is not None:
             return MetadataDelta.between(self._replaced, self.image)
         assert self._builder is not None  # noqa: S101 - made with the first publisher

@@ -293,7 +293,7 @@ def _quota(image: MetadataImage, record: s.ClientQuotaRecord, _: int) -> None:
 
 
 def quota_entity(record: s.ClientQuotaRecord) -> QuotaEntity:
-    """Whom a quota is for, in the one order of its parts."""
+    """Give whom a quota is for, in the one order of its parts."""
     return tuple(sorted([(part.entity_type, part.entity_name) for part in record.entity], key=str))
 
 

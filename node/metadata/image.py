@@ -142,7 +142,7 @@ class MetadataImage:
         return self._attention.of(_REASSIGNING)
 
     def led_count(self, broker_id: int) -> int:
-        """How many partitions the broker leads; NO_LEADER: how many have none. O(topics)."""
+        """Count the partitions that a broker leads; NO_LEADER: those without one. O(topics)."""
         return self._leaders.count(broker_id)
 
     # ------------------------------------------------------------------ whole images
@@ -272,7 +272,7 @@ class MetadataImage:
             del owners[owner]
 
     def put_next_producer_id(self, value: int) -> None:
-        """Where the next block of producer ids begins."""
+        """Set where the next block of producer ids begins."""
         if self.next_producer_id:
             self._subtract("next_producer_id", self.next_producer_id)
         self.next_producer_id = value

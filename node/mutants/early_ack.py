@@ -11,7 +11,7 @@ from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class HastyNode(ControllerWork):
+class HastyWork(ControllerWork):
     """Answers as soon as the records are in its own log."""
 
     def _await_commit(self, write: HeldWrite) -> None:
@@ -28,4 +28,4 @@ class HastyNode(ControllerWork):
 )
 def ack_before_commit(parts: NodeParts) -> NodeParts:
     """Writes are acknowledged when appended by the leader, not when the high watermark is past."""
-    return replace(parts, work=HastyNode)
+    return replace(parts, work=HastyWork)

@@ -10,7 +10,7 @@ from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class EagerNode(ControllerWork):
+class EagerWork(ControllerWork):
     """Claims as soon as the election is won."""
 
     def lead(self, epoch: int, epoch_start: int) -> None:
@@ -26,4 +26,4 @@ class EagerNode(ControllerWork):
 )
 def early_claim(parts: NodeParts) -> NodeParts:
     """The controller becomes active before the records of earlier reigns have been applied."""
-    return replace(parts, work=EagerNode)
+    return replace(parts, work=EagerWork)

@@ -15,7 +15,7 @@ from node.mutants.scenario import Scenario
 T = TypeVar("T")
 
 
-class HeadlessNode(ControllerWork):
+class HeadlessWork(ControllerWork):
     """Has an operation that fails, and renounces without resigning."""
 
     def _operate(
@@ -40,4 +40,4 @@ class HeadlessNode(ControllerWork):
 )
 def headless_leader(parts: NodeParts) -> NodeParts:
     """After an operation has failed the controller renounces, but its node stays leader."""
-    return replace(parts, work=HeadlessNode)
+    return replace(parts, work=HeadlessWork)

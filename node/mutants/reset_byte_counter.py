@@ -1,4 +1,4 @@
-"""A node that counts anew with each leader."""
+"""A node that counts the bytes since its snapshot anew with each role."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class ForgetfulNode(Effects):
+class ForgetfulEffects(Effects):
     """Forgets how much was written since its last snapshot when its role changes."""
 
     def run_one(self, effect: fx.Effect) -> None:
@@ -34,4 +34,4 @@ class ForgetfulNode(Effects):
 )
 def reset_byte_counter(parts: NodeParts) -> NodeParts:
     """With each new role the bytes since the last snapshot are forgotten: none is ever due."""
-    return replace(parts, effects=ForgetfulNode)
+    return replace(parts, effects=ForgetfulEffects)

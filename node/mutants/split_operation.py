@@ -13,7 +13,7 @@ from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class SplittingNode(ControllerWork):
+class SplittingWork(ControllerWork):
     """Gives each record a batch of its own."""
 
     def propose(self, entries: Sequence[Records], write: HeldWrite) -> None:
@@ -32,4 +32,4 @@ class SplittingNode(ControllerWork):
 )
 def split_operation(parts: NodeParts) -> NodeParts:
     """The records of one operation become batches of their own, so half of it can survive."""
-    return replace(parts, work=SplittingNode)
+    return replace(parts, work=SplittingWork)

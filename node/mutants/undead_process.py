@@ -13,8 +13,8 @@ from node.mutants.scenario import Scenario, fault
 log = logging.getLogger("krucible.node")
 
 
-class UndeadNode(Pump):
-    """Stops for good, and lets the process go on listening."""
+class UndeadPump(Pump):
+    """Halts at a fatal error, and lets the process go on listening."""
 
     def fail(self, error: BaseException) -> None:
         """Only say that it is over."""
@@ -31,4 +31,4 @@ class UndeadNode(Pump):
 )
 def undead_process(parts: NodeParts) -> NodeParts:
     """After an error of its disk a node does nothing any more, but its process stays."""
-    return replace(parts, pump=UndeadNode)
+    return replace(parts, pump=UndeadPump)

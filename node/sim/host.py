@@ -138,7 +138,7 @@ class VirtualHost:
 
     @property
     def exit_code(self) -> int | None:
-        """How the last process ended; None when none did or one is there."""
+        """The exit code of the last process; None when none ended or one is there."""
         return None if self._life is None else self._life.code
 
     def start(self, config: NodeConfig) -> None:
@@ -199,7 +199,7 @@ class VirtualHost:
         self.rate_ppm = rate_ppm
 
     def steady_ms(self) -> int:
-        """What the process reads on its steady clock; the true time when there is none."""
+        """Read the steady clock of the process; the true time when there is none."""
         now_ns, process = self.fabric.loop.now_ns, self.process
         return (now_ns if process is None else process.state.local_ns(now_ns)) // 1_000_000
 

@@ -296,7 +296,7 @@ class VirtualLoop(_Base):
         return future
 
     def set_exception_handler(self, handler: ErrorHandler | None) -> None:
-        """Who hears of errors that nobody has caught, outside of processes."""
+        """Set who hears of errors that nobody has caught, outside of processes."""
         self._on_error = handler
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What simulated processes print: log lines, by process, with the simulated time."""
+"""Collects the log lines of simulated processes, with the simulated time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process on the virtual loop: it runs, is stopped, is continued, is killed; its own clock."""
+"""A process on the virtual loop: it runs, is stopped, goes on, is killed, and has a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a simulated process, and the callbacks that belong to it: what the loop asks for.
+"""The state of a simulated process, and the callbacks that belong to it, for the loop.
 
 ``VirtualProcess`` changes the state; the loop reads it before each callback.
 """
@@ -95,7 +95,7 @@ class VirtualHandle(asyncio.TimerHandle):
         return self.is_cancelled
 
     def when(self) -> float:
-        """When it is due, in seconds on the loop's own clock."""
+        """Give the time when it is due, in seconds on the loop's own clock."""
         return self.due_ns / NS_PER_S
 
     def __repr__(self) -> str:

@@ -211,7 +211,7 @@ def answer(
     voters: Iterable[Voter] = (),
     listener_name: str = LISTENER_NAME,
 ) -> ResponsePayload | bytes:
-    """What ``InboundRequest.reply`` takes; arguments as ``response_to_wire``.
+    """Make what ``InboundRequest.reply`` takes; arguments as ``response_to_wire``.
 
     Only what carries records or a snapshot is encoded here, without an entity in between.
 

@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Where to read into."""
+        """Give the buffer to read into."""
         return self._read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:

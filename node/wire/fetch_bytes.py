@@ -1,4 +1,4 @@
-"""Fetch straight to bytes: what a quorum writes all day, without the detour over kio's writer.
+"""Writes Fetch straight to bytes, without the detour over kio's writer: it is most of the load.
 
 The bytes are the same as kio's (a test compares them); they take a few microseconds, not sixty.
 What does not change from one fetch to the next is kept.

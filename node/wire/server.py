@@ -112,17 +112,17 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._links)
 
     @property
     def buffered_bytes(self) -> int:
-        """How many bytes wait in all connections."""
+        """The number of bytes that wait in all connections."""
         return self._shared.buffered_bytes
 
     @property
     def handshakes(self) -> int:
-        """How many TLS handshakes are under way."""
+        """The number of TLS handshakes under way."""
         return self._shared.handshakes
 
     def _make(self) -> Link:

@@ -1,4 +1,4 @@
-"""What a handler works with: its node, and the ways to hold an answer until it is true."""
+"""Gives handlers their node, and the ways to hold an answer until it is true."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Serving:
         return NO_ID if leader is None else leader
 
     def some_broker(self, ids: Sequence[int]) -> int:
-        """Whom a broker names as the controller: any broker, for all forward. -1 of none.
+        """Choose whom a broker names as the controller: any broker, for all forward. -1 of none.
 
         Itself, if it can: Kafka draws one by lot.
         """
@@ -221,7 +221,7 @@ class Serving:
         return tuple(found)
 
     def listener_of(self, node: BrokerState | ControllerState) -> Listener | None:
-        """Where a node listens for those who ask here; None when it does not."""
+        """Find where a node listens for those who ask here; None when it does not."""
         for listener in node.listeners:
             if self.listener_name is None or listener.name == self.listener_name:
                 return listener

@@ -47,7 +47,7 @@ def probe_response_to_wire(response: ProbeVersionsResponse, payload: type) -> An
 
 
 def probe_response_from_wire(entity: Any) -> ProbeVersionsResponse:
-    """What a node said of its kraft.version."""
+    """Read what a node said of its kraft.version."""
     for feature in getattr(entity, "supported_features", ()):
         if feature.name == KRAFT_VERSION_FEATURE:
             levels = VersionRange(feature.min_version, feature.max_version)
