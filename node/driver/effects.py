@@ -45,6 +45,8 @@ class Effects:
         peers: Peers,
     ) -> None:
         self.pump = pump
+        self.replica = pump.replica
+        self.tracer = pump.tracer
         self.storage = storage
         self.work = work
         self.snapshots = snapshots
@@ -70,7 +72,7 @@ class Effects:
         """Run one effect."""
         match effect:
             case fx.Trace():
-                self.pump.tracer.emit(effect.type, effect.epoch, effect.fields)
+                self.tracer.emit(effect.type, effect.epoch, effect.fields)
             case fx.Send():
                 self.pump.later(lambda: self.peers.send(effect))
             case fx.Reply():
@@ -86,8 +88,8 @@ class Effects:
             case fx.PersistElectionState():
                 self.storage.elections.save(
                     effect.state,
-                    kraft_version=self.pump.replica.kraft_version,
-                    voter_ids=self.pump.replica.voters.ids,
+                    kraft_version=self.replica.kraft_version,
+                    voter_ids=self.replica.voters.ids,
                 )
             case fx.TruncateLog():
                 self._truncate(effect.to)
@@ -160,7 +162,7 @@ class Effects:
             timestamp_ms=self.pump.wall_ms(),
         )
         batch = self.storage.log.append_as_leader(data)
-        self.pump.tracer.emit(
+        self.tracer.emit(
             "append",
             effect.epoch,
             {
