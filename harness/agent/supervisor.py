@@ -132,13 +132,13 @@ class Process:
 
 
 class Hands:
-    """The process ``node.hands``, which works on the node's files; one order at a time."""
+    """The process ``node.faults.hands``, which works on the node's files; one order at a time."""
 
     def __init__(self, folder: str, environ: dict[str, str]) -> None:
         """Start it; raises OSError. In the main thread, with which it ends."""
         self._turn = threading.Lock()
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "node.hands", folder],
+            [sys.executable, "-m", "node.faults.hands", folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.driver.controller_work import ControllerWork
 from node.driver.held import HeldWrite
-from node.driver.node import Node
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class HastyNode(Node):
+class HastyWork(ControllerWork):
     """Answers as soon as the records are in its own log."""
 
     def _await_commit(self, write: HeldWrite) -> None:
@@ -28,4 +28,4 @@ class HastyNode(Node):
 )
 def ack_before_commit(parts: NodeParts) -> NodeParts:
     """Writes are acknowledged when appended by the leader, not when the high watermark is past."""
-    return replace(parts, node=HastyNode)
+    return replace(parts, work=HastyWork)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.broker.loader import MetadataLoader
 from node.driver.parts import NodeParts
+from node.loading.loader import MetadataLoader
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 

@@ -37,7 +37,7 @@ from harness.healing.journal import Journal, heal_all
 from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
-from node.hands import DATA
+from node.faults.hands import DATA
 
 FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
 _FETCH_TIMEOUT_S = 120.0

@@ -124,7 +124,7 @@ class History:
             node.replicate(2)
             node.create(f"g{n}" * 20)
             node.create(f"h{n}" * 20, had_by=3)
-            node.node.enqueue(node.node.snapshots.clean)
+            node.node.pump.enqueue(node.node.snapshots.clean)
             node.turn()
         assert len(self.promises.acked) == 8
         assert node.log.start_offset > 0
@@ -323,7 +323,7 @@ async def test_a_disk_that_fails_stops_the_node_for_good(first: int, code: int) 
         except DiskError:
             assert failing.promises.told == failing.told
             if history.started is not None:
-                assert history.started.node._stopped
+                assert history.started.node.pump.stopped
         else:
             assert failing.operations < at
             break

@@ -19,7 +19,7 @@ from harness.envs.disks.fuse.server import POWER_LOST
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 from harness.processes.child import Child
-from node.hands import DATA, FAULTS
+from node.faults.hands import DATA, FAULTS
 
 MOUNT_ENTRY = "mount"  # the kind of its journal entries
 _LOG = "files.log"

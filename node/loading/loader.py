@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
-from node.broker.committed import CommittedBatch, Provenance
-from node.broker.snapshot_policy import SnapshotPolicy
+from node.loading.committed import CommittedBatch, Provenance
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.metadata.delta import DeltaBuilder, MetadataDelta
+from node.metadata.fold import apply_record, load_records
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.schemas import (
     AbortTransactionRecord,
@@ -46,7 +47,7 @@ class LoaderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a publication is made of.
+    """The make-up of a publication.
 
     ``kind`` is "full" (a publisher's first, or a snapshot was loaded) or "delta"; the counts are
     of what was loaded since the publication before.
@@ -74,7 +75,7 @@ class Publisher(Protocol):
 
 @dataclass(slots=True)
 class _Loaded:
-    """What was loaded since the last publication."""
+    """Counts of what was loaded since the last publication."""
 
     records: int = 0
     batches: int = 0
@@ -84,7 +85,7 @@ class _Loaded:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """What it took to catch up for the first time: records read, and how many the log has had.
+    """The cost of the first catching up: records read, and all that the log has had.
 
     ``full_log`` is what a node without a snapshot would have had to read.
     """
@@ -174,7 +175,7 @@ class MetadataLoader:
             )
         image, remaining = MetadataImage(), iter(records)
         try:
-            while image.load(islice(remaining, size)) == size:
+            while load_records(image, islice(remaining, size)) == size:
                 yield
         except ImageError as error:
             raise self._fault(f"snapshot of {provenance.offset}: {error}") from error
@@ -210,7 +211,7 @@ class MetadataLoader:
             elif not isinstance(record, _MARKS):
                 self._seen_record = True
             for each, at in self._transactions.feed(record, offset):
-                self.image.apply(each, at)
+                apply_record(self.image, each, at)
             before = Provenance(offset, batch.epoch, batch.timestamp_ms)
         if not self._transactions.open:
             self._stand_at(Provenance(batch.last_offset, batch.epoch, batch.timestamp_ms))
@@ -286,7 +287,7 @@ class MetadataLoader:
             self._builder = DeltaBuilder(self.image)
 
     def _delta(self) -> MetadataDelta:
-        """What changed since the last publication."""
+        """Build the delta since the last publication."""
         if self._replaced is not None:
             return MetadataDelta.between(self._replaced, self.image)
         assert self._builder is not None  # noqa: S101 - made with the first publisher

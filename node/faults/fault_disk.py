@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
+from node.faults.disk_journal import DiskJournal
+from node.faults.disk_trouble import Troubles
 from node.log.disk import Disk, FileDisk, Lock, OsFile
-from node.log.disk_journal import DiskJournal
-from node.log.disk_trouble import Troubles
 
 VARIABLE: Final = "KRUCIBLE_DISK_FAULTS"
 _KILLED: Final = 128 + signal.SIGKILL  # the exit code that says so

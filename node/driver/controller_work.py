@@ -1,4 +1,4 @@
-"""A node as the home of the quorum controller: writes, reads, claims, and applying what commits.
+"""Does the quorum controller's work in a node: writes, reads, claims, and applying commits.
 
 Writes are proposed in the order in which the controller worked them out, and answered when the
 high watermark has passed the last record that the answer may have seen. Committed records are
@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from node.broker.producer_ids import ProducerIds
 from node.config import NodeConfig
 from node.controller.controller import QuorumController
 from node.controller.errors import ControllerError
@@ -22,7 +21,7 @@ from node.controller.operations import ControllerResult
 from node.core import effects as fx
 from node.core import inputs
 from node.core.messages import Records
-from node.driver.held import HeldRead, HeldWrite, Outside, Storage
+from node.driver.held import HeldRead, HeldWrite
 from node.driver.pump import NodeFatalError, Pump, Work
 from node.driver.state_machine import StateMachine
 
@@ -40,23 +39,30 @@ def no_answer() -> None:
     """Do nothing: the answer has no receiver."""
 
 
-class Writing(Pump):
-    """What a node does around its controller and its state machine."""
+class ControllerWork:
+    """Works for the controller and the state machine of a node.
+
+    Args:
+        config: The node's settings.
+        pump: Queues proposals and reads, and sends answers.
+        machine: Applies what is committed.
+        controller: None on a node that is only a broker.
+        bootstrap: The first records of a new cluster.
+    """
 
     def __init__(
         self,
         config: NodeConfig,
-        storage: Storage,
-        outside: Outside,
-        *,
+        pump: Pump,
         machine: StateMachine,
         controller: QuorumController | None,
         bootstrap: BootstrapMetadata,
     ) -> None:
-        super().__init__(config, storage, outside)
+        self.config = config
+        self.pump = pump
+        self.replica = pump.replica
         self.machine = machine
         self.controller = controller
-        self.producer_ids: ProducerIds | None = None  # of a broker that is registered
         self.on_applied: list[Callable[[], None]] = []  # called after each slice
         self._bootstrap = bootstrap
         self._lingering: list[Work] = []
@@ -65,21 +71,14 @@ class Writing(Pump):
         self._writes: deque[HeldWrite] = deque()
         self._reads: dict[int, HeldRead] = {}
         self._confirmed: deque[tuple[int, HeldRead]] = deque()  # (offset to be applied first, read)
-        self._tokens = 0
         self._claim_at: tuple[int, int] | None = None  # (epoch, epoch start) not yet claimed
         self._applying = False
         self._unpublished: list[Callable[[], None]] = []  # looks at an image that is not there yet
         self._sweeping = False  # a slice is queued
         self._swept = 0  # slices that are not committed
 
-    @property
-    def published(self) -> int | None:
-        """End of the published metadata, None before the node has caught up after its start."""
-        return self.machine.published
-
-    def halt(self) -> None:
-        """Do nothing any more. Idempotent."""
-        super().halt()
+    def close(self) -> None:
+        """Propose nothing more of what lingers. Idempotent."""
         if self._linger is not None:
             self._linger.cancel()
 
@@ -96,16 +95,16 @@ class Writing(Pump):
         if not entries:
             self._after_linger(lambda: self._await_accepted(write, epoch))
             return
-        token = self._token()
+        token = self.pump.new_token()
         self._proposals[token] = write
         self._after_linger(inputs.Propose(token, epoch, tuple(entries)))
 
     def read(self, pending: HeldRead) -> None:
         """Confirm leadership by fetches begun after now, then answer at a safe offset."""
-        token = self._token()
-        pending.asked = self.tracer.seq
+        token = self.pump.new_token()
+        pending.asked = self.pump.tracer.seq
         self._reads[token] = pending
-        self.submit(inputs.ReadBarrier(token))
+        self.pump.enqueue(inputs.ReadBarrier(token))
 
     def when_published(self, look: Callable[[], None]) -> bool:
         """Look at the image once the node has caught up after its start, which may be now.
@@ -113,7 +112,7 @@ class Writing(Pump):
         What a broker serves before that could be far older than what clients know already
         (KAFKA-14857). False when too many wait already: then it will not look.
         """
-        if self.published is not None:
+        if self.machine.published is not None:
             look()
         elif len(self._unpublished) < LOOKS_MAX:
             self._unpublished.append(look)
@@ -134,26 +133,23 @@ class Writing(Pump):
         """Queue a write, after those before it and with those that come while it lingers."""
         linger_ms = self.config.timers.append_linger_ms
         if linger_ms == 0:
-            self.enqueue(work)
+            self.pump.enqueue(work)
             return
         self._lingering.append(work)
         if self._linger is None:
-            self._linger = self._loop.call_later(linger_ms / 1000, self._linger_over)
+            loop = asyncio.get_running_loop()
+            self._linger = loop.call_later(linger_ms / 1000, self._linger_over)
 
     def _linger_over(self) -> None:
         self._linger = None
-        self._inputs.extend(self._lingering)
-        self._lingering.clear()
-        self._schedule_pump()
-
-    def _token(self) -> int:
-        self._tokens += 1
-        return self._tokens
+        lingering, self._lingering = self._lingering, []
+        for work in lingering:
+            self.pump.enqueue(work)
 
     # ------------------------------------------------------------------ the controller's own work
 
-    def _schedule_controller(self) -> None:
-        """What an active controller does unasked, each time if it is active then."""
+    def schedule(self) -> None:
+        """Do from now on what an active controller does unasked; call once."""
         controller = self.controller
         if controller is None:
             return
@@ -163,7 +159,7 @@ class Writing(Pump):
         self._schedule(
             "ExpireSessions",
             controller.session_check_interval_ms,
-            lambda: controller.expire_sessions(self.now_ms()),
+            lambda: controller.expire_sessions(self.pump.now_ms()),
             more=lambda broker: broker is not None,  # the next silent one need not wait
         )
         most = controller.config.elections_per_balance_max
@@ -186,9 +182,9 @@ class Writing(Pump):
         def work() -> None:
             result = self._try(name, operate)
             if result is not None and more(result.reply):
-                self.after(f"{name} again", AGAIN_MS, work)
+                self.pump.after(f"{name} again", AGAIN_MS, work)
 
-        self.every(name, interval_ms, work)
+        self.pump.every(name, interval_ms, work)
 
     def _try(
         self,
@@ -228,7 +224,7 @@ class Writing(Pump):
             return
         if self._swept < SWEEPS_AHEAD:
             self._sweeping = True
-            self._loop.call_soon(self.enqueue, self._sweep)
+            self.pump.soon(self._sweep)
 
     def _sweep(self) -> None:
         self._sweeping = False
@@ -248,30 +244,31 @@ class Writing(Pump):
 
     # ------------------------------------------------------------------ commit and apply
 
-    def _committed(self, high_watermark: int) -> None:
+    def commit(self, high_watermark: int) -> None:
+        """Apply and acknowledge what has been committed below ``high_watermark``."""
         self.machine.commit(high_watermark)
-        self._catch_up()
+        self.catch_up()
         writes = self._writes
         while writes and writes[0].wait_for < high_watermark:
             self._acknowledge(writes.popleft())
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Apply what there is to apply, unless that is under way."""
         if not self._applying:
             self._apply()
 
     def _apply(self) -> None:
         """Apply a slice of what is committed, and the next one after a look at the sockets."""
-        for offset, record in self.machine.advance(self.now_ms()):
+        for offset, record in self.machine.advance(self.pump.now_ms()):
             if self.controller is not None:
                 self.controller.committed(record, offset)
         self._applying = self.machine.is_behind
         if self._applying:
-            self._loop.call_soon(self.enqueue, self._apply)
+            self.pump.soon(self._apply)
         self._maybe_claim()
         while self._confirmed and self._confirmed[0][0] <= self.machine.applied:
             self._answer_read(self._confirmed.popleft()[1])
-        if self._unpublished and self.published is not None:
+        if self._unpublished and self.machine.published is not None:
             looks, self._unpublished = self._unpublished, []
             for look in looks:
                 look()
@@ -279,14 +276,15 @@ class Writing(Pump):
             tell()
 
     def _acknowledge(self, write: HeldWrite) -> None:
-        self.trace("ack", api=write.api, off=write.wait_for, hwm=self.replica.high_watermark)
+        self.pump.trace("ack", api=write.api, off=write.wait_for, hwm=self.replica.high_watermark)
         for type_, fields in write.notes:
-            self.trace(type_, **fields, off=write.wait_for)
-        self._outbox.append(write.done)
+            self.pump.trace(type_, **fields, off=write.wait_for)
+        self.pump.later(write.done)
 
     # ------------------------------------------------------------------ claim, renounce
 
-    def _lead(self, epoch: int, epoch_start: int) -> None:
+    def lead(self, epoch: int, epoch_start: int) -> None:
+        """Claim once everything before ``epoch_start`` is applied, which may be now."""
         self._claim_at = (epoch, epoch_start)
         self._maybe_claim()
 
@@ -296,8 +294,8 @@ class Writing(Pump):
         epoch, epoch_start = self._claim_at
         if self.machine.applied > epoch_start:
             self._claim_at = None
-            self.controller.claim(epoch, self.now_ms())
-            self.trace("claim", applied=self.machine.applied)
+            self.controller.claim(epoch, self.pump.now_ms())
+            self.pump.trace("claim", applied=self.machine.applied)
             self._swept = 0
             self._operate("Activate", self._activate)
             self._sweep_soon()
@@ -311,26 +309,31 @@ class Writing(Pump):
             log.info("active controller: %s", result.reply)
         return result
 
-    def _renounce(self) -> None:
+    def renounce(self) -> None:
+        """Lose the leadership: the controller rests, and whoever waits for a write is told."""
         self._claim_at = None
         if self.controller is None:
             return
         if self.controller.active:
             self.controller.renounce()
-            self.trace("renounce", applied=self.machine.applied, kept=self.controller.speculative)
-        self._outbox += [write.abandoned for write in self._writes]
+            self.pump.trace(
+                "renounce", applied=self.machine.applied, kept=self.controller.speculative
+            )
+        for write in self._writes:
+            self.pump.later(write.abandoned)
         # Not stepped yet, and refused by the core when they are: they speak of an epoch gone by.
-        self._outbox += [write.refused for write in self._proposals.values()]
+        for write in self._proposals.values():
+            self.pump.later(write.refused)
         self._writes.clear()
         self._proposals.clear()
 
     def _give_up(self) -> None:
         """Renounce and resign: no leader goes on without an active controller (KAFKA-13104)."""
         epoch = None if self.controller is None else self.controller.epoch
-        self._renounce()
+        self.renounce()
         if epoch is not None:
             # Before what was proposed and is not stepped: that was refused just now.
-            self.step_next(inputs.Resign(epoch))
+            self.pump.do_next(inputs.Resign(epoch))
 
     # ------------------------------------------------------------------ what the core answers
 
@@ -344,26 +347,29 @@ class Writing(Pump):
     def _await_accepted(self, write: HeldWrite, epoch: int) -> None:
         """Wait for every record accepted up to now; proposals before this one have been stepped."""
         if self.controller is None or self.controller.epoch != epoch:
-            self._outbox.append(write.refused)  # it may have seen what is lost now
+            self.pump.later(write.refused)  # it may have seen what is lost now
             return
         write.wait_for = self._writes[-1].wait_for if self._writes else -1
         self._await_commit(write)
 
-    def _proposal_accepted(self, effect: fx.ProposalAccepted) -> None:
+    def proposal_accepted(self, effect: fx.ProposalAccepted) -> None:
+        """Hold a write until its records are committed."""
         write = self._proposals.pop(effect.token)
         write.wait_for = effect.last_offset
         if self.controller is not None:
             self.controller.appended(effect.base_offset, effect.last_offset)
         self._await_commit(write)
 
-    def _proposal_rejected(self, effect: fx.ProposalRejected) -> None:
+    def proposal_rejected(self, effect: fx.ProposalRejected) -> None:
+        """Refuse a write, and give up: the leadership is over."""
         write = self._proposals.pop(effect.token, None)
         if write is None or self.controller is None:
             return  # of a leadership that is over, refused with it
-        self._outbox.append(write.refused)
+        self.pump.later(write.refused)
         self._give_up()  # what was worked out on top of the refused records is void too
 
-    def _barrier_confirmed(self, effect: fx.BarrierConfirmed) -> None:
+    def barrier_confirmed(self, effect: fx.BarrierConfirmed) -> None:
+        """Answer a read once all that it may look at is applied; raises NodeFatalError."""
         pending = self._reads.pop(effect.token)
         if self.machine.applied >= effect.read_offset and not self._confirmed:
             self._answer_read(pending)
@@ -375,8 +381,9 @@ class Writing(Pump):
             )
 
     def _answer_read(self, pending: HeldRead) -> None:
-        self.trace("read", api=pending.api, off=self.machine.applied, asked=pending.asked)
+        self.pump.trace("read", api=pending.api, off=self.machine.applied, asked=pending.asked)
         pending.done()
 
-    def _barrier_failed(self, effect: fx.BarrierFailed) -> None:
-        self._outbox.append(self._reads.pop(effect.token).refused)
+    def barrier_failed(self, effect: fx.BarrierFailed) -> None:
+        """Refuse a read: another one may lead."""
+        self.pump.later(self._reads.pop(effect.token).refused)

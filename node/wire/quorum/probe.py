@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from node.core.messages import ProbeVersionsRequest, ProbeVersionsResponse
 from node.core.types import VersionRange
-from node.wire.quorum_parts import code_of, error_of
+from node.wire.quorum.parts import code_of, error_of
 from node.wire.structs import NO_THROTTLE, build, knows
 
 CLIENT_NAME: Final = "krucible"
@@ -47,7 +47,7 @@ def probe_response_to_wire(response: ProbeVersionsResponse, payload: type) -> An
 
 
 def probe_response_from_wire(entity: Any) -> ProbeVersionsResponse:
-    """What a node said of its kraft.version."""
+    """Read what a node said of its kraft.version."""
     for feature in getattr(entity, "supported_features", ()):
         if feature.name == KRAFT_VERSION_FEATURE:
             levels = VersionRange(feature.min_version, feature.max_version)

@@ -1,8 +1,9 @@
-"""What a harness does to the files of a node from outside: to its disk, and to its wall clock.
+"""Changes the files of a node from outside: its disk, and its wall clock.
 
-``Hands`` work where the files are. On another host they are a process, ``python -m node.hands
-FOLDER``: JSON lines ``{"do", ...}`` in, ``{"ok"}`` or ``{"error"}`` out, one for each. All that
-goes in and comes out is JSON, chance is a seed. The node itself never imports this.
+``Hands`` work where the files are. On another host they are a process,
+``python -m node.faults.hands FOLDER``: JSON lines ``{"do", ...}`` in, ``{"ok"}`` or ``{"error"}``
+out, one for each. All that goes in and comes out is JSON, chance is a seed. The node itself never
+imports this.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from node.clock_report import read_report
+from node.faults import damage
+from node.faults.clock_report import read_report
+from node.faults.disk_image import load, store
+from node.faults.disk_journal import DiskJournal
+from node.faults.disk_trouble import Trouble, Troubles, order
 from node.log.disk import Disk, FileDisk
-from node.log.disk_image import load, store
-from node.log.disk_journal import DiskJournal
-from node.log.disk_trouble import Trouble, Troubles, order
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import MetaProperties, load_meta_properties
 from node.log.quorum_state import ElectionStateStore
-from node.sim import damage, trouble
 
 DATA, EVENTS, FAULTS = "data", "events.jsonl", "faults"  # in a node's folder
 CLOCK, CLOCK_REPORT = "clock", "clock.report"  # in that of its faults
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 class HandsError(Exception):
-    """Something cannot be done; the text says why."""
+    """Raised when something cannot be done; the text says why."""
 
 
 class Hands:
@@ -99,11 +100,11 @@ class Hands:
 
     def tear_tail(self, seed: int) -> dict[str, Any]:
         """See ``Disks``."""
-        return self._change(lambda disk: trouble.tear_tail(disk, self._data, Random(seed)))[0]
+        return self._change(lambda disk: damage.tear_tail(disk, self._data, Random(seed)))[0]
 
     def flip_bit(self, seed: int) -> dict[str, Any] | None:
         """See ``Disks``."""
-        return self._damage("log", lambda disk: trouble.flip_bit(disk, self._data, Random(seed)))
+        return self._damage("log", lambda disk: damage.flip_bit(disk, self._data, Random(seed)))
 
     def cut_tail(self, seed: int) -> dict[str, Any] | None:
         """See ``Disks``."""
@@ -127,7 +128,7 @@ class Hands:
 
     def wipe(self, *, keep_id: bool) -> dict[str, Any]:
         """See ``Disks``."""
-        return self._damage("wipe", lambda disk: trouble.wipe(disk, keep_id=keep_id))
+        return self._damage("wipe", lambda disk: damage.wipe(disk, keep_id=keep_id))
 
     def restore_copy(self) -> dict[str, Any]:
         """See ``Disks``; raises HandsError when there is none."""
@@ -154,7 +155,7 @@ class Hands:
             (folder / CLOCK_REPORT).unlink(missing_ok=True)
 
     def read_clock(self) -> dict[str, int] | None:
-        """What the process read last: ``steady_ms``, ``wall_ms``; None: it has said nothing."""
+        """Give what the process read last: ``steady_ms``, ``wall_ms``; None: nothing yet."""
         seen = read_report(self._faults / CLOCK_REPORT)
         if seen is None:
             return None

@@ -1,4 +1,4 @@
-"""When a node is to write a snapshot of its image: the image on disk that a restart begins with.
+"""Decides when a node writes a snapshot of its image, which a restart begins with.
 
 Every node makes its own, brokers too: after enough committed bytes, or after enough time if
 anything was committed in it. Pure: it is told what happened and asked whether a snapshot is due.
@@ -18,7 +18,7 @@ SNAPSHOT_INTERVAL_MS: Final = 3_600_000
 
 @dataclass(slots=True)
 class _Since:
-    """What was committed since the newest snapshot."""
+    """The amount that was committed since the newest snapshot."""
 
     bytes: int = 0
     at_ms: int | None = None  # when the first of it came; None = nothing did
@@ -61,7 +61,7 @@ class SnapshotPolicy:
 
     @property
     def disabled(self) -> str | None:
-        """Why no snapshot is made any more; None = they are."""
+        """The reason why no snapshot is made any more; None = they are."""
         return self._disabled
 
     def committed(self, size: int, now_ms: int, *, in_transaction: bool = False) -> None:
@@ -76,7 +76,7 @@ class SnapshotPolicy:
         self._in_transaction = in_transaction
 
     def due(self, now_ms: int) -> str | None:
-        """Why a snapshot of the published image is to be made now; None = it is not."""
+        """Give the reason to make a snapshot of the published image now; None = there is none."""
         since = self._since
         if self._disabled or self.in_progress or self._in_transaction or since.at_ms is None:
             return None
@@ -88,7 +88,7 @@ class SnapshotPolicy:
         return None
 
     def next_deadline_ms(self) -> int | None:
-        """When a snapshot becomes due by time alone; None = it does not."""
+        """Give the time when a snapshot becomes due by time alone; None = it does not."""
         if self._disabled or self.in_progress or self._in_transaction:
             return None
         if not self._max_interval_ms or self._since.at_ms is None:

@@ -1,38 +1,22 @@
-"""What can be wrong with the disk of a simulated host: full, failing, slow, or damaged."""
+"""Damages the files of a node that is down: torn tails, flipped bits, lost files.
+
+The simulator does this to its disks, and ``Hands`` to an image of real files.
+"""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from node.log.disk_trouble import refusal
-from node.log.layout import partition_dir, segment_base
+from node.log.disk import read_file, replace_file
+from node.log.layout import BOOTSTRAP_SNAPSHOT, partition_dir, segment_base, snapshot_of_name
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import FILE_NAME as META_PROPERTIES
+from node.log.quorum_state import FILE_NAME as QUORUM_STATE
 
 UNCHECKED_BYTES: Final = 17  # at the head of a batch: the CRC begins there, and covers the rest
-PROBE_FILE: Final = Path("/probe")  # beside the node's own files, for whoever looks at the disk
 TAIL_BYTES_MAX: Final = 300
-
-
-class DiskTrouble:
-    """The state of a disk; ``refused`` and ``slowed`` count what it did to whoever used it."""
-
-    def __init__(self) -> None:
-        self.full = False
-        self.failing: frozenset[str] = frozenset()
-        self.fsync_ns = 0
-        self.refused = 0
-        self.slowed = 0
-
-    def refuse(self, operation: str, path: Path) -> None:
-        """Raise the OSError that an operation meets here, if it meets one."""
-        number = refusal(operation, full=self.full, failing=self.failing)
-        if number is not None:
-            self.refused += 1
-            raise OSError(number, os.strerror(number), str(path))
 
 
 def tear_tail(disk: MemoryDisk, log_dir: Path, rng: Random) -> dict[str, Any]:
@@ -71,6 +55,52 @@ def flip_bit(disk: MemoryDisk, log_dir: Path, rng: Random) -> dict[str, Any] | N
     file.pwrite(at, bytes([file.read(at, 1)[0] ^ 1 << bit]))
     file.fsync()
     return {"file": path.name, "byte": at, "bit": bit, "batch_at": begin}
+
+
+def cut_tail(disk: MemoryDisk, log_dir: Path, rng: Random) -> dict[str, Any] | None:
+    """Cut fsynced bytes off the end of the newest segment; None when it holds none."""
+    folder = partition_dir(log_dir)
+    names = [name for name in disk.listdir(folder) if segment_base(name) is not None]
+    file = disk.open(folder / names[-1])
+    size = file.size()
+    if not size:
+        return None
+    cut = rng.randint(1, size) if rng.random() < 0.5 else min(size, rng.randint(1, 300))  # noqa: PLR2004
+    file.truncate(size - cut)
+    file.fsync()
+    return {"file": names[-1], "was_bytes": size, "cut_bytes": cut}
+
+
+def lose_vote(disk: MemoryDisk, log_dir: Path) -> dict[str, Any] | None:
+    """Delete quorum-state, and with it epoch and vote; None when there is none."""
+    path = partition_dir(log_dir) / QUORUM_STATE
+    content = read_file(disk, path)
+    if content is None:
+        return None
+    disk.unlink(path)
+    disk.fsync_dir(path.parent)
+    return {"file": path.name, "was": content.decode()}
+
+
+def lose_snapshots(disk: MemoryDisk, log_dir: Path) -> dict[Path, bytes]:
+    """Delete all snapshots but the one that formatting made; returns what they were."""
+    folder, lost = partition_dir(log_dir), {}
+    for name in disk.listdir(folder):
+        snapshot = snapshot_of_name(name)
+        if snapshot is not None and snapshot != BOOTSTRAP_SNAPSHOT:
+            lost[folder / name] = read_file(disk, folder / name) or b""
+            disk.unlink(folder / name)
+    disk.fsync_dir(folder)
+    return lost
+
+
+def put_back(disk: MemoryDisk, files: dict[Path, bytes]) -> None:
+    """Write files that were lost as they were, but for those that are there again."""
+    there = disk.sizes()
+    for path, content in files.items():
+        if path not in there:
+            replace_file(disk, path, content)
+            disk.make_read_only(path)
 
 
 def wipe(disk: MemoryDisk, *, keep_id: bool) -> dict[str, Any]:

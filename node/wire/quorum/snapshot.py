@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from node.core.messages import Error, FetchSnapshotRequest, FetchSnapshotResponse
 from node.core.types import OffsetAndEpoch, ReplicaKey
-from node.wire.quorum_parts import (
+from node.wire.quorum.parts import (
     EPOCH_NOT_SAID,
     METADATA_PARTITION,
     METADATA_TOPIC,

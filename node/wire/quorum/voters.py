@@ -17,7 +17,7 @@ from node.core.messages import (
 )
 from node.core.types import Endpoint, Listener, ReplicaKey, VersionRange
 from node.wire.errors import RemoteProtocolError, ValidationFailure
-from node.wire.quorum_parts import (
+from node.wire.quorum.parts import (
     EPOCH_NOT_SAID,
     PORT_MAX,
     code_of,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.broker.snapshot_policy import SnapshotPolicy
+from node.loading.snapshot_policy import SnapshotPolicy
 
 
 def policy(max_bytes: int = 100, max_interval_ms: int = 1000) -> SnapshotPolicy:

@@ -1,4 +1,4 @@
-"""What all quorum messages on the wire share: the one partition, leaders, endpoints, errors."""
+"""The parts that all quorum messages share: the one partition, leaders, endpoints, errors."""
 
 from __future__ import annotations
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node.broker.committed import CommittedBatch, Provenance
-from node.broker.loader import CatchUp, LoaderError, Manifest, MetadataLoader
-from node.broker.snapshot_policy import SnapshotPolicy
+from node.loading.committed import CommittedBatch, Provenance
+from node.loading.loader import CatchUp, LoaderError, Manifest, MetadataLoader
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.batch import encode_batch, parse_batch
 from node.metadata import schemas as s
 from node.metadata.delta import DeltaBuilder, MetadataDelta
+from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.records import RecordError, encode_record
 from node.metadata.snapshot import image_records
@@ -460,7 +461,7 @@ def history(choices: Sequence[int]) -> list[s.MetadataRecord]:
         else:
             record = _fitting(image, kind, detail, number)
         if record not in (BEGIN, END, ABORT):
-            image.apply(record, max(number, image.end_offset))
+            apply_record(image, record, max(number, image.end_offset))
         records.append(record)
     return records
 
@@ -516,7 +517,7 @@ def folded(records: Sequence[s.MetadataRecord]) -> tuple[MetadataImage, int]:
         else:
             (settled if begun is None else begun).append(record)
     for record in settled:
-        image.apply(record, image.end_offset)
+        apply_record(image, record, image.end_offset)
     start = max(i for i, r in enumerate(records) if r is BEGIN) if begun is not None else None
     return image, len(records) if start is None else start
 

@@ -1,4 +1,4 @@
-"""What the kernel still holds of a disk, and how to undo it: what a power failure would take.
+"""Journals how to undo what the kernel still holds of a disk: a power failure would take it.
 
 SIGKILL keeps the page cache, so a kill says nothing about fsync. A node that runs on a fault disk
 writes down, before each change, how it is undone, and what an fsync has made durable. After its
@@ -54,7 +54,7 @@ class DiskJournal:
             self._write(["change", inode, at, base64.b64encode(old).decode(), size])
 
     def mark(self, fd: int) -> int:
-        """How many changes of the file there are now, for ``synced`` after its fsync."""
+        """Count the changes of the file up to now, for ``synced`` after its fsync."""
         return len(self.changes.get(os.fstat(fd).st_ino, ()))
 
     def synced(self, fd: int, mark: int) -> None:

@@ -18,7 +18,7 @@ from node.core.messages import (
 )
 from node.core.types import Endpoint, OffsetAndEpoch, ReplicaKey
 from node.wire.errors import UnsupportedVersionError, ValidationFailure
-from node.wire.quorum_parts import (
+from node.wire.quorum.parts import (
     EPOCH_NOT_SAID,
     METADATA_PARTITION,
     METADATA_TOPIC,

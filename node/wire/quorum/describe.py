@@ -15,7 +15,7 @@ from node.core.messages import (
     ReplicaStatus,
 )
 from node.core.types import Listener, ReplicaKey, Voter
-from node.wire.quorum_parts import (
+from node.wire.quorum.parts import (
     EPOCH_NOT_SAID,
     METADATA_PARTITION,
     METADATA_TOPIC,

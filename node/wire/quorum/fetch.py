@@ -13,7 +13,7 @@ from typing import Any, Final
 from node.core.messages import Batch, Error, FetchRequest, FetchResponse
 from node.core.types import OffsetAndEpoch, ReplicaKey
 from node.wire.errors import ValidationFailure
-from node.wire.quorum_parts import (
+from node.wire.quorum.parts import (
     EPOCH_NOT_SAID,
     METADATA_PARTITION,
     METADATA_TOPIC,

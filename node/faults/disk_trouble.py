@@ -1,8 +1,8 @@
-"""What is wrong with a disk, told to a running node from outside, and what the node met of it.
+"""Tells a running node what is wrong with its disk, and counts what the node met of it.
 
-Both lie in a folder beside the disk: ``trouble.json``, replaced whenever something changes, and
-``counts``, which outlives the node. So the node needs no thread and no socket for it, and a process
-that stands still is in nobody's way.
+Of a real disk both lie in a folder beside it: ``trouble.json``, replaced when something changes,
+and ``counts``, which outlives the node. So the node needs no thread and no socket for it, and a
+process that stands still is in nobody's way.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ FAILING: Final[Mapping[str, frozenset[str]]] = {
     "write": frozenset({"append", "pwrite", "truncate"}),
     "fsync": frozenset({"fsync", "fsync_dir"}),
 }
+PROBE_FILE: Final = Path("/probe")  # on a simulated disk, for whoever looks at it
 _TROUBLE, _COUNTS = "trouble.json", "counts"
 _LAYOUT: Final = struct.Struct("<QQ")  # operations refused, fsyncs that were slow
 
@@ -68,7 +69,7 @@ class Troubles:
         self._counts = _counters(folder / _COUNTS)
 
     def now(self) -> Trouble:
-        """What holds now; a look at the file's times, and at the file when they have changed."""
+        """Give what holds now; looks at the file's times, and into it when they have changed."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -88,7 +89,7 @@ class Troubles:
             raise OSError(number, os.strerror(number), str(path))
 
     def delay_s(self) -> float:
-        """How much longer an fsync shall take now."""
+        """Give the time by which an fsync is to be longer now, in seconds, and count it."""
         delay_ms = self.now().fsync_ms
         if delay_ms:
             self._count(slowed=1)
@@ -103,6 +104,24 @@ class Troubles:
         with self._lock:
             before = _LAYOUT.unpack(self._counts[:])
             self._counts[:] = _LAYOUT.pack(before[0] + refused, before[1] + slowed)
+
+
+class VirtualTroubles:
+    """Keeps what is wrong with a simulated disk; ``refused``, ``slowed`` count what came of it."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.failing: frozenset[str] = frozenset()
+        self.fsync_ns = 0
+        self.refused = 0
+        self.slowed = 0
+
+    def refuse(self, operation: str, path: Path) -> None:
+        """Raise the OSError that an operation meets here, if it meets one."""
+        number = refusal(operation, full=self.full, failing=self.failing)
+        if number is not None:
+            self.refused += 1
+            raise OSError(number, os.strerror(number), str(path))
 
 
 def _counters(path: Path) -> mmap.mmap:

@@ -1,4 +1,4 @@
-"""What the loader is given: committed batches with their records, and where they come from."""
+"""Committed batches with their records, and where they come from: the input of the loader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from node.metadata.records import MetadataRecord, RecordError, decode_record
 
 
 class Provenance(NamedTuple):
-    """Where an image is in the log: the last record it holds, that record's epoch and batch time.
+    """The place of an image in the log: its last record, that record's epoch and batch time.
 
     ``offset`` is inclusive, -1 for an image of nothing; ``timestamp_ms`` is in ms since 1970.
     """

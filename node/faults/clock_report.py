@@ -1,4 +1,4 @@
-"""What a process reads on its clocks, shown to whoever wants to know from outside.
+"""Reports what a process reads on its clocks to whoever looks from outside.
 
 A shifted clock is proven only by the process that reads it. Where ``KRUCIBLE_CLOCK_REPORT`` names a
 file, its event loop writes both clocks there again and again; nothing of this is there without.
