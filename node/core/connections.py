@@ -5,19 +5,13 @@ Source: Kafka 4.1 ``RequestManager``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from node.core.messages import FetchRequest, FetchSnapshotRequest, Request
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import value
 
 _FETCHES = (FetchRequest, FetchSnapshotRequest)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InFlight:
     """A request that waits for its answer."""
 

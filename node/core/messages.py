@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from node.core.types import Endpoint, Listener, OffsetAndEpoch, ReplicaKey, VersionRange, VoterSet
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import value
 
 
 class Error(IntEnum):
@@ -43,7 +39,7 @@ class Error(IntEnum):
     VOTER_NOT_FOUND = 127
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteRequest:
     """Ask for a vote, or with ``pre_vote`` whether one would be given (key 52)."""
 
@@ -55,7 +51,7 @@ class VoteRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteResponse:
     """Answer to a vote request."""
 
@@ -66,7 +62,7 @@ class VoteResponse:
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginQuorumEpochRequest:
     """A leader announces itself to a voter (key 53)."""
 
@@ -77,7 +73,7 @@ class BeginQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndQuorumEpochRequest:
     """A leader resigns and names its preferred successors, best first (key 54)."""
 
@@ -88,7 +84,7 @@ class EndQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QuorumEpochResponse:
     """Answer to BeginQuorumEpoch and EndQuorumEpoch."""
 
@@ -98,7 +94,7 @@ class QuorumEpochResponse:
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchRequest:
     """Replicate from the leader; from a voter, a promise that all below ``offset`` is on disk.
 
@@ -116,7 +112,7 @@ class FetchRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordRange:
     """Records the driver reads from its log when it writes the reply: whole batches from offset."""
 
@@ -124,7 +120,7 @@ class RecordRange:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChange:
     """The control record that opens an epoch (KIP-595 LeaderChangeMessage).
 
@@ -137,14 +133,14 @@ class LeaderChange:
     directory_ids: Mapping[int, UUID | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KRaftVersion:
     """The control record that sets the level of ``kraft.version`` (KIP-853)."""
 
     level: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Voters:
     """The control record that sets the voters (KIP-853): in force as soon as it is in the log."""
 
@@ -154,14 +150,14 @@ class Voters:
 ControlRecord = LeaderChange | KRaftVersion | Voters
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ControlRecords:
     """Control records that become exactly one control batch, in this order."""
 
     records: tuple[ControlRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Batch:
     """One record batch as the core sees it: position, epoch, fingerprint and opaque bytes.
 
@@ -179,7 +175,7 @@ class Batch:
     controls: tuple[ControlRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchResponse:
     """Answer to a fetch: at most one of ``records``, ``diverging``, ``snapshot``.
 
@@ -199,7 +195,7 @@ class FetchResponse:
     batches: tuple[Batch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchSnapshotRequest:
     """Ask the leader for the bytes of a snapshot from ``position`` on (key 59)."""
 
@@ -211,7 +207,7 @@ class FetchSnapshotRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotRange:
     """Bytes the driver reads from its snapshot when it writes the reply."""
 
@@ -220,7 +216,7 @@ class SnapshotRange:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchSnapshotResponse:
     """Answer to a snapshot fetch; ``size`` is that of the whole snapshot, in bytes.
 
@@ -238,7 +234,7 @@ class FetchSnapshotResponse:
     data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AddVoterRequest:
     """Ask the leader to make a caught-up observer a voter (key 80)."""
 
@@ -249,7 +245,7 @@ class AddVoterRequest:
     ack_when_committed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RemoveVoterRequest:
     """Ask the leader to remove a voter, which may be itself (key 81)."""
 
@@ -257,7 +253,7 @@ class RemoveVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpdateVoterRequest:
     """A voter tells its leader new listeners or supported versions (key 82)."""
 
@@ -268,7 +264,7 @@ class UpdateVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpgradeVersionRequest:
     """Ask this very node, as leader, for another kraft.version; part of UpdateFeatures (key 57)."""
 
@@ -276,7 +272,7 @@ class UpgradeVersionRequest:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoterChangeResponse:
     """Answer to a change of the voters or the kraft.version; only UpdateVoter's says who leads."""
 
@@ -287,12 +283,12 @@ class VoterChangeResponse:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProbeVersionsRequest:
     """What a leader asks a node that wants to be a voter: ApiVersions, for its kraft.version."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProbeVersionsResponse:
     """The node answered; ``kraft_versions`` is None when it does not say."""
 
@@ -300,12 +296,12 @@ class ProbeVersionsResponse:
     kraft_versions: VersionRange | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DescribeQuorumRequest:
     """Ask the leader for the state of the quorum (key 55)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaStatus:
     """Progress of one replica as its leader sees it; times are the leader's clock in ms."""
 
@@ -315,7 +311,7 @@ class ReplicaStatus:
     last_caught_up_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DescribeQuorumResponse:
     """The leader's view of the quorum."""
 
@@ -351,7 +347,7 @@ Response = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Records:
     """Records of one atomic operation, opaque to the core; they become exactly one batch."""
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from node.core.messages import FetchRequest
 from node.core.types import ReplicaKey
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import value
 
 PARK_MAX_MS = 60_000  # whatever a client asks for
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ParkedFetch:
     """A fetch whose reply is held back, at the latest until ``deadline_ms``."""
 

@@ -10,13 +10,10 @@ Source: KIP-595 (quorum state), KIP-853 (replica keys, voter sets).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import ordered_value, value
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -37,7 +34,7 @@ class SnapshotInfo(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@ordered_value
 class ReplicaKey:
     """Identity of a replica: node id, and the directory id of its disk when known (KIP-853)."""
 
@@ -58,7 +55,7 @@ class ReplicaKey:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Endpoint:
     """Where a node listens."""
 
@@ -69,7 +66,7 @@ class Endpoint:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Listener:
     """A named endpoint, as the voters record of KIP-853 keeps them."""
 
@@ -88,7 +85,7 @@ KRAFT_VERSIONS = VersionRange(0, 1)  # 0: static voters, 1: voters in the log (K
 STATIC_ONLY = VersionRange(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Voter:
     """One member of a voter set.
 
@@ -102,7 +99,7 @@ class Voter:
     kraft_versions: VersionRange = STATIC_ONLY
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoterSet:
     """The voters of a quorum, by node id."""
 
@@ -151,7 +148,7 @@ class VoterSet:
         return None if voter is None else voter.endpoint
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ElectionState:
     """What a replica must have on disk before it speaks: epoch, leader and vote.
 
