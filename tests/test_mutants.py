@@ -11,6 +11,7 @@ import pytest
 
 from node import mutants
 from node.config import ConfigError
+from node.core.parts import CoreParts
 from node.driver.parts import NodeParts
 from node.mutants import Mutant
 
@@ -27,10 +28,16 @@ everyone = pytest.mark.parametrize("mutant", ALL.values(), ids=ALL.keys())
 
 def changed(mutant: Mutant) -> dict[str, tuple[type, type]]:
     """The parts that the mutant replaces: healthy and sick class by name."""
-    healthy = NodeParts()
-    sick = mutant.apply(healthy)
-    pairs = {f.name: (getattr(healthy, f.name), getattr(sick, f.name)) for f in fields(NodeParts)}
+    healthy, sick = classes(NodeParts()), classes(mutant.apply(NodeParts()))
+    assert healthy.keys() == sick.keys()
+    pairs = {name: (healthy[name], sick[name]) for name in healthy}
     return {name: pair for name, pair in pairs.items() if pair[0] is not pair[1]}
+
+
+def classes(parts: NodeParts) -> dict[str, type]:
+    """All classes that a node and its core are made of, by name."""
+    found = {f.name: getattr(parts, f.name) for f in fields(NodeParts) if f.name != "core"}
+    return found | {f"core.{f.name}": getattr(parts.core, f.name) for f in fields(CoreParts)}
 
 
 def members(owner: type | ModuleType) -> dict[str, Any]:
@@ -41,6 +48,12 @@ def test_every_file_of_the_folder_registers_exactly_one() -> None:
     files = {path.stem for path in FOLDER.glob("*.py")} - NO_MUTANTS
     homes = [mutant.apply.__module__.rpartition(".")[2] for mutant in ALL.values()]
     assert sorted(homes) == sorted(files)
+
+
+@everyone
+def test_its_file_has_its_name(mutant: Mutant) -> None:
+    home = mutant.apply.__module__.rpartition(".")[2]
+    assert home == mutant.name.replace("-", "_")
 
 
 @everyone
@@ -75,8 +88,8 @@ def test_it_replaces_one_part_to_three_by_small_subclasses(mutant: Mutant) -> No
 def test_it_leaves_the_healthy_parts_as_they_were(mutant: Mutant) -> None:
     before = {
         cls: members(cls)
-        for field in fields(NodeParts)
-        for cls in getattr(NodeParts(), field.name).__mro__
+        for part in classes(NodeParts()).values()
+        for cls in part.__mro__
         if cls is not object
     }
     mutant.apply(NodeParts())

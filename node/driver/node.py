@@ -28,6 +28,7 @@ from node.core.messages import (
     UpgradeVersionRequest,
     VoterChangeResponse,
 )
+from node.core.parts import CoreParts
 from node.core.replica import LogState, Replica, ReplicaConfig
 from node.core.types import ElectionState, VoterSet
 from node.driver.held import Outside, Storage
@@ -50,8 +51,8 @@ class Parts(Protocol):
     """The classes a node is made of; see ``node.driver.parts``."""
 
     @property
-    def replica(self) -> type[Replica]:
-        """The consensus core."""
+    def core(self) -> CoreParts:
+        """The classes of the consensus core."""
         ...
 
     @property
@@ -117,11 +118,12 @@ class Node(Writing):
         self._peers = peers(self)
         self._replies: dict[int, Callable[[Response, bytes], None]] = {}
         self._closed = False
-        self.replica = parts.replica(
+        self.replica = Replica(
             self._replica_config(),
             storage.elections.load() or ElectionState(),
             self._log_state(),
             outside.rng,
+            parts.core,
         )
 
     # ------------------------------------------------------------------ lifecycle

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from node.broker.lifecycle import BrokerLifecycle
 from node.broker.loader import MetadataLoader
 from node.controller.controller import QuorumController
-from node.core.replica import Replica
+from node.core.parts import CoreParts
 from node.driver.node import Node
 from node.driver.snapshots import Snapshots
 from node.driver.state_machine import StateMachine
@@ -19,7 +19,7 @@ from node.log.quorum_state import ElectionStateStore
 class NodeParts:
     """The classes that ``build`` makes a node from."""
 
-    replica: type[Replica] = Replica
+    core: CoreParts = field(default_factory=CoreParts)
     election_store: type[ElectionStateStore] = ElectionStateStore
     log: type[FileLog] = FileLog
     controller: type[QuorumController] = QuorumController

@@ -20,16 +20,15 @@ from raft_env import Cluster, endpoint, listeners
 from raft_quorum_invariants import keys
 
 from node.core import inputs
-from node.core.replica import Replica
+from node.core.parts import CoreParts
+from node.core.replica import HEALTHY
 from node.core.types import Listener, VoterSet
 
 
 class Walk:
     """One seeded walk; the seed also draws the sizes and how often each thing happens."""
 
-    def __init__(
-        self, seed: int, *, kind: str = "static", replica: type[Replica] = Replica
-    ) -> None:
+    def __init__(self, seed: int, *, kind: str = "static", core: CoreParts = HEALTHY) -> None:
         self.rng = rng = Random(seed)
         self.voters = rng.choice([1, 2, 3, 3, 3, 4, 5])
         self.observers = rng.choice([0, 0, 1, 2])
@@ -37,7 +36,7 @@ class Walk:
             self.voters,
             self.observers + (1 if kind in ("dynamic", "upgrade") else 0),
             seed=seed,
-            replica=replica,
+            core=core,
             fetch_max_bytes=rng.choice([100, 300, 8 << 20]),
             dynamic=kind == "dynamic",
             upgrading=kind == "upgrade",
