@@ -1,4 +1,4 @@
-"""What a replica wants done: the effects that ``Replica.step`` returns, to be run in order.
+"""Effects say what a replica wants done: ``Replica.step`` returns them, to be run in order.
 
 The order is the safety argument. Within the effects of one step, anything that makes a promise
 durable (``PersistElectionState``, ``AppendBatches``, ``FlushLog``, ``TruncateLog``) stands before
@@ -139,7 +139,7 @@ class ProposalAccepted:
 
 @value
 class ProposalRejected:
-    """Not leader, or another epoch: nothing was written."""
+    """The proposal was refused, by no leader or in another epoch: nothing was written."""
 
     token: int
     leader_id: int | None
@@ -155,7 +155,7 @@ class LeadershipAcquired:
 
 @value
 class LeadershipLost:
-    """No longer leader of ``epoch``: pending operations have an unknown outcome."""
+    """This replica leads ``epoch`` no more: pending operations have an unknown outcome."""
 
     epoch: int
 
@@ -170,7 +170,7 @@ class BarrierConfirmed:
 
 @value
 class BarrierFailed:
-    """Not leader (any more): the read must go elsewhere."""
+    """This replica does not lead (any more): the read must go elsewhere."""
 
     token: int
     leader_id: int | None
@@ -178,7 +178,7 @@ class BarrierFailed:
 
 @value
 class Trace:
-    """One protocol event of ``epoch`` for the trace; ``fields`` are JSON values."""
+    """Write one protocol event of ``epoch`` to the trace; ``fields`` are JSON values."""
 
     type: str
     epoch: int
@@ -187,7 +187,7 @@ class Trace:
 
 @value
 class Fatal:
-    """An illegal state: the process must log it and die; it must never go on."""
+    """The state is illegal: the process must log it and die; it must never go on."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""What can happen to a replica: the inputs of ``Replica.step``."""
+"""Inputs say what happened to a replica: ``Replica.step`` takes them one by one."""
 
 from __future__ import annotations
 

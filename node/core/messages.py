@@ -1,4 +1,4 @@
-"""The RPCs of the quorum as plain data; ``node.wire`` maps them to and from Kafka's schemas.
+"""Messages are the RPCs of the quorum; ``node.wire`` maps them to and from Kafka's schemas.
 
 Each request names its sender and receiver by replica key where the Kafka schema does. ``epoch``
 is always the sender's. Errors are Kafka error codes (``Error``).
@@ -18,7 +18,7 @@ from node.core.values import value
 
 
 class Error(IntEnum):
-    """The Kafka error codes that the quorum speaks."""
+    """An error is one of the Kafka error codes that the quorum speaks."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -53,7 +53,7 @@ class VoteRequest:
 
 @value
 class VoteResponse:
-    """Answer to a vote request."""
+    """Answer a vote request."""
 
     error: Error
     epoch: int
@@ -86,7 +86,7 @@ class EndQuorumEpochRequest:
 
 @value
 class QuorumEpochResponse:
-    """Answer to BeginQuorumEpoch and EndQuorumEpoch."""
+    """Answer BeginQuorumEpoch and EndQuorumEpoch."""
 
     error: Error
     epoch: int
@@ -114,7 +114,7 @@ class FetchRequest:
 
 @value
 class RecordRange:
-    """Records the driver reads from its log when it writes the reply: whole batches from offset."""
+    """The driver reads these records from its log when it writes the reply: whole batches."""
 
     offset: int
     max_bytes: int
@@ -122,7 +122,7 @@ class RecordRange:
 
 @value
 class LeaderChange:
-    """The control record that opens an epoch (KIP-595 LeaderChangeMessage).
+    """This control record opens an epoch (KIP-595 LeaderChangeMessage).
 
     Directory ids are None where the quorum is static (record version 0).
     """
@@ -135,14 +135,14 @@ class LeaderChange:
 
 @value
 class KRaftVersion:
-    """The control record that sets the level of ``kraft.version`` (KIP-853)."""
+    """This control record sets the level of ``kraft.version`` (KIP-853)."""
 
     level: int
 
 
 @value
 class Voters:
-    """The control record that sets the voters (KIP-853): in force as soon as it is in the log."""
+    """This control record sets the voters (KIP-853), as soon as it is in the log."""
 
     voters: VoterSet
 
@@ -152,14 +152,14 @@ ControlRecord = LeaderChange | KRaftVersion | Voters
 
 @value
 class ControlRecords:
-    """Control records that become exactly one control batch, in this order."""
+    """These control records become exactly one control batch, in this order."""
 
     records: tuple[ControlRecord, ...]
 
 
 @value
 class Batch:
-    """One record batch as the core sees it: position, epoch, fingerprint and opaque bytes.
+    """A batch has position, epoch, fingerprint and bytes that the core does not read.
 
     ``crc`` is the batch's own CRC-32C, already verified by whoever made this object; ``data`` is
     the whole batch in Kafka's format v2 and never looked into here.
@@ -177,7 +177,7 @@ class Batch:
 
 @value
 class FetchResponse:
-    """Answer to a fetch: at most one of ``records``, ``diverging``, ``snapshot``.
+    """Answer a fetch, with at most one of ``records``, ``diverging``, ``snapshot``.
 
     The leader side sets ``records`` to a RecordRange for the driver to fill; the fetching side
     receives ``batches``, CRC-checked, in offset order.
@@ -209,7 +209,7 @@ class FetchSnapshotRequest:
 
 @value
 class SnapshotRange:
-    """Bytes the driver reads from its snapshot when it writes the reply."""
+    """The driver reads these bytes from its snapshot when it writes the reply."""
 
     snapshot: OffsetAndEpoch
     position: int
@@ -218,7 +218,7 @@ class SnapshotRange:
 
 @value
 class FetchSnapshotResponse:
-    """Answer to a snapshot fetch; ``size`` is that of the whole snapshot, in bytes.
+    """Answer a snapshot fetch; ``size`` is that of the whole snapshot, in bytes.
 
     The leader side sets ``chunk`` for the driver to read; the fetching side receives ``data``.
     """
@@ -274,7 +274,7 @@ class UpgradeVersionRequest:
 
 @value
 class VoterChangeResponse:
-    """Answer to a change of the voters or the kraft.version; only UpdateVoter's says who leads."""
+    """Answer a change of the voters or the kraft.version; only UpdateVoter's says who leads."""
 
     error: Error
     epoch: int
@@ -285,7 +285,7 @@ class VoterChangeResponse:
 
 @value
 class ProbeVersionsRequest:
-    """What a leader asks a node that wants to be a voter: ApiVersions, for its kraft.version."""
+    """A leader asks a node that wants to be a voter for its kraft.version (ApiVersions)."""
 
 
 @value
@@ -303,7 +303,7 @@ class DescribeQuorumRequest:
 
 @value
 class ReplicaStatus:
-    """Progress of one replica as its leader sees it; times are the leader's clock in ms."""
+    """A status tells the progress of one replica; times are the leader's clock in ms."""
 
     key: ReplicaKey
     log_end_offset: int | None
@@ -313,7 +313,7 @@ class ReplicaStatus:
 
 @value
 class DescribeQuorumResponse:
-    """The leader's view of the quorum."""
+    """The leader tells its view of the quorum."""
 
     error: Error
     epoch: int
@@ -349,7 +349,7 @@ Response = (
 
 @value
 class Records:
-    """Records of one atomic operation, opaque to the core; they become exactly one batch."""
+    """These records of one atomic operation become one batch; the core does not read them."""
 
     count: int
     payload: Any  # a tuple of metadata records; the driver's encoder knows the type
