@@ -8,10 +8,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from part_classes import classes
 
 from node import mutants
 from node.config import ConfigError
-from node.core.parts import CoreParts
 from node.driver.parts import NodeParts
 from node.mutants import Mutant
 
@@ -32,12 +32,6 @@ def changed(mutant: Mutant) -> dict[str, tuple[type, type]]:
     assert healthy.keys() == sick.keys()
     pairs = {name: (healthy[name], sick[name]) for name in healthy}
     return {name: pair for name, pair in pairs.items() if pair[0] is not pair[1]}
-
-
-def classes(parts: NodeParts) -> dict[str, type]:
-    """All classes that a node and its core are made of, by name."""
-    found = {f.name: getattr(parts, f.name) for f in fields(NodeParts) if f.name != "core"}
-    return found | {f"core.{f.name}": getattr(parts.core, f.name) for f in fields(CoreParts)}
 
 
 def members(owner: type | ModuleType) -> dict[str, Any]:
