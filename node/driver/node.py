@@ -22,7 +22,7 @@ from node.core.messages import (
     UpgradeVersionRequest,
     VoterChangeResponse,
 )
-from node.core.replica import LogState, ReplicaConfig
+from node.core.replica import LogState, Replica, ReplicaConfig
 from node.core.types import ElectionState, VoterSet
 from node.driver.held import HeldRead, HeldWrite, Outside, Storage
 from node.driver.parts import NodeParts
@@ -65,11 +65,12 @@ class Node:
         self.tracer = outside.trace
         self.rng = outside.rng
         self.producer_ids: ProducerIds | None = None  # of a broker that is registered
-        self.replica = parts.replica(
+        self.replica = Replica(
             _replica_config(config, storage),
             storage.elections.load() or ElectionState(),
             _log_state(storage.log),
             outside.rng,
+            parts.core,
         )
         self.pump = parts.pump(self.replica, storage.log, self._step, outside)
         policy = SnapshotPolicy(

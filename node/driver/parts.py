@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from node.broker.lifecycle import BrokerLifecycle
 from node.controller.controller import QuorumController
-from node.core.replica import Replica
+from node.core.parts import CoreParts
 from node.driver.controller_work import ControllerWork
 from node.driver.effects import Effects
 from node.driver.pump import Pump
@@ -21,7 +21,7 @@ from node.log.quorum_state import ElectionStateStore
 class NodeParts:
     """The classes that ``build`` makes a node from."""
 
-    replica: type[Replica] = Replica
+    core: CoreParts = field(default_factory=CoreParts)
     election_store: type[ElectionStateStore] = ElectionStateStore
     log: type[FileLog] = FileLog
     controller: type[QuorumController] = QuorumController

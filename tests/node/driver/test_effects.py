@@ -261,6 +261,6 @@ async def test_requests_of_a_connection_are_numbered_for_the_barrier(tmp_path: P
     """The core is told the number of the connection that a request came by."""
     async with voter_of_two(tmp_path) as (running, _):
         await running.lead_over()
-        voter = running.node.replica._role.progress.voters[2]  # type: ignore[union-attr]
+        voter = running.node.replica._state.role.progress.voters[2]  # type: ignore[union-attr]
         assert voter.replied is not None
         assert voter.replied[0] == FETCHER

@@ -11,10 +11,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
-from kafka_cluster import Member, Quorum
-from kafka_data import TIMEOUT_S, Client
-from kafka_quorum_files import faults, fold
-
 from harness.systems.kafka.distribution import STARTED
 from node.loading.committed import CommittedBatch
 from node.metadata.image import MetadataImage

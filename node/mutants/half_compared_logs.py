@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from node.core.messages import VoteRequest
-from node.core.replica import Replica
+from node.core.votes import Votes
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class HalfBlindVoter(Replica):
+class HalfBlindVoter(Votes):
     """Takes a log of the same last epoch for as good as its own, however short it is."""
 
     def _is_up_to_date(self, request: VoteRequest) -> bool:
-        return request.last.epoch >= self.last.epoch
+        return request.last.epoch >= self._state.log.last.epoch
 
 
 @mutant(
@@ -33,4 +33,4 @@ class HalfBlindVoter(Replica):
 )
 def half_compared_logs(parts: NodeParts) -> NodeParts:
     """A vote is granted to a candidate of the same last epoch whose log is shorter."""
-    return replace(parts, replica=HalfBlindVoter)
+    return replace(parts, core=replace(parts.core, votes=HalfBlindVoter))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.replication import Replication
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class LonelyLeader(Replica):
+class LonelyLeader(Replication):
     """Counts nobody but itself."""
 
     def _quorum_end_offset(self, role: Leader) -> int:
@@ -27,4 +27,4 @@ class LonelyLeader(Replica):
 )
 def commit_without_majority(parts: NodeParts) -> NodeParts:
     """The leader's high watermark is its own flushed log end, whatever the voters have."""
-    return replace(parts, replica=LonelyLeader)
+    return replace(parts, core=replace(parts.core, replication=LonelyLeader))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
 from node.core.roles import Leader
+from node.core.votes import Votes
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class DisloyalFollower(Replica):
+class DisloyalFollower(Votes):
     """Looks at the candidate's log, and not at its own leader."""
 
     def _grants_pre_vote(self, *, up_to_date: bool) -> bool:
-        return up_to_date and not isinstance(self._role, Leader)
+        return up_to_date and not isinstance(self._state.role, Leader)
 
 
 @mutant(
@@ -31,4 +31,4 @@ class DisloyalFollower(Replica):
 )
 def disloyal_pre_vote(parts: NodeParts) -> NodeParts:
     """A follower that has fetched from its leader grants pre-votes nevertheless."""
-    return replace(parts, replica=DisloyalFollower)
+    return replace(parts, core=replace(parts.core, votes=DisloyalFollower))

@@ -1,24 +1,19 @@
-"""Fetches that wait for something to tell: new records, a newer high watermark, their time."""
+"""``Purgatory`` keeps fetches that wait for records, a newer high watermark, or their time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from node.core.messages import FetchRequest
 from node.core.types import ReplicaKey
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import value
 
 PARK_MAX_MS = 60_000  # whatever a client asks for
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ParkedFetch:
-    """A fetch whose reply is held back, at the latest until ``deadline_ms``."""
+    """A parked fetch waits for its reply, at the latest until ``deadline_ms``."""
 
     token: int
     connection: int
@@ -33,7 +28,7 @@ class ParkedFetch:
 
 
 class Purgatory:
-    """Parked fetches of one leader, in order of arrival."""
+    """A purgatory keeps the parked fetches of one leader, in order of arrival."""
 
     def __init__(self) -> None:
         self._parked: list[ParkedFetch] = []
@@ -50,25 +45,25 @@ class Purgatory:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the first of them must be answered."""
+        """Say when the first of them must be answered."""
         return self._deadline_ms
 
     def take_all(self) -> list[ParkedFetch]:
-        """Every parked fetch."""
+        """Take every parked fetch."""
         return self._take(lambda _: True)
 
     def take_expired(self, now_ms: int) -> list[ParkedFetch]:
-        """Those that have waited long enough."""
+        """Take those that have waited long enough."""
         if self._deadline_ms is None or self._deadline_ms > now_ms:
             return []
         return self._take(lambda f: f.deadline_ms <= now_ms)
 
     def take_below(self, log_end: int) -> list[ParkedFetch]:
-        """Those for which there are records now."""
+        """Take those for which there are records now."""
         return self._take(lambda f: f.request.offset < log_end)
 
     def take_behind(self, high_watermark: int) -> list[ParkedFetch]:
-        """Those that know only a lower high watermark (and said so, KIP-1166)."""
+        """Take those that know only a lower high watermark (and said so, KIP-1166)."""
         return self._take(
             lambda f: (
                 f.request.high_watermark is not None and f.request.high_watermark < high_watermark
@@ -76,7 +71,7 @@ class Purgatory:
         )
 
     def take_of(self, is_wanted: Callable[[ReplicaKey], object]) -> list[ParkedFetch]:
-        """Those of replicas for which ``is_wanted`` gives something true."""
+        """Take those of replicas for which ``is_wanted`` gives something true."""
         return self._take(lambda f: bool(is_wanted(f.request.replica)))
 
     def _take(self, condition: Callable[[ParkedFetch], bool]) -> list[ParkedFetch]:
