@@ -22,7 +22,7 @@ from harness.cli.run import (
     StoreDir,
 )
 from harness.errors import UsageError
-from harness.shrink import SECONDS, TRIES, Budget, Failure, Shrunk, Step, shrink
+from harness.shrink import SECONDS, TRIES, Budget, Failure, HaltedError, Shrunk, Step, shrink
 from harness.shrink_moves import Candidate
 from harness.store import Store
 from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
@@ -153,24 +153,30 @@ def _search(
     began_s = time.monotonic()
     with (
         _runs().Pool(jobs) as pool,
-        _interruptible() as halt,
+        _interruptible(pool.halt) as halt,
         _watched(began_s + budget.seconds, loud=loud) as tell,
     ):
-        found = shrink(
-            start,
-            pool,
-            budget=budget,
-            now_s=time.monotonic,
-            invariant=invariant,
-            tell=tell,
-            halt=halt,
-        )
+        try:
+            found = shrink(
+                start,
+                pool,
+                budget=budget,
+                now_s=time.monotonic,
+                invariant=invariant,
+                tell=tell,
+                halt=halt,
+            )
+        except HaltedError:  # nothing was found yet
+            raise KeyboardInterrupt from None
         return _Search(found, time.monotonic() - began_s, pool.broken)
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves."""
+def _interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves.
+
+    ``give_up`` is called then, and may raise.
+    """
     pressed = False
 
     def press(*_: object) -> None:
@@ -178,6 +184,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         pressed = True
         signal.signal(signal.SIGINT, before)
         err().print("stopping with the best so far; Ctrl-C again leaves without it")
+        give_up()
 
     before = signal.signal(signal.SIGINT, press)
     try:
