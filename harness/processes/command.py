@@ -20,9 +20,9 @@ GRACE_S: Final = 60.0  # from being asked to end until being killed
 TOLD_MAX: Final = 400  # characters of what a command has complained of
 _PR_SET_PDEATHSIG: Final = 1  # Linux, linux/prctl.h
 _MAIN: Final = """
-from harness.command import end_with
+from harness.processes.command import end_with
 end_with({})
-from harness.cli import main
+from krucible.app import main
 main()
 """
 

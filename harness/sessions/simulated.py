@@ -297,7 +297,7 @@ class _Stage:
         """Everything that happens in virtual time."""
         plan, spec = self._plan, self._plan.spec
         clock = LoopClock()
-        environment = sim.Sim(seeds.rng(spec.seed, "sim"), self._tape.take)
+        environment = sim.Sim(seeds.rng(spec.seed, "sim", *spec.lucky()), self._tape.take)
         self._environment = environment
         self._system = system = systems.get(spec.system)(spec, environment, NOWHERE)
         self._stack.enter_context(environment.output)

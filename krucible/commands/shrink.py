@@ -16,7 +16,7 @@ from rich.status import Status
 
 from harness.errors import UsageError
 from harness.shrink.moves import Candidate
-from harness.shrink.search import SECONDS, TRIES, Budget, Failure, Shrunk, Step, shrink
+from harness.shrink.search import SECONDS, TRIES, Budget, Failure, HaltedError, Shrunk, Step, shrink
 from harness.store.folder import Store
 from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
 from krucible import options
@@ -150,24 +150,30 @@ def _search(
     began_s = time.monotonic()
     with (
         _runs().Pool(jobs) as pool,
-        _interruptible() as halt,
+        _interruptible(pool.halt) as halt,
         _watched(began_s + budget.seconds, loud=loud) as tell,
     ):
-        found = shrink(
-            start,
-            pool,
-            budget=budget,
-            now_s=time.monotonic,
-            invariant=invariant,
-            tell=tell,
-            halt=halt,
-        )
+        try:
+            found = shrink(
+                start,
+                pool,
+                budget=budget,
+                now_s=time.monotonic,
+                invariant=invariant,
+                tell=tell,
+                halt=halt,
+            )
+        except HaltedError:  # nothing was found yet
+            raise KeyboardInterrupt from None
         return _Search(found, time.monotonic() - began_s, pool.broken)
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves."""
+def _interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves.
+
+    ``give_up`` is called then, and may raise.
+    """
     pressed = False
 
     def press(*_: object) -> None:
@@ -175,6 +181,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         pressed = True
         signal.signal(signal.SIGINT, before)
         err().print("stopping with the best so far; Ctrl-C again leaves without it")
+        give_up()
 
     before = signal.signal(signal.SIGINT, press)
     try:

@@ -97,7 +97,7 @@ def exists(pid: int) -> bool:
 
 ENDLESS = """
 import itertools, os, time
-from harness.crew import Job, work_off
+from harness.processes.crew import Job, work_off
 
 def work():
     for n in itertools.count():
