@@ -51,7 +51,7 @@ def test_the_version() -> None:
 def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
     code = (
         "import sys\n"
-        "from krucible import main\n"
+        "from krucible.app import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'networkx', 'kio', 'docker', 'paramiko', 'jinja2', 'checkers', 'node'}\n"
@@ -184,7 +184,7 @@ def test_sigterm_is_handled_only_while_a_verb_runs(monkeypatch: pytest.MonkeyPat
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     read, write = os.pipe()
     os.close(read)
-    argv = [sys.executable, "-c", "from krucible import main; main(['list', 'models'])"]
+    argv = [sys.executable, "-c", "from krucible.app import main; main(['list', 'models'])"]
     with os.fdopen(write, "wb") as gone:
         done = subprocess.run(argv, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (app_module.EXIT_PIPE, "")

@@ -202,7 +202,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
 
 
 def test_bytes_do_not_depend_on_the_process_or_its_hash_seed() -> None:
-    start = "from krucible import main; main()"
+    start = "from krucible.app import main; main()"
     argv = [sys.executable, "-c", start, "sim", "--seed", "11", "--time-limit", "16", "--json"]
     found = set()
     for hash_seed in ("0", "4711"):
