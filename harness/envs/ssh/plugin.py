@@ -37,6 +37,7 @@ from harness.healing.journal import Journal, heal_all
 from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
+from node import hands
 from node.hands import DATA
 
 FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
@@ -182,7 +183,12 @@ class Ssh(SpoiledHosts):
         place.files[""] = self.log_file(node).open("ab", buffering=0)
         await remote.start(python)
         begun = await remote.call(
-            "begin", **what, address=address.host, port=address.port, silence_s=silence_s()
+            "begin",
+            **what,
+            address=address.host,
+            port=address.port,
+            silence_s=silence_s(),
+            hands=hands.__name__,
         )
         place.faketime = begun["faketime"]
         await remote.call("put", data=code, into="code")
