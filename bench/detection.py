@@ -74,7 +74,14 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="store the runs here instead of dropping them")
     arguments = parser.parse_args()
     listed = subprocess.run(
-        [sys.executable, "-c", "from krucible.app import main; main()", "list", "mutants", "--json"],
+        [
+            sys.executable,
+            "-c",
+            "from krucible.app import main; main()",
+            "list",
+            "mutants",
+            "--json",
+        ],
         capture_output=True,
         text=True,
         check=True,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +22,9 @@ from krucible.commands.run import (
     parse_nemeses,
     parse_settings,
 )
+
+if TYPE_CHECKING:
+    from harness.sessions.simulated import SimPlan
 
 Voters = Annotated[int | None, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")]
 Observers = Annotated[int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")]
@@ -85,13 +87,10 @@ def asked_for(pinned: Mapping[str, Any]) -> bool:
     return "nemeses" in pinned
 
 
-def simulation() -> Any:
-    """The simulation, which brings the whole node with it: not for ``--help``."""
-    return importlib.import_module("harness.sessions.simulated")
+def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> SimPlan:
+    """Draw what was not given and make the SimPlan of a seed; raises UsageError."""
+    from harness.sessions.simulated import SimPlan  # noqa: PLC0415 - the node: not for --help
 
-
-def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> Any:
-    """The SimPlan of a seed, with what was given and the rest drawn; raises UsageError."""
     spec = draw(seed, pinned)
     check_mutant(spec)
-    return simulation().SimPlan.of(spec, asked_for=asked_for(pinned))
+    return SimPlan.of(spec, asked_for=asked_for(pinned))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import importlib
 import os
 import platform
 import signal
@@ -208,7 +207,7 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
         },
     }
     run_dir.write_results(results)
-    write_report(run_dir)
+    run_dir.write_report()
     return judgement
 
 
@@ -249,14 +248,6 @@ def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
     """The checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
     leaves: frozenset[str] = getattr(systems.get(spec.system), "leaves", frozenset())
     return [name for name in names if checkers.needs(name) <= leaves]
-
-
-def write_report(run_dir: RunDir) -> Path:
-    """Render the report of a judged run; returns where it is."""
-    # by name: reports stand above the kernel, which must not depend on them
-    report = importlib.import_module("reports.run_report")
-    run_dir.write_report(report.render_stored(run_dir.path))
-    return run_dir.report
 
 
 async def _run(

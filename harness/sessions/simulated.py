@@ -38,7 +38,7 @@ from harness.registry import checkers, systems, watches, workloads
 from harness.run.clock import LoopClock
 from harness.run.judge import COVERAGE, STANDARD, Judgement, conclude, judge_here
 from harness.run.runner import Run, RunOptions, RunPlan, RunResult
-from harness.sessions.live import verdict, write_report
+from harness.sessions.live import verdict
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
 from harness.verdict import Anomaly, CheckResult, Valid
@@ -428,5 +428,5 @@ def save(run: SimRun, store: Store) -> RunDir:
             "versions": versions,
         }
     )
-    write_report(run_dir)
+    run_dir.write_report()
     return run_dir

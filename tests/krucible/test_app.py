@@ -13,10 +13,13 @@ import pytest
 
 from harness.errors import EnvError
 from harness.healing.journal import Leftover
+from harness.processes.command import PARENT
+from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 from krucible import app as app_module
 from krucible.app import VERBS
 from krucible.commands import heal as heal_module
 from krucible.console import plain_table
+from krucible.program import program
 from tests.support.commands.command import krucible
 
 KINDS = ("systems", "environments", "workloads", "nemeses", "checkers", "models", "mutants")
@@ -59,6 +62,23 @@ def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+def test_a_command_that_outlived_who_began_it_ends_before_it_does_anything() -> None:
+    """Whoever begins it as a ``Program`` names itself; here that one is already gone."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    environ = {**os.environ, PARENT: str(gone.pid)}
+    done = subprocess.run(
+        [*program().argv, "list"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (EXIT_HARNESS, "", "")
+
+
+def test_the_program_answers_with_what_its_verb_prints() -> None:
+    answer = program().run(["zoo", "--only", "no-such-bug"], 60.0)
+    assert answer.code == EXIT_USAGE
+    assert "no-such-bug" in (answer.broken or "")
 
 
 # --------------------------------------------------------------------------- mistakes

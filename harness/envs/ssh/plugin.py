@@ -182,7 +182,12 @@ class Ssh(SpoiledHosts):
         place.files[""] = self.log_file(node).open("ab", buffering=0)
         await remote.start(python)
         begun = await remote.call(
-            "begin", **what, address=address.host, port=address.port, silence_s=silence_s()
+            "begin",
+            **what,
+            address=address.host,
+            port=address.port,
+            silence_s=silence_s(),
+            hands=hands.__name__,
         )
         place.faketime = begun["faketime"]
         await remote.call("put", data=code, into="code")
