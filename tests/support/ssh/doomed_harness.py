@@ -1,6 +1,6 @@
 """A harness to be killed: processes on ssh hosts, one frozen, a cut and a slow link, a slow disk.
 
-Run as a process: ``sshd_harness.py FOLDER``, with the hosts file in the environment. Prints
+Run as a process: ``doomed_harness.py FOLDER``, with the hosts file in the environment. Prints
 ``ready`` when all is installed.
 """
 
