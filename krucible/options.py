@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.registry import systems
+from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
 from krucible.commands.run import (
     CONCURRENCY_MAX,
@@ -90,8 +91,8 @@ def simulation() -> Any:
     return importlib.import_module("harness.sessions.simulated")
 
 
-def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> Any:
-    """The SimPlan of a seed, with what was given and the rest drawn; raises UsageError."""
+def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> Plan:
+    """The plan of a seed, with what was given and the rest drawn; raises UsageError."""
     spec = draw(seed, pinned)
     check_mutant(spec)
-    return simulation().SimPlan.of(spec, asked_for=asked_for(pinned))
+    return Plan.simulated(spec, asked_for=asked_for(pinned))

@@ -19,6 +19,7 @@ from harness.nightly.proportion import wilson
 from harness.processes.command import Answer, ask
 from harness.registry import environments
 from harness.sessions import live as session
+from harness.sessions.plan import Plan
 from harness.store.folder import RunDir, Store, write_json
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 from krucible import options
@@ -217,7 +218,7 @@ async def _ask_all(arguments: list[str], times: int, at_a_time: int, *, loud: bo
 def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
     """Simulations: one is stored, and each that is not the same bytes."""
     simulation = options.simulation()
-    plan = simulation.SimPlan.of(again.spec, again.faults, asked_for=again.asked_for)
+    plan = Plan.simulated(again.spec, again.faults, asked_for=again.asked_for)
     seen: set[str] = set()
     for _ in range(times):
         run = simulation.simulate(plan)
