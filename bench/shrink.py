@@ -44,7 +44,8 @@ from bench_common import say, table
 from harness.errors import HarnessError
 from harness.faults import schedule
 from harness.registry import unknown
-from harness.sessions.simulated import SimPlan, SimRun, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Bug, bugs
 from harness.shrink.moves import Candidate
@@ -120,7 +121,7 @@ def find(bug: Bug) -> Found | None:
     seed = easy = 0
     while easy < EASY_MAX and time.process_time() - began_s < SEARCH_S:
         seed += 1
-        plan = SimPlan.of(draw(seed, pinned))
+        plan = Plan.simulated(draw(seed, pinned))
         if len(plan.faults) < FAULTS_MIN:
             continue
         found = look(bug, plan, seed)
@@ -137,7 +138,7 @@ def find_drawn(bug: Bug) -> Found | None:
     for seed in count(1):
         if time.process_time() - began_s >= DRAWN_SEARCH_S:
             return None
-        plan = SimPlan.of(draw(seed, pinned), asked_for=False)
+        plan = Plan.of(draw(seed, pinned), asked_for=False)
         if len(plan.faults) < DRAWN_MIN:
             continue
         found = look(bug, plan, seed)
@@ -146,7 +147,7 @@ def find_drawn(bug: Bug) -> Found | None:
     raise AssertionError("seeds do not end")
 
 
-def look(bug: Bug, plan: SimPlan, seed: int) -> Found | None:
+def look(bug: Bug, plan: Plan, seed: int) -> Found | None:
     """What a seed brings out of a bug."""
     try:
         run = simulate(plan)
@@ -177,7 +178,7 @@ def stored(folder: Path) -> Found | None:
     """The failure of a stored run, by the first invariant that it breaks; None when it is gone."""
     run_dir = RunDir(folder)
     spec, faults = load_spec(run_dir.spec), schedule.load(run_dir.schedule)
-    run = simulate(SimPlan.of(spec, sorted(faults, key=lambda f: (f.at_ms, f.id))), EXACT)
+    run = simulate(Plan.simulated(spec, sorted(faults, key=lambda f: (f.at_ms, f.id))), EXACT)
     failure = failure_of(run)
     if failure is None:
         return None
@@ -247,7 +248,7 @@ def replay(times: int) -> list[list[Any]]:
     """Simulate what standard input asks for: bytes and broken invariants, time after time."""
     asked = json.load(sys.stdin)
     spec = RunSpec.from_json(asked["spec"])
-    plan = SimPlan.of(spec, [schedule.fault_from_json(fault) for fault in asked["faults"]])
+    plan = Plan.simulated(spec, [schedule.fault_from_json(fault) for fault in asked["faults"]])
     runs = (simulate(plan) for _ in range(times))
     return [[run.trace_sha256, [a.invariant for a in run.judgement.anomalies]] for run in runs]
 

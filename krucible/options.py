@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from harness.registry import systems
+from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
 from krucible.commands.run import (
     CONCURRENCY_MAX,
@@ -22,9 +23,6 @@ from krucible.commands.run import (
     parse_nemeses,
     parse_settings,
 )
-
-if TYPE_CHECKING:
-    from harness.sessions.simulated import SimPlan
 
 Voters = Annotated[int | None, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")]
 Observers = Annotated[int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")]
@@ -87,10 +85,8 @@ def asked_for(pinned: Mapping[str, Any]) -> bool:
     return "nemeses" in pinned
 
 
-def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> SimPlan:
-    """Draw what was not given and make the SimPlan of a seed; raises UsageError."""
-    from harness.sessions.simulated import SimPlan  # noqa: PLC0415 - the node: not for --help
-
+def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> Plan:
+    """Draw what was not given and make the plan of a seed; raises UsageError."""
     spec = draw(seed, pinned)
     check_mutant(spec)
-    return SimPlan.of(spec, asked_for=asked_for(pinned))
+    return Plan.simulated(spec, asked_for=asked_for(pinned))

@@ -12,8 +12,9 @@ from typing import Any
 from harness import seeds as streams
 from harness.errors import UsageError
 from harness.nightly.plan import Canary, Sim
+from harness.sessions.plan import Plan
 from harness.sessions.reached import reached
-from harness.sessions.simulated import SimPlan, SimRun, never_done, reason_of, save, simulate
+from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Hunt, bugs, directed
 from harness.store.folder import Store
@@ -53,7 +54,7 @@ class Slice:
     def _seed(self, seed: int, counts: Counter[str], stored: Counter[Key]) -> Line:
         line: Line = {"t": "seed", "entry": self.entry, "seed": seed, "invariants": []}
         try:
-            plan = SimPlan.of(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
+            plan = Plan.simulated(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
             run = simulate(plan)
             counts.update(reached(run.data))
             line |= _judged(run)
@@ -71,7 +72,7 @@ class Slice:
 
     def died(self, seed: int, reason: str, trace: str | None = None) -> Line:
         """The line of a seed that ended its process, or could not be judged; it is stored."""
-        plan = SimPlan.of(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
+        plan = Plan.simulated(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
         run = never_done(plan, reason, trace)
         line = {"t": "seed", "entry": self.entry, "seed": seed, **_judged(run)}
         return {**line, "store": str(save(run, self.store).path)}

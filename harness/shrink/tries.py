@@ -18,7 +18,8 @@ from harness.contracts.checker import RunData
 from harness.errors import HarnessError
 from harness.history.ops import History
 from harness.run.clock import NS_PER_S
-from harness.sessions.simulated import OPTIONS, SimPlan, SimRun, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import OPTIONS, SimRun, save, simulate
 from harness.shrink.moves import Candidate
 from harness.shrink.search import Failure, HaltedError
 from harness.shrink.story import story
@@ -42,7 +43,7 @@ class Try:
 def attempt(candidate: Candidate) -> Try:
     """Simulate a candidate; one that cannot be run at all does not fail."""
     try:
-        plan = SimPlan.of(candidate.spec, candidate.faults)
+        plan = Plan.simulated(candidate.spec, candidate.faults)
         run = simulate(plan, BRIEF if candidate.brief else EXACT)
     except HarnessError:  # options that do not go together
         return Try()
@@ -203,7 +204,7 @@ def final(candidate: Candidate, invariant: str, store: Store) -> Final:
     Raises:
         HarnessError: It does not fail as it did before: the simulation is not deterministic.
     """
-    run = simulate(SimPlan.of(candidate.spec, candidate.faults), EXACT)
+    run = simulate(Plan.simulated(candidate.spec, candidate.faults), EXACT)
     anomaly = next((a for a in run.judgement.anomalies if a.invariant == invariant), None)
     if anomaly is None:
         raise HarnessError(

@@ -19,6 +19,7 @@ from harness.nightly.proportion import wilson
 from harness.processes.command import Answer
 from harness.registry import environments
 from harness.sessions import live as session
+from harness.sessions.plan import Plan
 from harness.store.folder import RunDir, Store, write_json
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 from krucible import options
@@ -222,7 +223,7 @@ def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterato
     """Simulations: one is stored, and each that is not the same bytes."""
     from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
 
-    plan = simulated.SimPlan.of(again.spec, again.faults, asked_for=again.asked_for)
+    plan = Plan.simulated(again.spec, again.faults, asked_for=again.asked_for)
     seen: set[str] = set()
     for _ in range(times):
         run = simulated.simulate(plan)

@@ -38,6 +38,7 @@ from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
 from node.faults import hands
+from node.faults.hands import DATA
 
 FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
 _FETCH_TIMEOUT_S = 120.0
@@ -264,7 +265,7 @@ class Ssh(SpoiledHosts):
             await place.remote.fetch(spool, timeout_s=_FETCH_TIMEOUT_S)
             if spool.tell():
                 mirror = self.node_dir(place.node)
-                shutil.rmtree(mirror / hands.DATA, ignore_errors=True)  # what it has lost stays lost
+                shutil.rmtree(mirror / DATA, ignore_errors=True)  # what it has lost stays lost
                 await asyncio.to_thread(unpack, spool, mirror)
 
     # ------------------------------------------------------------------ where things are
@@ -308,11 +309,15 @@ class Ssh(SpoiledHosts):
 
     async def refresh(self, node: str) -> None:
         """See ``Mirrors``."""
-        place, data = self._place(node), self.node_dir(node) / hands.DATA
+        place, data = self._place(node), self.node_dir(node) / DATA
         with tempfile.TemporaryFile() as spool:
             async with place.mirroring:
                 there = await place.remote.fetch(
-                    spool, "refresh", timeout_s=_FETCH_TIMEOUT_S, below=hands.DATA, known=place.known
+                    spool,
+                    "refresh",
+                    timeout_s=_FETCH_TIMEOUT_S,
+                    below=DATA,
+                    known=place.known,
                 )
                 await asyncio.to_thread(unpack, spool, data)
                 place.known = dict(there["stamps"])

@@ -173,7 +173,7 @@ def test_a_given_schedule_is_played_instead_of_a_drawn_one(tmp_path: Path) -> No
     ready = prepared(tmp_path, replace(SPEC, nemeses=("all",)), faults=faults)
     assert load(ready.run_dir.schedule) == faults
     assert ready.spec.nemeses == ("kill",)
-    assert set(ready.nemeses) == {"kill"}
+    assert set(ready.plan.nemeses) == {"kill"}
 
 
 class Shy(FakeNemesis):
@@ -229,12 +229,6 @@ def test_an_unknown_name_is_refused_before_a_folder_is_made(tmp_path: Path, fiel
     with pytest.raises(UsageError, match="nonsense"):
         prepared(tmp_path, replace(SPEC, **{field: wrong}))
     assert not (tmp_path / "store").exists()
-
-
-def test_checkers_are_asked_only_about_what_a_system_leaves() -> None:
-    names = ["linearizable", "consensus", "observers", "log-scan"]
-    assert session.applicable(SPEC, names) == ["linearizable"]
-    assert session.applicable(replace(SPEC, system="kraft"), names) == names
 
 
 @pytest.mark.parametrize(

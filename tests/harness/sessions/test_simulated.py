@@ -22,7 +22,8 @@ from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
 from harness.run.judge import judge_here
 from harness.sessions import zoo
-from harness.sessions.simulated import SimPlan, SimRun, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, save, simulate
 from harness.spec import RunSpec
 from harness.store.folder import Store
 from harness.store.reading import load_run
@@ -48,7 +49,7 @@ def run_of(
 ) -> SimRun:
     """A short simulated run."""
     spec = RunSpec(seed, nemeses=nemeses, mutant=mutant, workload=workload, stop_at=stop_at)
-    return simulate(SimPlan.of(replace(spec, time_limit_s=16.0, rate_hz=20.0, concurrency=4)))
+    return simulate(Plan.simulated(replace(spec, time_limit_s=16.0, rate_hz=20.0, concurrency=4)))
 
 
 @pytest.mark.parametrize("workload", ["register", "topics", "observers"])
@@ -232,7 +233,7 @@ def test_a_saved_simulation_is_a_run_of_the_store_and_repeats_to_the_byte(tmp_pa
     assert list(stored.data.history) == list(run.data.history)
     assert stored.data.spec == run.data.spec
     assert (path / "report.html").stat().st_size > 10_000
-    again = simulate(SimPlan.of(stored.data.spec, stored.data.faults))
+    again = simulate(Plan.simulated(stored.data.spec, stored.data.faults))
     assert again.trace_sha256 == run.trace_sha256 == (stored.results or {})["trace_sha256"]
 
     ended = krucible("repro", str(path), "--times", "2", "--store", str(tmp_path), "--json")
@@ -389,4 +390,4 @@ def test_a_seed_that_ends_its_process_costs_the_others_nothing(
 
 def test_a_system_that_lives_elsewhere_cannot_be_simulated() -> None:
     with pytest.raises(UsageError, match="cannot be simulated"):
-        SimPlan.of(RunSpec(1, system="atom"))
+        Plan.simulated(RunSpec(1, system="atom"))

@@ -21,7 +21,8 @@ from harness.contracts.nemesis import Fault
 from harness.faults import schedule
 from harness.history.ops import History, Op
 from harness.run.runner import RunOptions
-from harness.sessions.simulated import SimPlan, SimRun, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, save, simulate
 from harness.shrink import moves
 from harness.shrink import tries as shrink_runs
 from harness.shrink.beliefs import Beliefs
@@ -708,7 +709,7 @@ def short_run(**changes: Any) -> SimRun:
         mutant="forgotten-vote",
     )
     kills = [fault(0), fault(1, params={"target": "leader"}), fault(2)]
-    return simulate(SimPlan.of(replace(spec, **changes), kills))
+    return simulate(Plan.simulated(replace(spec, **changes), kills))
 
 
 @pytest.fixture(scope="module")
@@ -775,14 +776,16 @@ def test_ctrl_c_keeps_the_best_so_far(
 
 def test_ctrl_c_gives_up_the_try_under_way(failing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a simulation in this process, and of one in another; what is tried next is tried whole."""
-    run = SimPlan.of(load_spec(failing / "spec.json"), schedule.load(failing / "schedule.jsonl"))
+    run = Plan.simulated(
+        load_spec(failing / "spec.json"), schedule.load(failing / "schedule.jsonl")
+    )
     whole = Candidate(run.spec, tuple(run.faults))
     (fails,) = Pool(1)([whole])
 
     def rolled(*_: object) -> None:
         pool.halt()
 
-    def within(plan: SimPlan, options: RunOptions) -> SimRun:
+    def within(plan: Plan, options: RunOptions) -> SimRun:
         signal.raise_signal(signal.SIGALRM)
         return simulate(plan, options)
 
@@ -865,7 +868,7 @@ def test_ops_and_faults_that_are_left_out_do_not_move_the_others() -> None:
     first = whole.data.faults[0]
     ops = [op for op in whole.data.history.clients() if op.type == "invoke"]
     spec = replace(whole.data.spec, only_ops=(1, 4, 6))
-    less = simulate(SimPlan.of(spec, (first,)))
+    less = simulate(Plan.simulated(spec, (first,)))
     kept = [op for op in less.data.history.clients() if op.type == "invoke"]
     moments = [(op.time_ns, op.f, op.value, op.key) for op in ops]
     assert [(op.time_ns, op.f, op.value, op.key) for op in kept[:3]] == [
@@ -898,7 +901,7 @@ def test_the_pool_answers_in_order_whatever_its_size() -> None:
 
 
 def test_a_try_that_breaks_is_told_and_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stalls(plan: SimPlan, _: RunOptions) -> SimRun:
+    def stalls(plan: Plan, _: RunOptions) -> SimRun:
         raise StalledError(f"time stands still with {plan.spec.voters} voters")
 
     monkeypatch.setattr(shrink_runs, "simulate", stalls)
