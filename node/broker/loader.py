@@ -152,6 +152,50 @@ class MetadataLoader:
             raise self._fault(str(error)) from error
         self._publish()
 
+    def load_batch_slices(
+        self,
+        batch: CommittedBatch,
+        records: Iterable[tuple[int, MetadataRecord]],
+        size: int,
+        now_ms: int,
+    ) -> Iterator[None]:
+        """Load one committed batch as ``load_batches`` does, with a pause after ``size`` records.
+
+        Its ``records`` are read as they are needed, those in ``batch`` do not count. A batch is
+        atomic: until the iteration ends nothing has changed, and nothing else may be loaded.
+
+        Raises:
+            LoaderError: As ``load_batches``.
+        """
+        self._check_next(batch)
+        image, gate = self.image.copy(), self._transactions.copy()
+        stand = before = self.provenance
+        seen, steps = False, 0
+        try:
+            for offset, record in records:
+                if isinstance(record, BeginTransactionRecord):
+                    stand = before
+                elif not isinstance(record, _MARKS):
+                    seen = True
+                counts = gate.feed(record, offset)
+                for each, at in counts:
+                    image.apply(each, at)
+                    if (steps := steps + 1) % size == 0:
+                        yield
+                if not counts and (steps := steps + 1) % size == 0:
+                    yield  # a record that waits for the end of its transaction
+                before = Provenance(offset, batch.epoch, batch.timestamp_ms)
+        except ImageError as error:
+            raise self._fault(str(error)) from error
+        if stand != self.provenance or not gate.open:  # else all of it waits for its end
+            self._replace_image(image)
+        self._transactions = gate
+        self._seen_record = self._seen_record or seen
+        self._stand_at(stand)
+        self._took(batch, batch.last_offset - batch.base_offset + 1)
+        self._policy.committed(batch.size, now_ms, in_transaction=self.in_transaction)
+        self._publish()
+
     def load_snapshot(self, provenance: Provenance, records: Iterable[MetadataRecord]) -> None:
         """Begin anew with a snapshot of all up to ``provenance.offset``, inclusive; publish it.
 
@@ -185,10 +229,7 @@ class MetadataLoader:
         """Take over the image of a snapshot of ``count`` records."""
         if self._replaced is None:
             self._replaced = self.image.copy()
-        if self._builder is not None:
-            self.image.record_to(None)
-            self._builder = None
-        self.image.become(image)  # whoever looks at it goes on looking
+        self._replace_image(image)
         self.provenance = provenance
         self._next_offset = provenance.offset + 1
         self._transactions = Transactions()
@@ -200,9 +241,21 @@ class MetadataLoader:
 
     # ------------------------------------------------------------------ loading
 
-    def _load(self, batch: CommittedBatch) -> None:
+    def _replace_image(self, image: MetadataImage) -> None:
+        """Show the state of another image; publishers get the difference of the two."""
+        if self._builder is not None:
+            if self._replaced is None:
+                self._replaced = self.image.copy()
+            self.image.record_to(None)
+            self._builder = None
+        self.image.become(image)  # whoever looks at it goes on looking
+
+    def _check_next(self, batch: CommittedBatch) -> None:
         if batch.base_offset != self._next_offset:
             raise self._fault(f"a batch at {batch.base_offset} came, want {self._next_offset}")
+
+    def _load(self, batch: CommittedBatch) -> None:
+        self._check_next(batch)
         before = self.provenance
         for offset, record in batch.records:
             if isinstance(record, BeginTransactionRecord):
@@ -212,13 +265,17 @@ class MetadataLoader:
             for each, at in self._transactions.feed(record, offset):
                 self.image.apply(each, at)
             before = Provenance(offset, batch.epoch, batch.timestamp_ms)
+        self._took(batch, len(batch.records))
+
+    def _took(self, batch: CommittedBatch, records: int) -> None:
+        """A batch of so many metadata records is loaded."""
         if not self._transactions.open:
             self._stand_at(Provenance(batch.last_offset, batch.epoch, batch.timestamp_ms))
         self._next_offset = batch.last_offset + 1
-        self._loaded.records += len(batch.records)
+        self._loaded.records += records
         self._loaded.batches += 1
         self._loaded.bytes += batch.size
-        self.records_from_log += len(batch.records)
+        self.records_from_log += records
 
     def _stand_at(self, provenance: Provenance) -> None:
         self.provenance = provenance
