@@ -27,6 +27,7 @@ from node.controller.feature_operations import (
     FinalizedFeatures,
     UpdateFeaturesReply,
 )
+from node.controller.long_operations import LongOperations
 from node.controller.operations import (
     AlterResource,
     AlterResult,
@@ -63,6 +64,11 @@ class Controller(Protocol):
     @property
     def active(self) -> bool:
         """Whether this controller may write."""
+        ...
+
+    @property
+    def long(self) -> LongOperations:
+        """What may take long, in slices."""
         ...
 
     @property

@@ -17,6 +17,7 @@ from node.controller.partition_operations import (
     ElectLeadersReply,
     PartitionResult,
 )
+from node.controller.slices import Slices
 from node.metadata.image import NO_LEADER, PartitionState
 
 Refusal = tuple[ApiError, str | None]
@@ -28,7 +29,7 @@ def elect_leaders(
     operation: Operation,
     election_type: int,
     partitions: Mapping[str, Sequence[int]] | None,
-) -> ElectLeadersReply:
+) -> Slices[ElectLeadersReply]:
     """Elect a leader of each partition, or of all that need it.
 
     Raises:
@@ -40,26 +41,34 @@ def elect_leaders(
         raise OperationError(
             ApiError.INVALID_REQUEST, f"Unknown election type {election_type}"
         ) from None
-    if partitions is not None:
-        return ElectLeadersReply(
-            topics={
-                topic: [
-                    PartitionResult(index, *_elect(ctx, operation, topic, index, kind))
-                    for index in indexes
-                ]
-                for topic, indexes in partitions.items()
-            }
-        )
+    if partitions is None:
+        partitions = yield from _needed(ctx, operation, kind)
     topics: dict[str, list[PartitionResult]] = {}
-    for topic in ctx.overlay.topic_names():
-        topic_id = ctx.overlay.topic_id(topic)
-        count = 0 if topic_id is None else ctx.overlay.partition_count(topic_id)
-        results = [
-            PartitionResult(index, *_elect(ctx, operation, topic, index, kind))
-            for index in range(count)
-        ]
-        topics[topic] = [r for r in results if r.error is not ApiError.ELECTION_NOT_NEEDED]
+    for topic, indexes in partitions.items():
+        its = topics[topic] = []
+        for index in indexes:
+            its.append(PartitionResult(index, *_elect(ctx, operation, topic, index, kind)))
+            if operation.pace.is_over():
+                yield
     return ElectLeadersReply(topics=topics)
+
+
+def _needed(
+    ctx: Context, operation: Operation, kind: ElectionType
+) -> Slices[dict[str, Sequence[int]]]:
+    """The partitions of all topics that need an election, by name; of most topics none do."""
+    partitions = ctx.overlay.partitions
+    walk = partitions.imbalanced() if kind is ElectionType.PREFERRED else partitions.leaderless()
+    found: dict[UUID, list[int]] = {}
+    for topic_id, index in walk:
+        found.setdefault(topic_id, []).append(index)
+        if operation.pace.is_over():
+            yield
+    needed: dict[str, Sequence[int]] = {}
+    for topic in ctx.overlay.topic_names():
+        topic_id_ = ctx.overlay.topic_id(topic)
+        needed[topic] = found.get(topic_id_, ()) if topic_id_ is not None else ()
+    return needed
 
 
 def balance_leaders(ctx: Context, operation: Operation) -> int:

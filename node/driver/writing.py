@@ -23,6 +23,7 @@ from node.core import effects as fx
 from node.core import inputs
 from node.core.messages import Records
 from node.driver.held import HeldRead, HeldWrite, Outside, Storage
+from node.driver.long_work import LongWork
 from node.driver.pump import NodeFatalError, Pump, Work
 from node.driver.state_machine import StateMachine
 
@@ -71,6 +72,7 @@ class Writing(Pump):
         self._unpublished: list[Callable[[], None]] = []  # looks at an image that is not there yet
         self._sweeping = False  # a slice is queued
         self._swept = 0  # slices that are not committed
+        self.long_work = LongWork(self._soon)
 
     @property
     def published(self) -> int | None:
@@ -186,9 +188,12 @@ class Writing(Pump):
         def work() -> None:
             result = self._try(name, operate)
             if result is not None and more(result.reply):
-                self.after(f"{name} again", AGAIN_MS, work)
+                self.after(f"{name} again", AGAIN_MS, when_free)
 
-        self.every(name, interval_ms, work)
+        def when_free() -> None:
+            self.long_work.when_free(work)
+
+        self.every(name, interval_ms, when_free)
 
     def _try(
         self,
@@ -228,7 +233,11 @@ class Writing(Pump):
             return
         if self._swept < SWEEPS_AHEAD:
             self._sweeping = True
-            self._loop.call_soon(self.enqueue, self._sweep)
+            self._soon(lambda: self.long_work.when_free(self._sweep))
+
+    def _soon(self, work: Work) -> None:
+        """Queue work after a look at the sockets."""
+        self._loop.call_soon(self.enqueue, work)
 
     def _sweep(self) -> None:
         self._sweeping = False
@@ -251,8 +260,12 @@ class Writing(Pump):
     def _committed(self, high_watermark: int) -> None:
         self.machine.commit(high_watermark)
         self._catch_up()
-        writes = self._writes
-        while writes and writes[0].wait_for < high_watermark:
+        self._acknowledge_due(high_watermark)
+
+    def _acknowledge_due(self, high_watermark: int) -> None:
+        """Answer what is committed and applied: who has its answer finds it in the image."""
+        writes, below = self._writes, min(high_watermark, self.machine.applied)
+        while writes and writes[0].wait_for < below:
             self._acknowledge(writes.popleft())
 
     def _catch_up(self) -> None:
@@ -267,7 +280,7 @@ class Writing(Pump):
                 self.controller.committed(record, offset)
         self._applying = self.machine.is_behind
         if self._applying:
-            self._loop.call_soon(self.enqueue, self._apply)
+            self._soon(self._apply_more)
         self._maybe_claim()
         while self._confirmed and self._confirmed[0][0] <= self.machine.applied:
             self._answer_read(self._confirmed.popleft()[1])
@@ -277,6 +290,11 @@ class Writing(Pump):
                 look()
         for tell in tuple(self.on_applied):
             tell()
+
+    def _apply_more(self) -> None:
+        self._apply()
+        if self.replica.high_watermark is not None:
+            self._acknowledge_due(self.replica.high_watermark)
 
     def _acknowledge(self, write: HeldWrite) -> None:
         self.trace("ack", api=write.api, off=write.wait_for, hwm=self.replica.high_watermark)
@@ -323,6 +341,7 @@ class Writing(Pump):
         self._outbox += [write.refused for write in self._proposals.values()]
         self._writes.clear()
         self._proposals.clear()
+        self.long_work.give_up()
 
     def _give_up(self) -> None:
         """Renounce and resign: no leader goes on without an active controller (KAFKA-13104)."""
@@ -336,7 +355,9 @@ class Writing(Pump):
 
     def _await_commit(self, write: HeldWrite) -> None:
         high_watermark = self.replica.high_watermark
-        if high_watermark is not None and write.wait_for < high_watermark:
+        if high_watermark is not None and write.wait_for < min(
+            high_watermark, self.machine.applied
+        ):
             self._acknowledge(write)
         else:
             self._writes.append(write)  # sorted by wait_for: offsets are given in order

@@ -11,6 +11,7 @@ from node.controller.controller import QuorumController
 from node.controller.errors import ApiError, ControllerError
 from node.controller.interface import Controller
 from node.controller.operations import ControllerResult
+from node.controller.slices import Slices
 from node.core.types import Endpoint
 from node.driver.apis.call import Call
 from node.driver.apis.home import Home
@@ -74,7 +75,7 @@ class Serving:
     def write(
         self,
         call: Call,
-        operate: Callable[[Controller], ControllerResult[T]],
+        operate: Callable[[Controller], ControllerResult[T] | Slices[ControllerResult[T]]],
         refused: Callable[[ApiError, str], T],
         encode: Callable[[T], Any],
     ) -> None:
@@ -82,7 +83,8 @@ class Serving:
 
         Args:
             call: What to answer.
-            operate: Works out the records, and the reply to be held back.
+            operate: Works out the records, and the reply to be held back; what may take long, in
+                slices.
             refused: The reply that refuses all of the request with that error.
             encode: The response of a reply; called when it is true, not before.
         """
@@ -97,18 +99,44 @@ class Serving:
             call.reply(encode(refused(ApiError.NOT_CONTROLLER, OUTCOME_UNKNOWN)))
 
         node = self.node
-        if node.controller is None or not node.controller.active:
-            node.later(refer)
-            return
-        try:
-            result = operate(cast("Controller", node.controller))
-        except ControllerError:
-            raise
-        except Exception as error:
+
+        def fail(error: Exception) -> None:
+            if isinstance(error, ControllerError):
+                raise error
             node.fault(call.name, error)
             answer = encode(refused(ApiError.UNKNOWN_SERVER_ERROR, FAULT))
             node.later(lambda: call.reply(answer))
-            return
+
+        def propose(result: ControllerResult[T]) -> None:
+            self._propose(call, result, encode, (refer, abandoned))
+
+        def work() -> None:
+            controller = node.controller
+            if controller is None or not controller.active:
+                node.later(refer)
+                return
+            try:
+                result = operate(cast("Controller", controller))
+            except Exception as error:
+                fail(error)
+                return
+            if isinstance(result, ControllerResult):
+                propose(result)
+            else:
+                node.long_work.begin(result, propose, fail, lambda: node.later(refer))
+
+        node.long_work.when_free(work)
+
+    def _propose(
+        self,
+        call: Call,
+        result: ControllerResult[T],
+        encode: Callable[[T], Any],
+        otherwise: tuple[Callable[[], None], Callable[[], None]],
+    ) -> None:
+        """Propose a result's records, and answer when they are committed."""
+        node = self.node
+        refer, abandoned = otherwise
 
         def done() -> None:
             call.reply(encode(result.reply))
