@@ -277,13 +277,11 @@ class Overlay:
         self.partitions.put(write, key, changed(old, record))
 
     def _clear_elr(self, write: PendingWrite, record: ClearElrRecord) -> None:
-        for name in [record.topic_name] if record.topic_name else self.topic_names():
-            topic_id = self.topic_id(name)
-            assert topic_id is not None, record  # noqa: S101
-            for index in range(self.partition_count(topic_id)):
-                old = self.partition(topic_id, index)
-                if old is not None and (old.eligible_leaders or old.last_known_leaders):
-                    self._partition_change(write, _cleared_elr(topic_id, index))
+        only = self.topic_id(record.topic_name) if record.topic_name else None
+        assert only is not None or not record.topic_name, record  # noqa: S101
+        for topic_id, index in list(self.partitions.eligible()):
+            if only in (None, topic_id):
+                self._partition_change(write, _cleared_elr(topic_id, index))
 
     def _config(self, write: PendingWrite, record: ConfigRecord) -> None:
         resource = (record.resource_type, record.resource_name)

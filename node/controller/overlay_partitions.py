@@ -66,6 +66,14 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
             _is_imbalanced,
         )
 
+    def eligible(self) -> Iterator[PartitionKey]:
+        """Those with leaders that are eligible, or were the last (KIP-966)."""
+        return self._walk(
+            self._image.eligible_partitions(),
+            {key for key, state in self.items() if state is not None and _is_eligible(state)},
+            _is_eligible,
+        )
+
     def pending_of(self, topic_id: UUID, count: int) -> list[PartitionKey]:
         """Those of a topic with so many partitions whose committed state does not count."""
         if count <= len(self):
@@ -127,3 +135,7 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
 
 def _is_imbalanced(state: PartitionState) -> bool:
     return bool(state.replicas) and state.leader != state.replicas[0]
+
+
+def _is_eligible(state: PartitionState) -> bool:
+    return bool(state.eligible_leaders or state.last_known_leaders)

@@ -73,18 +73,18 @@ def _remove_topic(image: MetadataImage, record: s.RemoveTopicRecord, offset: int
 
 
 def _clear_elr(image: MetadataImage, record: s.ClearElrRecord, offset: int) -> None:
-    topics = list(image.topics.values())
+    only = None
     if record.topic_name:
         if record.topic_name not in image.topics:
             raise ImageError(f"record at {offset} names topic {record.topic_name!r}, not there")
-        topics = [image.topics[record.topic_name]]
-    for topic in topics:
-        for index, state in list(topic.partitions.items()):
-            if state.eligible_leaders or state.last_known_leaders:
-                cleared = s.PartitionChangeRecord(
-                    version=2, topic_id=topic.id, eligible_leader_replicas=(), last_known_elr=()
-                )
-                image.put_partition(image.topics[topic.name], index, changed(state, cleared))
+        only = image.topics[record.topic_name].id
+    for topic_id, index in list(image.eligible_partitions()):
+        topic = image.topic_by_id(topic_id)
+        if topic is not None and only in (None, topic_id):
+            cleared = s.PartitionChangeRecord(
+                version=2, topic_id=topic_id, eligible_leader_replicas=(), last_known_elr=()
+            )
+            image.put_partition(topic, index, changed(topic.partitions[index], cleared))
 
 
 def _required(image: MetadataImage, topic_id: UUID | None, offset: int) -> TopicState:

@@ -47,7 +47,8 @@ from node.metadata.state import (
 
 _MODULUS = 1 << 64
 TRANSACTION_MARKS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
-_REASSIGNING, _IMBALANCED = 0, 1  # holders of the index of what a controller has to look after
+# Holders of the index of what a controller has to look after.
+_REASSIGNING, _IMBALANCED, _ELIGIBLE = 0, 1, 2
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -149,6 +150,10 @@ class MetadataImage:
     def reassigning_partitions(self) -> Iterator[tuple[UUID, int]]:
         """All with replicas on their way in or out."""
         return self._attention.of(_REASSIGNING)
+
+    def eligible_partitions(self) -> Iterator[tuple[UUID, int]]:
+        """All with leaders that are eligible, or were the last (KIP-966)."""
+        return self._attention.of(_ELIGIBLE)
 
     def led_count(self, broker_id: int) -> int:
         """How many partitions the broker leads; NO_LEADER: how many have none. O(topics)."""
@@ -379,10 +384,13 @@ def _leader(state: PartitionState) -> tuple[int, ...]:
 
 def _attention(state: PartitionState) -> tuple[int, ...]:
     balanced = not state.replicas or state.leader == state.replicas[0]
-    if balanced and not state.adding and not state.removing:
+    eligible = state.eligible_leaders or state.last_known_leaders
+    if balanced and not eligible and not state.adding and not state.removing:
         return ()
     wanted = (_REASSIGNING,) if state.adding or state.removing else ()
-    return wanted if balanced else (*wanted, _IMBALANCED)
+    if not balanced:
+        wanted = (*wanted, _IMBALANCED)
+    return (*wanted, _ELIGIBLE) if eligible else wanted
 
 
 __all__ = [
