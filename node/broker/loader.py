@@ -179,7 +179,7 @@ class MetadataLoader:
                     seen = True
                 counts = gate.feed(record, offset)
                 for each, at in counts:
-                    image.apply(each, at)
+                    yield from image.apply_slices(each, at, size)
                     if (steps := steps + 1) % size == 0:
                         yield
                 if not counts and (steps := steps + 1) % size == 0:

@@ -17,6 +17,7 @@ from node.core.messages import Batch
 from node.log.file_log import FileLog
 from node.metadata.image import MetadataImage
 from node.metadata.records import MetadataRecord
+from node.metadata.schemas import ClearElrRecord
 
 RECORDS_PER_SLICE = 1_000
 
@@ -153,13 +154,20 @@ class StateMachine:
                 if batch.last_offset >= self.committed or count >= RECORDS_PER_SLICE:
                     break
                 size = batch.last_offset - batch.base_offset + 1
-                if size > RECORDS_PER_SLICE and not batch.is_control:
+                large = size > RECORDS_PER_SLICE and not batch.is_control
+                read = None if large else CommittedBatch.of(batch)
+                if read is None or self._changes_many(read):
                     if not batches:
                         self._begin_large(batch)
                     break
-                batches.append(CommittedBatch.of(batch))
+                batches.append(read)
                 count += size
         return batches
+
+    def _changes_many(self, batch: CommittedBatch) -> bool:
+        """Whether one record of a batch changes very many partitions."""
+        clears = any(isinstance(record, ClearElrRecord) for _, record in batch.records)
+        return clears and self.image.eligible_count > RECORDS_PER_SLICE
 
     def _begin_large(self, batch: Batch) -> None:
         head, records = CommittedBatch.without_records(batch), list[Numbered]()

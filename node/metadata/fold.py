@@ -5,7 +5,7 @@ Source: Kafka's PartitionRegistration, BrokerRegistration and the deltas of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -73,18 +73,38 @@ def _remove_topic(image: MetadataImage, record: s.RemoveTopicRecord, offset: int
 
 
 def _clear_elr(image: MetadataImage, record: s.ClearElrRecord, offset: int) -> None:
+    for topic_id, index in list(eligible_of(image, record, offset)):
+        clear_elr_of(image, topic_id, index)
+
+
+def eligible_of(
+    image: MetadataImage, record: s.ClearElrRecord, offset: int
+) -> Iterator[tuple[UUID, int]]:
+    """The partitions that a ClearElrRecord changes; raises ImageError."""
     only = None
     if record.topic_name:
         if record.topic_name not in image.topics:
             raise ImageError(f"record at {offset} names topic {record.topic_name!r}, not there")
         only = image.topics[record.topic_name].id
-    for topic_id, index in list(image.eligible_partitions()):
-        topic = image.topic_by_id(topic_id)
-        if topic is not None and only in (None, topic_id):
-            cleared = s.PartitionChangeRecord(
-                version=2, topic_id=topic_id, eligible_leader_replicas=(), last_known_elr=()
-            )
-            image.put_partition(topic, index, changed(topic.partitions[index], cleared))
+    return (key for key in image.eligible_partitions() if only in (None, key[0]))
+
+
+def clear_elr_of(image: MetadataImage, topic_id: UUID, index: int) -> None:
+    """Forget the eligible leaders of one partition."""
+    topic = _required(image, topic_id, image.end_offset)
+    image.put_partition(topic, index, without_elr(topic.partitions[index]))
+
+
+def without_elr(state: PartitionState) -> PartitionState:
+    """A partition after its eligible leaders, if it has any, were forgotten."""
+    if not state.eligible_leaders and not state.last_known_leaders:
+        return state
+    return changed(state, _WITHOUT_ELR)
+
+
+_WITHOUT_ELR = s.PartitionChangeRecord(
+    version=2, topic_id=None, eligible_leader_replicas=(), last_known_elr=()
+)
 
 
 def _required(image: MetadataImage, topic_id: UUID | None, offset: int) -> TopicState:

@@ -18,11 +18,12 @@ from uuid import UUID
 import msgspec
 
 from node.metadata.features import metadata_version
-from node.metadata.fold import HANDLERS
+from node.metadata.fold import HANDLERS, clear_elr_of, eligible_of
 from node.metadata.index import PartitionIndex
 from node.metadata.schemas import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClearElrRecord,
     EndTransactionRecord,
     MetadataRecord,
 )
@@ -176,6 +177,25 @@ class MetadataImage:
             raise ImageError(f"no rule for a {type(record).__name__} at {offset}")
         handler(self, record, offset)
         self.end_offset = offset + 1
+
+    def apply_slices(self, record: MetadataRecord, offset: int, size: int) -> Iterator[None]:
+        """Do as ``apply``, with a pause after every ``size`` partitions that one record changes.
+
+        Until the iteration ends only a part of the record is in the image.
+        """
+        if not isinstance(record, ClearElrRecord) or offset < self.end_offset:
+            self.apply(record, offset)
+            return
+        for at, key in enumerate(list(eligible_of(self, record, offset)), 1):
+            clear_elr_of(self, *key)
+            if at % size == 0:
+                yield
+        self.end_offset = offset + 1
+
+    @property
+    def eligible_count(self) -> int:
+        """How many partitions have eligible leaders, or last ones. O(topics)."""
+        return self._attention.count(_ELIGIBLE)
 
     def copy(self) -> MetadataImage:
         """An independent image of the same state: a consistent view, to publish or to store.
