@@ -60,12 +60,9 @@ def test_it_is_applied_in_slices_and_shows_as_a_whole(before: int) -> None:
     log = FileLog(MemoryDisk(), Path("/log"))
     records = [*topic("t", 1, MANY), *topic("u", 2, 5)]
     setting = ConfigRecord(resource_type=2, resource_name="t", name=MIN_ISR, value="2")
-    batches: list[list[MetadataRecord]] = [
-        records,
-        *[[setting]] * before,
-        [ClearElrRecord(topic_name="t")],
-        [setting],
-    ]
+    clear: list[MetadataRecord] = [ClearElrRecord(topic_name="t")]
+    small: list[MetadataRecord] = [setting]
+    batches = [records, *[small] * before, clear, small]
     for batch in batches:
         values = [(None, encode_record(record)) for record in batch]
         base = log.end_offset
