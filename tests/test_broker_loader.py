@@ -646,3 +646,19 @@ def test_a_batch_that_does_not_fit_in_a_later_slice_shows_nothing() -> None:
         list(slices)
     assert set(loading.loader.image.config((4, ""))) == {"a"}
     assert loading.policy.disabled is not None
+
+
+def test_what_a_snapshot_replaces_is_freed_some_at_a_time_and_what_is_shared_stays() -> None:
+    loading = Loading()
+    rows = [s.TopicRecord(name=f"t{n}", topic_id=UUID(int=n + 1)) for n in range(5)]
+    loading.commit(batch(0, *rows))
+    view = loading.loader.image.copy()
+    loading.loader.load_snapshot(Provenance(9, 2, 5), rows[:1])
+    [replaced] = loading.loader._unused
+    left = [len(replaced.topics)]
+    while loading.loader.let_go(2):
+        left.append(len(replaced.topics))
+    assert (left, replaced.topics) == ([5, 3, 1], {})
+    assert not loading.loader.let_go(2)
+    assert set(loading.loader.image.topics) == {"t0"}
+    assert set(view.topics) == {"t0", "t1", "t2", "t3", "t4"}

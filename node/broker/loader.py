@@ -16,6 +16,7 @@ Source: Kafka's MetadataLoader and MetadataBatchLoader.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -119,6 +120,7 @@ class MetadataLoader:
         self._seen_record = False
         self._loaded = _Loaded()
         self._replaced: MetadataImage | None = None  # the image published before a snapshot came
+        self._unused: deque[MetadataImage] = deque()  # that nobody will look at again
         self._publishers: list[Publisher] = []
         self._new_publishers: list[Publisher] = []
 
@@ -126,6 +128,17 @@ class MetadataLoader:
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open: no snapshot may be made now."""
         return self._transactions.open
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether there is something to ``let_go``."""
+        return bool(self._unused)
+
+    def let_go(self, partitions: int) -> bool:
+        """Free some of what a snapshot has replaced; whether there is more, for another turn."""
+        if self._unused and not self._unused[0].let_go(partitions):
+            self._unused.popleft()
+        return bool(self._unused)
 
     def add_publisher(self, publisher: Publisher) -> None:
         """Publish to one more; it gets the whole image first, as soon as there is one."""
@@ -328,7 +341,9 @@ class MetadataLoader:
         self.published_offset = offset
         self.publications += 1
         self._loaded = _Loaded()
-        self._replaced = None
+        if self._replaced is not None:
+            self._unused.append(self._replaced)
+            self._replaced = None
         if not self._publishers:
             self._initialise(manifest)
             return

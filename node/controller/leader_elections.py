@@ -21,6 +21,7 @@ from node.controller.slices import Slices
 from node.metadata.image import NO_LEADER, PartitionState
 
 Refusal = tuple[ApiError, str | None]
+_STEPS = 4  # of one election
 _DONE: Refusal = (ApiError.NONE, None)
 
 
@@ -48,7 +49,7 @@ def elect_leaders(
         its = topics[topic] = []
         for index in indexes:
             its.append(PartitionResult(index, *_elect(ctx, operation, topic, index, kind)))
-            if operation.pace.is_over():
+            if operation.pace.is_over(_STEPS):
                 yield
     return ElectLeadersReply(topics=topics)
 

@@ -28,6 +28,8 @@ from node.controller.slices import Slices
 from node.metadata.features import directories_supported
 from node.metadata.image import BrokerState, MetadataImage, PartitionState
 
+_STEPS = 4  # of one reassignment
+
 
 def alter_reassignments(
     ctx: Context,
@@ -52,7 +54,7 @@ def alter_reassignments(
         its = results[topic] = []
         for target in rows:
             its.append(one(topic, target))
-            if operation.pace.is_over():
+            if operation.pace.is_over(_STEPS):
                 yield
     return ReassignmentsReply(topics=results)
 

@@ -21,10 +21,13 @@ class Pace:
         self._size = size
         self._done = 0
 
-    def is_over(self) -> bool:
-        """Count one step; whether it was the last of a slice, after which to pause."""
-        self._done += 1
-        return self._done % self._size == 0
+    def is_over(self, steps: int = 1) -> bool:
+        """Count some steps; whether a slice has ended with them, after which to pause."""
+        self._done += steps
+        if self._done < self._size:
+            return False
+        self._done = 0
+        return True
 
 
 def finish(slices: Slices[T]) -> T:

@@ -32,6 +32,7 @@ log = logging.getLogger("krucible.node")
 LEADER_BALANCE_INTERVAL_MS = 300_000  # Kafka's leader.imbalance.check.interval.seconds
 LOOKS_MAX = 4096  # that wait for the first image; clients that give up are among them
 AGAIN_MS = 10  # between two parts of a large job: others get their turn
+PARTITIONS_TO_FREE = 10_000  # at a time
 SWEEPS_AHEAD = 8  # slices of a walk over partitions that are written and not committed
 
 T = TypeVar("T")
@@ -72,6 +73,7 @@ class Writing(Pump):
         self._unpublished: list[Callable[[], None]] = []  # looks at an image that is not there yet
         self._sweeping = False  # a slice is queued
         self._swept = 0  # slices that are not committed
+        self._freeing = False
         self.long_work = LongWork(self._soon)
 
     @property
@@ -290,9 +292,21 @@ class Writing(Pump):
                 look()
         for tell in tuple(self.on_applied):
             tell()
+        if self.machine.loader.has_unused and not self._freeing:
+            self._freeing = True
+            self._soon(self._let_go)
 
     def _apply_more(self) -> None:
         self._apply()
+        self._soon(self._acknowledge_applied)  # a large answer takes a turn of its own
+
+    def _let_go(self) -> None:
+        """Free what a loaded snapshot has replaced, some of it in each turn."""
+        self._freeing = self.machine.loader.let_go(PARTITIONS_TO_FREE)
+        if self._freeing:
+            self._soon(self._let_go)
+
+    def _acknowledge_applied(self) -> None:
         if self.replica.high_watermark is not None:
             self._acknowledge_due(self.replica.high_watermark)
 

@@ -260,6 +260,18 @@ class MetadataImage:
         """Take over the state of ``other``, which nobody may use any more: a loaded snapshot."""
         vars(self).update(vars(other))
 
+    def let_go(self, partitions: int) -> bool:
+        """Forget topics of about so many partitions; whether there are more.
+
+        For an image that nobody uses any more: to free a million partitions at once takes a fifth
+        of a second. What other images share with it stays theirs.
+        """
+        while partitions > 0 and self.topics:
+            _, topic = self.topics.popitem()
+            del self._by_id[topic.id.int]
+            partitions -= 1 + len(topic.partitions)
+        return bool(self.topics)
+
     def __eq__(self, other: object) -> bool:
         """Equal states, wherever in the log."""
         if not isinstance(other, MetadataImage):
