@@ -27,7 +27,7 @@ class LongWork:
     """
 
     def __init__(self, soon: Callable[[Callable[[], None]], None]) -> None:
-        self._soon = soon
+        self.soon = soon
         self._under_way: _UnderWay | None = None
         self._waiting: deque[Callable[[], None]] = deque()
 
@@ -75,7 +75,7 @@ class LongWork:
             under_way.failed(error)
             self._let_others()
         else:
-            self._soon(self._go_on)
+            self.soon(self._go_on)
 
     def _let_others(self) -> None:
         while self._waiting and self._under_way is None:

@@ -11,7 +11,7 @@ from node.controller.controller import QuorumController
 from node.controller.errors import ApiError, ControllerError
 from node.controller.interface import Controller
 from node.controller.operations import ControllerResult
-from node.controller.slices import Slices
+from node.controller.slices import STEPS_PER_SLICE, Slices
 from node.core.types import Endpoint
 from node.driver.apis.call import Call
 from node.driver.apis.home import Home
@@ -139,8 +139,13 @@ class Serving:
         refer, abandoned = otherwise
 
         def done() -> None:
-            call.reply(encode(result.reply))
+            answer = encode(result.reply)
+            if large:  # its bytes take a turn of their own, and they come after its trace
+                node.long_work.soon(lambda: node.later(lambda: call.reply(answer)))
+            else:
+                call.reply(answer)
 
+        large = sum(entry.count for entry in result.entries) > STEPS_PER_SLICE
         if result.entries:
             node.propose(result.entries, HeldWrite(call.name, done, refer, abandoned, result.notes))
             return
