@@ -140,6 +140,8 @@ class QuorumController:
         self._collisions = topics.Collisions(self._overlay.topic_names)
         self._pending: deque[PendingWrite] = deque()
         self._unappended: deque[PendingWrite] = deque()
+        self._balance = leader_elections.Round(self._overlay.partitions.imbalanced)
+        self._unclean = leader_elections.Round(self._overlay.partitions.leaderless)
         self._busy = False  # with an operation in slices
         self.long = LongOperations(self._ctx, self._write_slices, self._collisions)
 
@@ -185,6 +187,8 @@ class QuorumController:
         """Stop being active: what is pending may or may not be committed by others. O(pending)."""
         self.epoch = None
         self._sweeps.clear()
+        self._balance.clear()
+        self._unclean.clear()
         self._overlay.clear()
         self._sessions.clear()
         self._collisions.forget()
@@ -306,11 +310,25 @@ class QuorumController:
 
     def balance_leaders(self) -> ControllerResult[int]:
         """Elect preferred leaders where possible (``auto.leader.rebalance.enable``); how many."""
-        return self._write(lambda op: leader_elections.balance_leaders(self._ctx, op), atomic=False)
+        return self._write(
+            lambda op: leader_elections.balance_leaders(self._ctx, op, self._balance), atomic=False
+        )
 
     def elect_unclean(self) -> ControllerResult[int]:
         """Elect leaders where topics allow unclean ones and there is none; how many."""
-        return self._write(lambda op: leader_elections.elect_unclean(self._ctx, op), atomic=False)
+        return self._write(
+            lambda op: leader_elections.elect_unclean(self._ctx, op, self._unclean), atomic=False
+        )
+
+    @property
+    def balancing(self) -> bool:
+        """Whether ``balance_leaders`` has more to look at: call it again."""
+        return self._balance.under_way
+
+    @property
+    def electing_unclean(self) -> bool:
+        """Whether ``elect_unclean`` has more to look at: call it again."""
+        return self._unclean.under_way
 
     def alter_partition_reassignments(
         self,

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from node.broker.producer_ids import ProducerIds
@@ -36,6 +37,11 @@ PARTITIONS_TO_FREE = 10_000  # at a time
 SWEEPS_AHEAD = 8  # slices of a walk over partitions that are written and not committed
 
 T = TypeVar("T")
+
+
+def _more(most: int, is_more: Callable[[], bool], elected: int) -> bool:
+    """Whether a round of elections goes on at once."""
+    return elected >= most or is_more()
 
 
 def no_answer() -> None:
@@ -171,11 +177,12 @@ class Writing(Pump):
             more=lambda broker: broker is not None,  # the next silent one need not wait
         )
         most = controller.config.elections_per_balance_max
-        for name, elect in (
-            ("BalanceLeaders", controller.balance_leaders),
-            ("ElectUnclean", controller.elect_unclean),
+        for name, elect, is_more in (
+            ("BalanceLeaders", controller.balance_leaders, lambda: controller.balancing),
+            ("ElectUnclean", controller.elect_unclean, lambda: controller.electing_unclean),
         ):
-            self._schedule(name, LEADER_BALANCE_INTERVAL_MS, elect, more=lambda n: n >= most)
+            more = partial(_more, most, is_more)
+            self._schedule(name, LEADER_BALANCE_INTERVAL_MS, elect, more=more)
 
     def _schedule(
         self,
