@@ -202,14 +202,17 @@ class Scene:
             partition_dir(log_dir(self.quorum.folder, node_id)) for node_id in self.quorum.ports
         ]
 
-        def found(suffix: str) -> list[int]:
-            return [
-                len([f for f in folder.iterdir() if f.name.endswith(suffix)]) for folder in folders
-            ]
+        def ends() -> list[int]:
+            """Where the newest snapshot of each ends."""
+            found = [[snapshot_of_name(f.name) for f in folder.iterdir()] for folder in folders]
+            return [max(each.offset for each in its if each is not None) for its in found]
 
-        await self.until(lambda: any(found(PART)))
+        first = max(ends())
+        await self.until(
+            lambda: any(f.name.endswith(PART) for folder in folders for f in folder.iterdir())
+        )
         began = time.monotonic()
-        await self.until(lambda: min(found(WHOLE)) >= 2 and not any(found(PART)))
+        await self.until(lambda: min(ends()) > first)
         return Seen(time.monotonic() - began, None)
 
     async def shutdown(self, began: float) -> Seen:
@@ -298,7 +301,7 @@ class Scene:
 
 
 OBSERVER = 120
-PART, WHOLE = ".part", ".checkpoint"
+PART = ".part"
 
 
 def _timeout() -> i32Timedelta:
