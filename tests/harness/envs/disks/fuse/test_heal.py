@@ -160,7 +160,7 @@ def test_settings_of_kafkas_disks(settings: dict[str, str], complaint: str | Non
 HARNESS = """
 import asyncio, sys
 from pathlib import Path
-import test_fuse_heal as t
+import tests.harness.envs.disks.fuse.test_heal as t
 async def main(env, journal):
     await env.start("n1", t.WRITER, env={})
     await t.wrote(env)
