@@ -74,7 +74,7 @@ def _zoo(found: Hunts) -> Iterator[str]:
 def _part(found: Hunts) -> Iterator[str]:
     yield from _sums(found)
     yield ""
-    yield "All of them, with what caught each, seeds and times, and the rows that cannot exist here:"
+    yield "All of them, what caught each, and the rows that cannot exist here:"
     yield "[docs/zoo.md](docs/zoo.md)."
 
 
