@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.errors import EnvError
-from harness.healing.journal import Leftover
+from harness.healing.heal import Leftover
 from krucible import app as app_module
 from krucible.app import VERBS
 from krucible.commands import heal as heal_module

@@ -31,12 +31,14 @@ from harness.envs.docker.net import CHAIN_MAX, DockerNet
 from harness.envs.docker.packets import DockerNetems, DockerShapers
 from harness.envs.docker.process import Contained, describe_end, not_of_this_host
 from harness.envs.docker.subnet import create_network
-from harness.envs.docker.watchdog import Watchdog
 from harness.envs.links import netem
 from harness.envs.links.shaping import SpoiledHosts
 from harness.envs.links.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError
-from harness.healing.journal import Journal, heal_all
+from harness.healing import watchdog
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
+from harness.healing.watchdog import Watchdog
 from harness.processes.procfs import GONE, send_signal
 from harness.registry import environments
 
@@ -51,7 +53,7 @@ _STATE_TIMEOUT_S = 5.0
 _POLL_S = 0.005
 _FIRST_HOST = 10  # the addresses below are the harness's and the Engine's
 _NET = "net"
-_WATCHDOG_LOG = "watchdog.log"
+_HANG_S = 60.0
 _IN_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
 
 
@@ -102,7 +104,7 @@ class Docker(SpoiledHosts):
         self._starts = 0
         self._running: dict[str, _Running] = {}
         self._last_end: dict[str, str] = {}
-        self._watchdog = Watchdog(journal, self._run_dir / _WATCHDOG_LOG)
+        self._watchdog = Watchdog(journal, self._run_dir / watchdog.LOG, hang_s=_HANG_S)
         self._net = DockerNet(journal)
         self.net: Net = self._net
 

@@ -27,7 +27,10 @@ from harness.envs.links.socket_owner import NODE_VARIABLE
 from harness.envs.links.tcp_probe import ask
 from harness.envs.local.loopback import NODES_MAX, Block
 from harness.errors import EnvError, NodeStartError
-from harness.healing.journal import Journal, heal_all
+from harness.healing import watchdog
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
+from harness.healing.watchdog import Watchdog
 from harness.processes.child import Child
 from harness.processes.procfs import GONE
 from harness.registry import environments
@@ -83,6 +86,7 @@ class Local(NodeDisks, NodeClocks):
         self._lies_about: str | None = None
         self._broken_disks: list[str] = []
         self._jvms: JvmClocks | None = None  # the nodes tell by themselves what they read
+        self._watchdog = Watchdog(journal, self._run_dir / watchdog.LOG)
         self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
         self.net: Net = self._relay
 
@@ -113,7 +117,7 @@ class Local(NodeDisks, NodeClocks):
         self._jvms = JvmClocks()
 
     async def setup(self, nodes: Sequence[str]) -> None:
-        """Heal what dead runs left, reserve addresses, start the relay.
+        """Heal what dead runs left, reserve addresses, start the watchdog and the relay.
 
         Raises:
             EnvError: Bad node names, no free addresses, or the relay does not come up.
@@ -136,6 +140,7 @@ class Local(NodeDisks, NodeClocks):
             for node in nodes:
                 self.node_dir(node).mkdir(parents=True, exist_ok=True)
             (self._run_dir / "logs").mkdir(parents=True, exist_ok=True)
+            await self._watchdog.start(self._environ({}))
             await self._relay.start([*self._ends.values(), client], self._environ({}))
         except BaseException:
             await self.teardown()
@@ -301,10 +306,11 @@ class Local(NodeDisks, NodeClocks):
         return await self._jvms.read(node, running.child.id)
 
     async def teardown(self) -> None:
-        """Kill what still runs, stop the relay, give the addresses back. Idempotent.
+        """Kill what still runs, stop relay and watchdog, give the addresses back. Idempotent.
 
         Raises:
             EnvError: A file system of ours broke under a node: what that did was not the node's.
+                Or the watchdog ended before the run did.
         """
         for node, running in list(self._running.items()):
             running.child.signal(signal.SIGKILL)
@@ -314,6 +320,10 @@ class Local(NodeDisks, NodeClocks):
             self._block.release()
             self._block = None
         broken, self._broken_disks = self._broken_disks, []
+        try:
+            await self._watchdog.stop()
+        except EnvError as error:
+            broken.append(str(error))
         if broken:
             raise EnvError("; ".join(broken))
 

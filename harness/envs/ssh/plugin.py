@@ -31,9 +31,11 @@ from harness.envs.ssh.connect import address_of, connect, find_python
 from harness.envs.ssh.files import Outbox, code_archive, unpack
 from harness.envs.ssh.hosts import HOSTS_VARIABLE, Host, load
 from harness.envs.ssh.net import CHAIN_MAX, SshNet
-from harness.envs.ssh.remote import Remote, silence_s
+from harness.envs.ssh.remote import SILENCE_S, Remote
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
-from harness.healing.journal import Journal, heal_all
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
+from harness.healing.watchdog import silence_s
 from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
@@ -182,7 +184,7 @@ class Ssh(SpoiledHosts):
         place.files[""] = self.log_file(node).open("ab", buffering=0)
         await remote.start(python)
         begun = await remote.call(
-            "begin", **what, address=address.host, port=address.port, silence_s=silence_s()
+            "begin", **what, address=address.host, port=address.port, silence_s=silence_s(SILENCE_S)
         )
         place.faketime = begun["faketime"]
         await remote.call("put", data=code, into="code")

@@ -19,7 +19,8 @@ from harness.envs.docker.engine import Engine
 from harness.envs.docker.net import DockerNet
 from harness.envs.docker.plugin import HOLDER_CAPABILITIES, Docker
 from harness.errors import EnvError
-from harness.healing.journal import Journal, leftovers, read_journal
+from harness.healing.heal import leftovers
+from harness.healing.journal import Journal, read_journal
 from harness.processes.procfs import PROC
 from harness.registry import environments
 from tests.support.docker.cluster import docker_nodes, kill, left_of, need_engine, start
