@@ -26,11 +26,11 @@ from harness.envs.docker import heal as docker_heal
 from harness.envs.docker import image as docker_image
 from harness.envs.docker.agents import Agents
 from harness.envs.docker.engine import Engine, EngineError, in_thread
-from harness.envs.docker.net import CHAIN_MAX, DockerNet
-from harness.envs.docker.packets import DockerNetems, DockerShapers
+from harness.envs.docker.net import DockerFilters, DockerQueues
 from harness.envs.docker.process import Contained, describe_end, not_of_this_host
 from harness.envs.docker.subnet import create_network
-from harness.envs.links import netem
+from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
+from harness.envs.links.netem import handle_of
 from harness.envs.links.shaping import SpoiledHosts
 from harness.envs.links.tcp_probe import ask
 from harness.errors import EnvError, HarnessError, NodeStartError
@@ -94,7 +94,7 @@ class Docker(SpoiledHosts):
         self._starts = 0
         self._running = RunningNodes[Contained](journal)
         self._watchdog = Watchdog(journal, self._run_dir / watchdog.LOG, hang_s=_HANG_S)
-        self._net = DockerNet(journal)
+        self._net = FilteredNet(journal)
         self.net: Net = self._net
 
     def lacks(self, ability: type) -> str | None:
@@ -132,9 +132,15 @@ class Docker(SpoiledHosts):
             chain = f"KRUCIBLE-{hashlib.sha256(self._journal.run.encode()).hexdigest()[:12]}"
             holders = {node: self._holder(node) for node in nodes}
             agents = Agents(engine, holders, self._agent)
-            shapers = DockerShapers(agents, self._run_dir / _NET)
-            netems = DockerNetems(agents, netem.handle_of(self._journal.run), self._addresses)
-            await self._net.start(agents, chain[:CHAIN_MAX], self._addresses, shapers, netems)
+            filters = DockerFilters(
+                agents,
+                self._journal,
+                chain=chain[:CHAIN_MAX],
+                handle=handle_of(self._journal.run),
+            )
+            queues = DockerQueues(agents, self._run_dir / _NET)
+            await self._net.start(filters, self._addresses, queues)
+            await self._net.make_chains()
         except BaseException:
             await self.teardown()
             raise
@@ -370,7 +376,8 @@ class Docker(SpoiledHosts):
         """See ``Movable``."""
         if node in self._running:
             raise EnvError(f"{node} runs: it can move only while it is down")
-        self._addresses[node] = Address(self.address(node).host, port)  # the net goes by it, too
+        address = self._addresses[node] = Address(self.address(node).host, port)
+        await self._net.move(node, address)
 
     async def end(self, node: str) -> None:
         """Kill the node's process, if it runs, and wait until it is gone."""

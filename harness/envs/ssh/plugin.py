@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
 from harness.contracts.hosts import Clocks, Packets
+from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
 from harness.envs.links.shaping import SpoiledHosts
 from harness.envs.links.tcp_probe import ask
@@ -30,7 +31,7 @@ from harness.envs.ssh import heal as ssh_heal
 from harness.envs.ssh.connect import address_of, connect, find_python
 from harness.envs.ssh.files import Outbox, code_archive, unpack
 from harness.envs.ssh.hosts import HOSTS_VARIABLE, Host, load
-from harness.envs.ssh.net import CHAIN_MAX, SshNet
+from harness.envs.ssh.net import SshFilters, SshQueues
 from harness.envs.ssh.remote import SILENCE_S, Remote
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
 from harness.healing.heal import heal_all
@@ -95,7 +96,7 @@ class Ssh(SpoiledHosts):
         self._journal = journal
         self._places: dict[str, _Place] = {}
         self._unfetched: dict[str, str] = {}  # node -> why its folder is not here
-        self._net = SshNet(journal)
+        self._net = FilteredNet(journal)
         self.net: Net = self._net
 
     @staticmethod
@@ -141,16 +142,18 @@ class Ssh(SpoiledHosts):
                 self._prepare(node, host, address, code)
                 for (node, host), address in zip(chosen.items(), addresses, strict=True)
             )
-            queues = {
+            no_queue = {
                 node: f"on {host}, {b['queue']}"
                 for (node, host), b in zip(chosen.items(), begun, strict=True)
                 if b["queue"]
             }
+            remotes = {node: place.remote for node, place in self._places.items()}
             await self._net.start(
-                {node: place.remote for node, place in self._places.items()},
+                SshFilters(remotes, self._journal),
                 {node: place.address for node, place in self._places.items()},
-                _problems(zip(hosts, (b["filter"] for b in begun), strict=False)),
-                queues,
+                SshQueues(remotes),
+                why_not=_problems(zip(hosts, (b["filter"] for b in begun), strict=False)),
+                no_queue=no_queue,
             )
         except BaseException as error:
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from harness.agent import netem as netem_host
 from harness.contracts.environment import Address, Link
 from harness.contracts.hosts import Shape
-from harness.envs.links.netem import Netems, counters, handle_of, stages, to_address
-from harness.envs.links.shaping import ShapedCuts
-from harness.envs.ssh.packets import SshNetems
+from harness.envs.links.filtered import FilteredNet
+from harness.envs.links.netem import counters, handle_of, stages, to_address
+from harness.envs.ssh.net import SshFilters
 from harness.errors import NotShapedError
 from harness.healing.journal import Journal
 
@@ -85,18 +85,29 @@ def test_what_the_kernel_counts_is_told_as_of_any_link(
     assert {name: count for name, count in counters(told).items() if count} == meant
 
 
-class TwoWays(Netems):
-    """Netems whose kernels are a table: what each refuses, and what it was told."""
+class TwoWays:
+    """Nodes whose kernels are a table: what each refuses, and what agents and queues were told."""
 
-    def __init__(self, lacks: dict[str, str], refuses: str = "", alone: int = 0) -> None:
-        super().__init__(NODES)
+    def __init__(
+        self, journal: Journal, lacks: dict[str, str], refuses: str = "", alone: int = 0
+    ) -> None:
+        self._journal = journal
         self.lacks, self.refuses, self.alone = lacks, refuses, alone
         self.wanted: dict[tuple[str, str], str] = {}
-        self.told: list[tuple[str, str, dict[str, Any]]] = []
+        self.orders: list[tuple[str, str, dict[str, Any]]] = []
+        self.installed: list[str] = []  # nodes whose rules were written, in turn
+        self.shape: dict[str, Mapping[str, Any]] = {}  # what queues were told last
 
-    async def order(self, node: str, do: str, **arguments: Any) -> Any:
+    async def order(self, node: str, do: str, **arguments: Any) -> Mapping[str, Any]:
+        if do == "rules":
+            self.installed.append(node)
+            return {"before": ""}
+        assert do == "netem"
+        return {"answer": self._netem(node, **arguments["order"])}
+
+    def _netem(self, node: str, do: str, **arguments: Any) -> Any:
         links = arguments.get("links", {})
-        self.told.append((node, do, links))
+        self.orders.append((node, do, links))
         if do == "attempt":
             return self.lacks.get(node)
         if do == "statistics":
@@ -113,29 +124,39 @@ class TwoWays(Netems):
             del self.wanted[node, number]
         return {"problems": refused, "before": {n: [stage(packets=1)] for n in links}}
 
-    def place(self, link: Link) -> dict[str, Any]:
-        return {"to": link[1], "match": [to_address(link[1])]}
+    def rules(self, source: Address, destination: Address, does: str) -> list[str]:
+        return [f"{source.host} {destination.host} {does}"]
 
+    def match(self, source: Address, destination: Address) -> list[list[str]]:
+        return [[source.host, *to_address(destination.host)]]
 
-class Links(ShapedCuts):
-    """Links without rules."""
-
-    def __init__(self, journal: Journal, netems: TwoWays, why_no_queue: dict[str, str]) -> None:
-        super().__init__(journal)
-        self._netems, self._why_no_queue = netems, why_no_queue
-        self.installed: list[list[str]] = []
-
-    def _check(self, link: Link) -> None:
-        assert set(link) <= set(NODES)
-
-    async def _announce(self, links: Iterable[Link]) -> int:
+    async def announce(self, links: Sequence[Link]) -> int:
         return await self._journal.announce("rules", links=[list(link) for link in links])
 
-    async def _install(self, nodes: Iterable[str]) -> None:
-        self.installed.append(list(nodes))
+    async def start(self, node: str, queues: Mapping[str, int]) -> None:
+        assert set(queues) == set(NODES)
+        self.shape[node] = {"version": 0, "links": {}}
+
+    async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
+        self.shape[node] = wanted
+
+    async def told(self, node: str) -> Mapping[str, Any]:
+        return {"version": self.shape[node]["version"]}
+
+    async def complaint(self, node: str) -> str:
+        raise AssertionError(f"the queue of {node} was not waited for")
 
     def queued(self, node: str) -> dict[str, Shape]:
-        return self._queued_to(node)
+        """How a node's queue treats packets, by their source."""
+        links = self.shape.get(node, {}).get("links", {})
+        return {source: Shape(**shape) for source, shape in links.items()}
+
+
+async def links_of(places: TwoWays, no_queue: dict[str, str]) -> FilteredNet:
+    net = FilteredNet(places._journal)
+    addresses = {node: Address(node, 9093) for node in NODES}
+    await net.start(places, addresses, places, no_queue=no_queue)
+    return net
 
 
 @pytest.fixture
@@ -150,8 +171,8 @@ def test_what_has_no_netem_or_is_refused_goes_through_a_queue_and_says_why(
     journal: Journal,
 ) -> None:
     async def scenario() -> None:
-        netems = TwoWays({"n3": "no such kind"}, refuses="duplicate")
-        net = Links(journal, netems, {})
+        places = TwoWays(journal, {"n3": "no such kind"}, refuses="duplicate")
+        net = await links_of(places, {})
         links = [LINK, ("n3", "n2")]
         await net.shape(1, links, Shape(delay_ms=5))
         told = await net.shaped(LINK)
@@ -161,17 +182,17 @@ def test_what_has_no_netem_or_is_refused_goes_through_a_queue_and_says_why(
             "NFQUEUE",
             "n3 has no netem: no such kind",
         )
-        assert net.queued("n2") == {"n3": Shape(delay_ms=5)}
+        assert places.queued("n2") == {"n3": Shape(delay_ms=5)}
         await net.shape(2, [LINK], Shape(duplicate=0.5))
         assert (await net.shaped(LINK))["by"] == "NFQUEUE"
-        assert net.queued("n2").keys() == {"n1", "n3"}
+        assert places.queued("n2").keys() == {"n1", "n3"}
         await net.shape(2, [LINK], None)
         assert (await net.shaped(LINK))["by"] == "netem"
         await net.shape(1, links, None)
-        assert net.queued("n2") == {}
-        assert net.installed == [["n2"]] * 4, "the last time to take them out"
+        assert places.queued("n2") == {}
+        assert places.installed == ["n2"] * 4, "the last time to take them out"
         assert (await net.shaped(LINK))["by"] is None
-        tried = [node for node, do, _ in netems.told if do == "attempt"]
+        tried = [node for node, do, _ in places.orders if do == "attempt"]
         assert sorted(tried) == ["n1", "n3"], "once a run"
 
     asyncio.run(scenario())
@@ -179,14 +200,15 @@ def test_what_has_no_netem_or_is_refused_goes_through_a_queue_and_says_why(
 
 def test_a_link_that_the_kernel_takes_at_last_leaves_its_queue(journal: Journal) -> None:
     async def scenario() -> None:
-        net = Links(journal, TwoWays({}, refuses="duplicate", alone=1), {})
+        places = TwoWays(journal, {}, refuses="duplicate", alone=1)
+        net = await links_of(places, {})
         await net.shape(1, [LINK], Shape(delay_ms=5))
         await net.shape(2, [("n1", "n3")], Shape(duplicate=0.5))
-        assert net.queued("n3") == {"n1": Shape(duplicate=0.5)}
-        assert net.installed == [["n3"]]
+        assert places.queued("n3") == {"n1": Shape(duplicate=0.5)}
+        assert places.installed == ["n3"]
         await net.shape(1, [LINK], None)
-        assert net.queued("n3") == {}
-        assert net.installed == [["n3"], ["n3"]], "its rule is taken out"
+        assert places.queued("n3") == {}
+        assert places.installed == ["n3", "n3"], "its rule is taken out"
         await net.shape(2, [("n1", "n3")], None)
 
     asyncio.run(scenario())
@@ -194,15 +216,15 @@ def test_a_link_that_the_kernel_takes_at_last_leaves_its_queue(journal: Journal)
 
 def test_only_links_that_change_are_told(journal: Journal) -> None:
     async def scenario() -> None:
-        netems = TwoWays({})
-        net = Links(journal, netems, {})
+        places = TwoWays(journal, {})
+        net = await links_of(places, {})
         await net.shape(1, [LINK, ("n1", "n3")], Shape(delay_ms=5))
         await net.shape(2, [LINK], Shape(loss=0.1))
         await net.shape(2, [LINK], None)
         await net.shape(1, [LINK, ("n1", "n3")], None)
-        changes = [sorted(links) for _, do, links in netems.told if do == "change"]
+        changes = [sorted(links) for _, do, links in places.orders if do == "change"]
         assert changes == [["2", "3"], ["2"], ["2"], ["2", "3"]]
-        assert net.installed == [], "rules are for queues"
+        assert places.installed == [], "rules are for queues"
 
     asyncio.run(scenario())
 
@@ -211,25 +233,28 @@ def test_where_neither_can_be_had_links_are_as_before_and_both_reasons_are_told(
     journal: Journal,
 ) -> None:
     async def scenario() -> None:
-        netems = TwoWays({}, refuses="duplicate")
-        net = Links(journal, netems, {"n2": "on host b, no NFQUEUE"})
+        places = TwoWays(journal, {}, refuses="duplicate")
+        net = await links_of(places, {"n2": "on host b, no NFQUEUE"})
         await net.shape(1, [LINK], Shape(delay_ms=5))
         with pytest.raises(NotShapedError, match=r"n1 -> n2: no; on host b, no NFQUEUE"):
             await net.shape(2, [LINK, ("n1", "n3")], Shape(duplicate=0.1))
         told = await net.shaped(LINK)
         assert (told["by"], told["duplicate"], told["latency_ms"]) == ("netem", 0, 5)
-        assert net.queued("n2") == net.queued("n3") == {}
+        assert places.queued("n2") == places.queued("n3") == {}
         assert len(journal.open_entries()) == 1
         await net.shape(1, [LINK], None)
 
     asyncio.run(scenario())
 
 
-def test_over_ssh_only_what_goes_to_and_from_the_nodes_ports_is_meant() -> None:
-    addresses = {"n1": Address("10.0.0.1", 9093), "n2": Address("10.0.0.2", 9094)}
-    place = SshNetems({}, addresses).place(LINK)
-    assert place["to"] == "10.0.0.2"
-    assert [" ".join(words) for words in place["match"]] == [
+def test_over_ssh_only_what_goes_to_and_from_the_nodes_ports_is_meant(journal: Journal) -> None:
+    here, there = Address("10.0.0.1", 9093), Address("10.0.0.2", 9094)
+    filters = SshFilters({}, journal)
+    assert filters.rules(here, there, "-j DROP") == [
+        "-s 10.0.0.1/32 -d 10.0.0.2/32 -p tcp --dport 9094 -j DROP",
+        "-s 10.0.0.1/32 -d 10.0.0.2/32 -p tcp --sport 9093 ! --dport 9094 -j DROP",
+    ]
+    assert [" ".join(words) for words in filters.match(here, there)] == [
         "match ip dst 10.0.0.2/32 match ip protocol 6 0xff match ip dport 9094 0xffff",
         "match ip dst 10.0.0.2/32 match ip protocol 6 0xff match ip sport 9093 0xffff",
     ]
