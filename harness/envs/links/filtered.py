@@ -139,6 +139,7 @@ class FilteredNet:
         """A node that is down will listen there; what is cut and shaped stays so."""
         async with self._changing:
             self._addresses[node] = address
+            self._names[address.host] = node
             shaped = [link for link, shapes in self._shapes.items() if shapes]
             await self._reshape(shaped)
             await self._install({destination for _, destination in self._cuts})

@@ -21,7 +21,7 @@ from harness.envs.ssh.connect import connect
 from harness.envs.ssh.hosts import Host
 from harness.errors import EnvError
 
-if TYPE_CHECKING:  # see ssh_connect
+if TYPE_CHECKING:  # see connect
     import paramiko
 
 BEAT_S: Final = 1.0
@@ -118,7 +118,7 @@ class Remote:
     # ---- the connection
 
     def _open(self, python: str) -> None:
-        import paramiko  # noqa: PLC0415 - see ssh_connect
+        import paramiko  # noqa: PLC0415 - see connect
 
         try:
             transport = self._client.get_transport()
