@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from harness.errors import EnvError
-from harness.healing.journal import Leftover
+from harness.healing.heal import Leftover
 from harness.processes.command import PARENT
-from harness.verdict import EXIT_HARNESS, EXIT_USAGE
+from harness.verdict import EXIT_HARNESS
+from harness.verdict import EXIT_USAGE
 from krucible import app as app_module
 from krucible.app import VERBS
 from krucible.commands import heal as heal_module

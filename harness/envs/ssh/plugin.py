@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
 from harness.contracts.hosts import Clocks, Packets
+from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
 from harness.envs.links.shaping import SpoiledHosts
 from harness.envs.links.tcp_probe import ask
@@ -30,10 +31,12 @@ from harness.envs.ssh import heal as ssh_heal
 from harness.envs.ssh.connect import address_of, connect, find_python
 from harness.envs.ssh.files import Outbox, code_archive, unpack
 from harness.envs.ssh.hosts import HOSTS_VARIABLE, Host, load
-from harness.envs.ssh.net import CHAIN_MAX, SshNet
-from harness.envs.ssh.remote import Remote, silence_s
+from harness.envs.ssh.net import SshFilters, SshQueues
+from harness.envs.ssh.remote import SILENCE_S, Remote
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
-from harness.healing.journal import Journal, heal_all
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
+from harness.healing.watchdog import silence_s
 from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
@@ -94,7 +97,7 @@ class Ssh(SpoiledHosts):
         self._journal = journal
         self._places: dict[str, _Place] = {}
         self._unfetched: dict[str, str] = {}  # node -> why its folder is not here
-        self._net = SshNet(journal)
+        self._net = FilteredNet(journal)
         self.net: Net = self._net
 
     @staticmethod
@@ -140,16 +143,18 @@ class Ssh(SpoiledHosts):
                 self._prepare(node, host, address, code)
                 for (node, host), address in zip(chosen.items(), addresses, strict=True)
             )
-            queues = {
+            no_queue = {
                 node: f"on {host}, {b['queue']}"
                 for (node, host), b in zip(chosen.items(), begun, strict=True)
                 if b["queue"]
             }
+            remotes = {node: place.remote for node, place in self._places.items()}
             await self._net.start(
-                {node: place.remote for node, place in self._places.items()},
+                SshFilters(remotes, self._journal),
                 {node: place.address for node, place in self._places.items()},
-                _problems(zip(hosts, (b["filter"] for b in begun), strict=False)),
-                queues,
+                SshQueues(remotes),
+                why_not=_problems(zip(hosts, (b["filter"] for b in begun), strict=False)),
+                no_queue=no_queue,
             )
         except BaseException as error:
             try:
@@ -187,7 +192,7 @@ class Ssh(SpoiledHosts):
             **what,
             address=address.host,
             port=address.port,
-            silence_s=silence_s(),
+            silence_s=silence_s(SILENCE_S),
             hands=hands.__name__,
         )
         place.faketime = begun["faketime"]

@@ -9,7 +9,8 @@ from random import Random
 
 from harness.contracts.hosts import Clocks, Disks
 from harness.envs.local.plugin import Local
-from harness.healing.journal import Journal, heal_all
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
 
 
 def test_a_heal_takes_orders_of_a_dead_harness_away(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from harness.envs.disks.fuse import mount as fuse_mount
 from harness.envs.local.plugin import Local
 from harness.errors import EnvError, UsageError
 from harness.faults.choice import misfit
-from harness.healing.journal import RUN_VARIABLE, Journal, heal_all, leftovers
+from harness.healing.heal import heal_all, leftovers
+from harness.healing.journal import RUN_VARIABLE, Journal
 from harness.processes.procfs import environment_of, processes
 from harness.registry import nemeses
 from harness.spec import RunSpec
@@ -64,7 +65,8 @@ async def wrote(env: Local) -> None:
 
 
 def open_kinds(journal: Journal) -> list[str]:
-    return sorted(e.kind for e in journal.open_entries() if "relay" not in str(e.what))
+    ours = ("relay", "watchdog")
+    return sorted(e.kind for e in journal.open_entries() if e.what.get("node") not in ours)
 
 
 def mounted(run: str) -> list[int]:
@@ -160,7 +162,7 @@ def test_settings_of_kafkas_disks(settings: dict[str, str], complaint: str | Non
 HARNESS = """
 import asyncio, sys
 from pathlib import Path
-import tests.harness.envs.disks.fuse.test_heal as t
+from tests.harness.envs.disks.fuse import test_heal as t
 async def main(env, journal):
     await env.start("n1", t.WRITER, env={})
     await t.wrote(env)
@@ -185,12 +187,12 @@ def test_when_all_is_killed_a_heal_leaves_no_mount_and_no_process(tmp_path: Path
         while fuse_mount.holder(guest.pid, "krucible:fuse-heal:n1") is None:
             assert time.monotonic() < until
             time.sleep(0.01)
-        relays = [
+        others = [
             pid
             for pid in processes()
             if environment_of(pid).get(RUN_VARIABLE) == "fuse-heal" and pid not in mounted_by(node)
         ]
-        for pid in (*relays, harness.pid):  # the relay would heal for it
+        for pid in (*others, harness.pid):  # the watchdog would heal for it
             os.kill(pid, signal.SIGKILL)
         harness.wait()
         assert "mount" in {item.kind for item in leftovers(tmp_path / "state")}
