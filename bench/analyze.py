@@ -40,7 +40,7 @@ from harness.sessions.zoo import bugs, plan_of
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_run
 
-KRUCIBLE = (sys.executable, "-c", "from krucible import main; main()")
+KRUCIBLE = (sys.executable, "-c", "from krucible.app import main; main()")
 SAMPLE_S = 0.25
 # Some 5,020 events and 1,010 lines of history a run: 10,000 runs have 50 and 10 million of them.
 PINNED = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -86,13 +85,8 @@ def asked_for(pinned: Mapping[str, Any]) -> bool:
     return "nemeses" in pinned
 
 
-def simulation() -> Any:
-    """The simulation, which brings the whole node with it: not for ``--help``."""
-    return importlib.import_module("harness.sessions.simulated")
-
-
 def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> Plan:
-    """The plan of a seed, with what was given and the rest drawn; raises UsageError."""
+    """Draw what was not given and make the plan of a seed; raises UsageError."""
     spec = draw(seed, pinned)
     check_mutant(spec)
     return Plan.simulated(spec, asked_for=asked_for(pinned))

@@ -1,8 +1,7 @@
 """Clocks of processes on an ssh host: where its libfaketime is, and what that leaves behind.
 
 It has a semaphore and a page of shared memory for each process, which stay there when the process
-is killed. So the run's folder keeps the pids that had one. Runs on the host: it imports none of
-ours.
+is killed. So the run's folder keeps the pids that had one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The firewall chain of a run on an ssh host; runs there, with nothing but the standard library.
-
-It goes to the host with ``ssh_supervisor``, which imports it.
-"""
+"""The firewall chain of a run, on an ssh host or in a container's network."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Links made slow, lossy, narrow, ... by the kernel's netem; runs where the sender of the link is.
 
-Stands alone, with nothing but the standard library: in a container's network by ``python3 -c``, on
-an ssh host as a part of its supervisor. A tree of ours hangs under the root of an interface: an htb
+A tree of ours hangs under the root of an interface: an htb
 that lets everything pass but what filters send to a class of a link, which ends in netem. The root
 has a handle of the run's own: nothing else is ever removed, and the kernel then puts its default
 back. A root that somebody else has set is left alone.
@@ -15,7 +14,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from typing import Any
 
 _SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -241,16 +239,3 @@ def obey(order: dict[str, Any]) -> Any:
     """Do ``{"do": "change" | "statistics" | "attempt", ...}``, the rest being its arguments."""
     works: dict[str, Any] = {"change": change, "statistics": statistics, "attempt": attempt}
     return works[order["do"]](**{key: value for key, value in order.items() if key != "do"})
-
-
-def main() -> None:
-    """Obey one order, given as JSON; prints ``{"ok"}`` or ``{"error"}``."""
-    try:
-        said = {"ok": obey(json.loads(sys.argv[1]))}
-    except TcError as error:
-        said = {"error": str(error)}
-    print(json.dumps(said))  # noqa: T201 - the answer
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,11 @@
 """Delays, loses, doubles, damages, holds back, throttles packets of links where there is no netem.
 
-Runs inside a node's network, by ``python3 -c`` with the standard library only: firewall rules hand
-it the packets of a link (NFQUEUE, one queue for each source), it decides when and whether each goes
-on. It obeys ``shape.json`` in a folder that it shares with the harness, and tells what it did in
+Runs inside a node's network, a process of its own: firewall rules hand it the packets of a link
+(NFQUEUE, one queue for each source), it decides when and whether each goes on. It obeys
+``shape.json`` in a folder that it shares with the harness, and tells what it did in
 ``counters.json``; both are replaced whole. When it dies, the rules let everything through.
 
-Arguments: the folder, a seed, and ``{source: queue}`` as JSON. Source of the message layout:
-linux/netfilter/nfnetlink_queue.h.
+Source of the message layout: linux/netfilter/nfnetlink_queue.h.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import random
 import select
 import socket
 import struct
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -256,5 +254,6 @@ def _attributes(data: bytes) -> dict[int, bytes]:
     return found
 
 
-if __name__ == "__main__":
-    Shaper(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])).run()
+def run(folder: str, seed: str, queues: str) -> None:
+    """Treat packets for ever; ``queues`` is ``{source: queue}`` as JSON."""
+    Shaper(Path(folder), seed, json.loads(queues)).run()

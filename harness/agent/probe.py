@@ -1,13 +1,9 @@
-"""One real request from inside a node's network; stands alone, and runs by ``python3 -c`` as well.
+"""A probe sends one real request from inside a node's network."""
 
-Arguments: host, port, timeout in seconds, the request in hexadecimal. Prints what ``probe`` found
-as one JSON object. On ssh hosts it is a part of the supervisor.
-"""
+from __future__ import annotations
 
-import json
 import socket
 import struct
-import sys
 import time
 
 _INFO_BYTES = 220
@@ -46,14 +42,3 @@ def _told(sock: socket.socket) -> dict[str, int]:
     )
     resent, doubled = (struct.unpack_from("=I", info, at)[0] for at in (_RESENT_AT, _DOUBLED_AT))
     return {"resent": resent, "doubled": doubled}
-
-
-def main() -> None:
-    """Probe once."""
-    host, port, timeout, request = sys.argv[1:5]
-    seen = probe(host, int(port), float(timeout), bytes.fromhex(request))
-    print(json.dumps(seen))  # noqa: T201 - the answer
-
-
-if __name__ == "__main__":
-    main()

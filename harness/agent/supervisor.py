@@ -1,9 +1,9 @@
-"""What runs a node on an ssh host, and ends with its harness; fed over stdin, with what it imports.
+"""The supervisor runs a node on an ssh host, and ends with its harness.
 
-The harness sends the text of all, then JSON lines ``{"id", "do", ...}``; every one is answered by
-``{"id", "ok"}`` or ``{"id", "error"}``. In between come ``{"file", "data"}``, what the node has
-appended to its files, and ``{"state"}``, what the kernel says of its process. When stdin closes or
-falls silent, the harness is gone: the process, our firewall chain and the run's folder go as well.
+The harness sends orders as JSON lines ``{"id", "do", ...}``; every one is answered by ``{"id",
+"ok"}`` or ``{"id", "error"}``, see ``orders``. In between come ``{"file", "data"}``, what the node
+has appended to its files, and ``{"state"}``, what the kernel says of its process. When stdin closes
+or falls silent, the harness is gone: the process, our firewall chain and the run's folder go, too.
 """
 
 from __future__ import annotations
@@ -29,17 +29,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.agent import orders
 from harness.agent.clocks import find_faketime, note_clock, remove_clocks
-from harness.agent.firewall import (
-    Refused,
-    counters,
-    filter_problem,
-    queue_problem,
-    remove_chain,
-    set_rules,
-)
-from harness.agent.netem import lacking, obey, remove
-from harness.agent.probe import probe
+from harness.agent.firewall import Refused, filter_problem, queue_problem, remove_chain
+from harness.agent.netem import lacking, remove
 
 MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
 _MARK_FILE = ".krucible"
@@ -132,13 +125,13 @@ class Process:
 
 
 class Hands:
-    """The process ``node.hands``, which works on the node's files; one order at a time."""
+    """The process of a module that works on the node's files; one order at a time."""
 
-    def __init__(self, folder: str, environ: dict[str, str]) -> None:
+    def __init__(self, module: str, folder: str, environ: dict[str, str]) -> None:
         """Start it; raises OSError. In the main thread, with which it ends."""
         self._turn = threading.Lock()
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "node.hands", folder],
+            [sys.executable, "-m", module, folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -274,7 +267,9 @@ class Tail:
 class Supervisor:
     """One node's host for one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, archive: str) -> None:
+        """Do nothing yet; ``archive`` is the file that this agent runs from."""
+        self._archive = archive
         self._out = threading.Lock()
         self._process: Process | None = None
         self._hands: Hands | None = None
@@ -334,12 +329,7 @@ class Supervisor:
         threading.Thread(target=self._answer, args=(number, work), daemon=True).start()
 
     def _answer(self, number: int, work: Callable[[], dict[str, Any] | None]) -> None:
-        try:
-            done = work()
-        except (Refused, OSError, subprocess.SubprocessError) as error:
-            self._say({"id": number, "error": str(error)})
-        else:
-            self._say({"id": number, "ok": done or {}})
+        self._say({"id": number, **orders.answer(work)})
 
     def _say(self, message: dict[str, Any]) -> None:
         data = memoryview(json.dumps(message).encode() + b"\n")
@@ -380,7 +370,8 @@ class Supervisor:
 
     def _reach(self) -> None:
         if self._hands is None:
-            self._hands = Hands(str(Path(self._begun["folder"]) / "node"), self._environ())
+            folder = str(Path(self._begun["folder"]) / "node")
+            self._hands = Hands(self._begun["hands"], folder, self._environ())
 
     # ---- commands
 
@@ -406,9 +397,9 @@ class Supervisor:
             "faketime": find_faketime(),
         }
 
-    def do_probe(self, request: str, **asked: Any) -> dict[str, Any]:
-        """See ``probe``; in a thread."""
-        return probe(request=bytes.fromhex(request), **asked)
+    def do_probe(self, **asked: Any) -> dict[str, Any]:
+        """See ``orders``; in a thread."""
+        return orders.do_probe(**asked)
 
     def do_hands(self, order: dict[str, Any]) -> dict[str, Any]:
         """See ``Hands``; in a thread."""
@@ -465,26 +456,28 @@ class Supervisor:
 
     def do_rules(self, rules: list[str]) -> dict[str, Any]:
         """Make our chain so; returns the counters that it had."""
-        return {"before": set_rules(self._begun["chain"], rules)}
+        return orders.do_rules(self._begun["chain"], rules)
 
     def do_counters(self) -> dict[str, Any]:
         """What our chain has dropped."""
-        return {"before": counters(self._begun["chain"])}
+        return orders.do_counters(self._begun["chain"])
 
     def do_netem(self, order: dict[str, Any]) -> dict[str, Any]:
-        """See ``netem_host``."""
-        return {"answer": obey({**order, "handle": self._begun["qdisc"]})}
+        """See ``orders``; with the run's handle."""
+        return orders.do_netem({**order, "handle": self._begun["qdisc"]})
 
-    def do_shaper(self, source: str, seed: str, queues: dict[str, int]) -> None:
-        """Start what holds packets; ``source`` is its text."""
+    def do_shaper(self, seed: str, queues: dict[str, int]) -> None:
+        """Start another agent, the one that holds packets."""
         self._net.mkdir()
-        with (self._net / "log").open("wb") as log:
+        with (self._net / "log").open("wb") as log, Path(self._archive).open("rb") as archive:
+            agent = f"/proc/self/fd/{archive.fileno()}"
             self._shaper = subprocess.Popen(
-                [sys.executable, "-I", "-c", source, str(self._net), seed, json.dumps(queues)],
+                [sys.executable, "-I", agent, "queue", str(self._net), seed, json.dumps(queues)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environ(),
+                pass_fds=(archive.fileno(),),
                 preexec_fn=with_us,  # noqa: PLW1509 - as above
             )
 
@@ -578,6 +571,7 @@ def _gone(number: int, frame: object) -> None:  # noqa: ARG001
     raise HarnessGone
 
 
-if __name__ == "__main__":
-    Supervisor().serve()
+def run(archive: str) -> None:
+    """Supervise to the end; ``archive`` is the file that this agent runs from."""
+    Supervisor(archive).serve()
     sys.stdout = None  # nobody reads what is left in it

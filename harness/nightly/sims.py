@@ -7,7 +7,6 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from harness import seeds as streams
@@ -37,7 +36,7 @@ class Slice:
     sim: Sim
     seeds: Iterable[int]
     for_s: float
-    store: Path
+    store: Store
     left: Mapping[Key, int]
     fresh: int
 
@@ -64,7 +63,7 @@ class Slice:
                 line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
             kept = rng.random() < self.sim.save
             if self._is_news(line, stored) or kept:
-                line["store"] = str(save(run, Store(self.store)).path)
+                line["store"] = str(save(run, self.store).path)
         except UsageError as error:  # the options do not go with what this seed draws
             return {**line, "verdict": "unknown", "harness_error": str(error)}
         except Exception as error:  # one seed's: it is told, and costs the others nothing
@@ -76,7 +75,7 @@ class Slice:
         plan = Plan.simulated(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
         run = never_done(plan, reason, trace)
         line = {"t": "seed", "entry": self.entry, "seed": seed, **_judged(run)}
-        return {**line, "store": str(save(run, Store(self.store)).path)}
+        return {**line, "store": str(save(run, self.store).path)}
 
     def _is_news(self, line: Mapping[str, Any], stored: Counter[Key]) -> bool:
         if line["verdict"] == "valid" and line.get("same_bytes") is not False:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import importlib
 import os
 import platform
 import signal
@@ -191,7 +190,7 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
         },
     }
     run_dir.write_results(results)
-    write_report(run_dir)
+    run_dir.write_report()
     return judgement
 
 
@@ -225,14 +224,6 @@ def as_told(stored: StoredRun) -> list[CheckResult]:
 
 def _told(stored: StoredRun) -> Sequence[Mapping[str, Any]]:
     return (stored.results or {}).get("results") or ()
-
-
-def write_report(run_dir: RunDir) -> Path:
-    """Render the report of a judged run; returns where it is."""
-    # by name: reports stand above the kernel, which must not depend on them
-    report = importlib.import_module("reports.run_report")
-    run_dir.write_report(report.render_stored(run_dir.path))
-    return run_dir.report
 
 
 async def _run(

@@ -34,7 +34,7 @@ from harness.registry import systems, watches
 from harness.run.clock import LoopClock
 from harness.run.judge import Judgement, conclude, judge_here
 from harness.run.runner import Run, RunOptions, RunPlan, RunResult
-from harness.sessions.live import verdict, write_report
+from harness.sessions.live import verdict
 from harness.sessions.plan import Plan
 from harness.spec import SIM
 from harness.store.folder import RunDir, Store
@@ -263,7 +263,7 @@ class _Stage:
         """Everything that happens in virtual time."""
         plan, spec = self._plan, self._plan.spec
         clock = LoopClock()
-        environment = sim.Sim(seeds.rng(spec.seed, "sim"), self._tape.take)
+        environment = sim.Sim(seeds.rng(spec.seed, "sim", *spec.lucky()), self._tape.take)
         self._environment = environment
         self._system = system = systems.get(spec.system)(spec, environment, NOWHERE)
         self._stack.enter_context(environment.output)
@@ -390,5 +390,5 @@ def save(run: SimRun, store: Store) -> RunDir:
             "versions": versions,
         }
     )
-    write_report(run_dir)
+    run_dir.write_report()
     return run_dir

@@ -16,7 +16,7 @@ import typer
 
 from harness.errors import HarnessError, UsageError
 from harness.nightly.proportion import wilson
-from harness.processes.command import Answer, ask
+from harness.processes.command import Answer
 from harness.registry import environments
 from harness.sessions import live as session
 from harness.sessions.plan import Plan
@@ -27,6 +27,8 @@ from krucible.commands.run import DEFAULT_STORE, HostsFile, StoreDir, check_host
 from krucible.commands.sim import show_simulation
 from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
+from krucible.program import program
+from krucible.stores import opened
 
 TIMES_MAX = 1_000
 JOBS_MAX = 64
@@ -99,7 +101,7 @@ def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
         pace=pace,
         mutant=mutant,
     )
-    where = Store(store)
+    where = opened(store)
     again = meant(run, pinned, seed, where)
     replays: list[Replay] = []
     for replay in _way(again, times, jobs, hosts)(again, times, where, loud=not json):
@@ -199,11 +201,13 @@ async def _ask_all(arguments: list[str], times: int, at_a_time: int, *, loud: bo
     """The answers in the order in which they were asked for; all end when one cannot be waited."""
     room = asyncio.Semaphore(at_a_time)
 
+    run = program()
+
     async def one(number: int) -> Answer:
         async with room:
             if loud:
                 err().print(f"replay {number} of {times} begins")
-            answer = await ask(arguments)
+            answer = await run.ask(arguments)
         if loud:
             broke = ", ".join(answer.value.get("invariants", ())) or f"exit code {answer.code}"
             stored = "".join(answer.value.get("stores", ()))
@@ -217,15 +221,16 @@ async def _ask_all(arguments: list[str], times: int, at_a_time: int, *, loud: bo
 
 def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
     """Simulations: one is stored, and each that is not the same bytes."""
-    simulation = options.simulation()
+    from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
+
     plan = Plan.simulated(again.spec, again.faults, asked_for=again.asked_for)
     seen: set[str] = set()
     for _ in range(times):
-        run = simulation.simulate(plan)
+        run = simulated.simulate(plan)
         path, sha256, summary = None, run.trace_sha256, run.summary()
         if sha256 not in seen:
             seen.add(sha256)
-            path = simulation.save(run, store).path
+            path = simulated.save(run, store).path
             if loud:
                 then = (again.results or {}).get("trace_sha256") or None
                 same = None if then is None else then == sha256

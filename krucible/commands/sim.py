@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from traceback import format_exception
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,11 +20,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from harness.errors import UsageError
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.reached import never, reached
-from harness.store.folder import Store
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
 from krucible.commands.run import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import STYLE, Json, err, out, print_json
+from krucible.stores import opened
+
+if TYPE_CHECKING:
+    from harness.sessions.simulated import SimRun
 
 JOBS_MAX = 256
 SEEDS_MAX = 10_000_000
@@ -140,33 +143,37 @@ class _Work:
 
         A seed that breaks the harness is a result, too: it costs the other seeds nothing.
         """
-        simulation = options.simulation()
+        from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
+
         try:
             plan = options.plan_of_seed(self.seed, self.pinned)
         except UsageError as error:  # the options do not go with what this seed draws
             told = {"harness_reasons": [str(error)], "exit_code": error.exit_code}
             return _result({"seed": self.seed, "verdict": str(Valid.UNKNOWN), **told})
         try:
-            run = simulation.simulate(plan)
+            run = simulated.simulate(plan)
             result = _result({**run.summary(), "reached": reached(run.data)})
             if self.twice:
-                again = simulation.simulate(plan)
+                again = simulated.simulate(plan)
                 result["same_bytes"] = again.trace_sha256 == run.trace_sha256
             if self.keep or _fails(result):
-                result["store"] = str(simulation.save(run, Store(self.store)).path)
+                result["store"] = str(simulated.save(run, opened(self.store)).path)
         except Exception as error:
-            reason, trace = simulation.reason_of(error), "".join(format_exception(error))
-            return self._stored(simulation.never_done(plan, reason, trace))
+            reason, trace = simulated.reason_of(error), "".join(format_exception(error))
+            return self._stored(simulated.never_done(plan, reason, trace))
         return result
 
     def died(self, reason: str) -> dict[str, Any]:
         """The result of a seed in which its process died; the run that is stored has no events."""
-        simulation = options.simulation()
-        plan = options.plan_of_seed(self.seed, self.pinned)
-        return self._stored(simulation.never_done(plan, reason))
+        from harness.sessions.simulated import never_done  # noqa: PLC0415 - as above
 
-    def _stored(self, run: Any) -> dict[str, Any]:
-        store = options.simulation().save(run, Store(self.store)).path
+        plan = options.plan_of_seed(self.seed, self.pinned)
+        return self._stored(never_done(plan, reason))
+
+    def _stored(self, run: SimRun) -> dict[str, Any]:
+        from harness.sessions.simulated import save  # noqa: PLC0415 - as above
+
+        store = save(run, opened(self.store)).path
         return _result({**run.summary(), "store": str(store)})
 
 

@@ -89,6 +89,7 @@ from node.controller.partition_operations import (
 )
 from node.controller.sessions import Sessions
 from node.controller.sweeps import Sweeps
+from node.metadata.fold import apply_record
 from node.metadata.image import NO_LEADER, TOPIC, ConfigResource, MetadataImage
 from node.metadata.schemas import MetadataRecord, NoOpRecord
 
@@ -100,7 +101,11 @@ SESSION_CHECKS_PER_TIMEOUT = 8
 
 
 class QuorumController:
-    """The state machine that decides what goes into the metadata log.
+    """Decides what goes into the metadata log.
+
+    Each write is a ``ControllerResult``: entries to be proposed, and a reply to be encoded when
+    they are committed, not before. Time is always ``now_ms``, on the driver's steady clock. All
+    writes raise ``NotControllerError`` on an inactive controller.
 
     ``payload`` of the ``Records`` it returns is for ``payload_values``. With ``image`` it shares
     an image that somebody else applies committed records to; without, it keeps its own.
@@ -148,12 +153,12 @@ class QuorumController:
 
     @property
     def speculative(self) -> int:
-        """How many changes it goes by that are not committed; none unless it is active."""
+        """The number of changes it goes by that are not committed; 0 unless it is active."""
         return len(self._overlay)
 
     @property
     def pending(self) -> int:
-        """How many writes are not committed yet."""
+        """The number of writes that are not committed yet."""
         return len(self._pending)
 
     def claim(self, epoch: int, now_ms: int) -> None:
@@ -202,7 +207,7 @@ class QuorumController:
     def committed(self, record: MetadataRecord, offset: int) -> None:
         """Apply a committed data record (unless the shared image has it) and settle its write."""
         if offset >= self.image.end_offset:
-            self.image.apply(record, offset)
+            apply_record(self.image, record, offset)
         while self._pending:
             last_offset = self._pending[0].last_offset
             if last_offset is None or last_offset > offset:
@@ -235,7 +240,7 @@ class QuorumController:
 
     @property
     def session_check_interval_ms(self) -> int:
-        """How often ``expire_sessions`` is to be called: an eighth of the session timeout."""
+        """The interval at which to call ``expire_sessions``: an eighth of the session timeout."""
         return max(1, self.config.session_timeout_ms // SESSION_CHECKS_PER_TIMEOUT)
 
     def expire_sessions(self, now_ms: int) -> ControllerResult[int | None]:
@@ -244,7 +249,7 @@ class QuorumController:
 
     @property
     def sweeps(self) -> int:
-        """How many walks over partitions are under way: call ``sweep`` while there are any."""
+        """The number of walks over partitions under way: call ``sweep`` while there are any."""
         return len(self._sweeps)
 
     def sweep(self) -> ControllerResult[None]:

@@ -35,7 +35,7 @@ class Operation:
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """The number of records so far."""
         return sum(map(len, self._batches))
 
     def add(self, *records: MetadataRecord) -> None:

@@ -127,7 +127,7 @@ class Overlay:
         return sorted(names)
 
     def partition_count(self, topic_id: UUID) -> int:
-        """How many partitions a live topic has: they are numbered from 0."""
+        """Count the partitions of a live topic: they are numbered from 0."""
         return self._sizes.get(topic_id) or 0
 
     def partition(self, topic_id: UUID, index: int) -> PartitionState | None:
@@ -176,7 +176,7 @@ class Overlay:
         return self._registering.get(broker_id)
 
     def __len__(self) -> int:
-        """How many entries are pending."""
+        """Count the entries that are pending."""
         return sum(map(len, self.tables.values()))
 
     # ------------------------------------------------------------------ change
@@ -329,7 +329,7 @@ class _Target:
         self._overlay.tables[table].put(self._write, key, value)
 
     def put_next_producer_id(self, value: int) -> None:
-        """Where the next block of producer ids begins."""
+        """Set where the next block of producer ids begins."""
         self._overlay.tables["producer ids"].put(self._write, None, value)
 
 

@@ -1,4 +1,4 @@
-"""Pending partitions, and which of them a broker has to do with.
+"""Pending partitions, and an index of them by broker.
 
 Source: Kafka's BrokersToIsrs and BrokersToElrs.
 """

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from node.broker.committed import CommittedBatch, Provenance
-from node.broker.loader import MetadataLoader
-from node.broker.snapshot_policy import SnapshotPolicy
+from node.loading.committed import CommittedBatch, Provenance
+from node.loading.loader import MetadataLoader
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.file_log import FileLog
 from node.metadata.image import MetadataImage
 from node.metadata.records import MetadataRecord

@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-KRUCIBLE = (sys.executable, "-c", "from krucible import main; main()")
+KRUCIBLE = (sys.executable, "-c", "from krucible.app import main; main()")
 MUTANTS = ("ack-before-commit", "unsaved-index")
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from harness.contracts.nemesis import Fault
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.ops import History, Op
-from harness.sessions.live import write_report
 from harness.store.folder import RunDir
 from harness.store.reading import EventsFile, OpsFile, load_run
+from krucible.stores import run_at
 from reports import cluster, columns, faults, nemesis_table, op_table, overview, source
 from reports.op_table import OpTable
 from reports.run_report import render_run, render_stored
@@ -188,7 +188,9 @@ def test_a_stored_run_gives_the_page_of_one_in_memory(big: RunDir) -> None:
 
 
 def test_the_page_states_its_size(big: RunDir) -> None:
-    path = write_report(big)
+    run = run_at(big.path)
+    run.write_report()
+    path = run.report
     assert f"one file of {path.stat().st_size:,} bytes" in path.read_text()
 
 

@@ -9,15 +9,13 @@ of a link that is to be slow or lossy go through netem, or a queue in user space
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
-from harness.agent import probe as agent_probe
 from harness.contracts.environment import Address, Link, Probe
-from harness.envs.docker.engine import Engine, in_thread
+from harness.envs.docker.agents import Agents
 from harness.envs.docker.packets import DockerNetems
 from harness.envs.links.shaping import ShapedCuts, Shapers
 from harness.envs.links.tcp_probe import REQUEST
@@ -25,11 +23,7 @@ from harness.errors import EnvError
 from harness.healing.journal import Journal
 
 CHAIN_MAX = 28  # bytes of a chain's name
-_PROBE = Path(agent_probe.__file__).read_text(encoding="utf-8")
-_CREATE = 'iptables -w -N "$0" && iptables -w -I INPUT -j "$0"'
-_COUNT = 'iptables -w -nvxL "$0"'
-_SOURCE = 7  # its column in that list
-_CHANGE = _COUNT + ' && printf %s "$1" | iptables-restore -w --noflush'
+_SOURCE = 7  # its column in a listing of a chain
 
 
 @dataclass(slots=True)
@@ -50,7 +44,7 @@ class DockerNet(ShapedCuts):
 
     def __init__(self, journal: Journal) -> None:
         super().__init__(journal)
-        self._engine: Engine | None = None
+        self._agents: Agents | None = None
         self._in_kernel: DockerNetems | None = None
         self._chain = ""
         self._holders: Mapping[str, str] = {}
@@ -60,9 +54,8 @@ class DockerNet(ShapedCuts):
 
     async def start(
         self,
-        engine: Engine,
+        agents: Agents,
         chain: str,
-        holders: Mapping[str, str],
         addresses: Mapping[str, Address],
         shapers: Shapers,
         netems: DockerNetems,
@@ -70,9 +63,8 @@ class DockerNet(ShapedCuts):
         """Make our chain in every node's network.
 
         Args:
-            engine: Where the containers are.
+            agents: What changes the nodes' networks.
             chain: The chain's name.
-            holders: By node, the container that may change its network.
             addresses: By node, where it listens.
             shapers: What holds packets of links that are to be slow, where there is no netem.
             netems: What does so where there is.
@@ -80,11 +72,11 @@ class DockerNet(ShapedCuts):
         Raises:
             EnvError: There is no packet filter to be had.
         """
-        self._engine, self._chain = engine, chain
-        self._holders, self._addresses, self._shapers = holders, addresses, shapers
+        self._agents, self._chain, self._holders = agents, chain, agents.holders
+        self._addresses, self._shapers = addresses, shapers
         self._netems = self._in_kernel = netems
         self._names = {address.host: node for node, address in addresses.items()}
-        await asyncio.gather(*(self._run(node, _CREATE) for node in holders))
+        await asyncio.gather(*(self._change(node) for node in self._holders))
 
     async def stop(self) -> None:
         """The containers are gone, and the rules with them."""
@@ -94,16 +86,21 @@ class DockerNet(ShapedCuts):
         """Send one ApiVersions request from inside ``source``'s network, wait for any answer."""
         self._check((source, destination))
         address = self._addresses[destination]
-        arguments = (address.host, str(address.port), str(timeout_s), REQUEST.hex())
-        said = await self._execute(source, ["python3", "-I", "-c", _PROBE, *arguments])
-        seen = json.loads(said)
+        seen = await self._order(
+            source,
+            "probe",
+            host=address.host,
+            port=address.port,
+            timeout_s=timeout_s,
+            request=REQUEST.hex(),
+        )
         return Probe(source, destination, **seen)
 
     async def stats(self) -> Mapping[Link, Mapping[str, int]]:
         """Per link that was ever cut: ``dropped_packets``; ``held_bytes`` are the bytes of them."""
         async with self._changing:
             nodes = {destination for _, destination in self._cuts}
-            said = await asyncio.gather(*(self._run(node, _COUNT) for node in nodes))
+            said = await asyncio.gather(*map(self._count, nodes))
             for node, text in zip(nodes, said, strict=True):
                 self._note(node, text)
         return {
@@ -118,7 +115,7 @@ class DockerNet(ShapedCuts):
         named = list(links)
         return await self._journal.announce(
             "rules",
-            engine=None if self._engine is None else self._engine.host,
+            engine=None if self._agents is None else self._agents.engine.host,
             chain=self._chain,
             qdisc=None if self._in_kernel is None else self._in_kernel.handle,
             containers=sorted({self._holders[node] for link in named for node in link}),
@@ -131,21 +128,18 @@ class DockerNet(ShapedCuts):
         The whole chain is written anew, so that half a change before does not matter.
         """
         wanted = sorted(set(nodes))
-        said = await asyncio.gather(
-            *(self._run(node, _CHANGE, self._rules(node)) for node in wanted)
-        )
+        said = await asyncio.gather(*map(self._change, wanted))
         for node, text in zip(wanted, said, strict=True):
             self._note(node, text)
             for link, dropped in self._dropped.items():
                 if link[1] == node:
                     dropped.past = (dropped.packets, dropped.bytes)
 
-    def _rules(self, node: str) -> str:
-        rules = (
-            f"-A {self._chain} -s {self._addresses[source].host}/32 {does}\n"
+    def _rules(self, node: str) -> list[str]:
+        return [
+            f"-s {self._addresses[source].host}/32 {does}"
             for source, does in self._treatment(node).items()
-        )
-        return f"*filter\n:{self._chain} - [0:0]\n{''.join(rules)}COMMIT\n"
+        ]
 
     def _note(self, node: str, listing: str) -> None:
         """Take the counters of a chain's rules: ``packets bytes DROP ... source destination``."""
@@ -155,16 +149,18 @@ class DockerNet(ShapedCuts):
                 link = (self._names[fields[_SOURCE]], node)
                 self._dropped[link].now(int(fields[0]), int(fields[1]))
 
-    async def _run(self, node: str, script: str, *arguments: str) -> str:
-        return await self._execute(node, ["sh", "-c", script, self._chain, *arguments])
+    async def _change(self, node: str) -> str:
+        """Make a node's chain what is wanted now; returns its counters before."""
+        rules = self._rules(node)
+        return str((await self._order(node, "rules", chain=self._chain, rules=rules))["before"])
 
-    async def _execute(self, node: str, argv: list[str]) -> str:
-        if self._engine is None:
+    async def _count(self, node: str) -> str:
+        return str((await self._order(node, "counters", chain=self._chain))["before"])
+
+    async def _order(self, node: str, do: str, **arguments: Any) -> dict[str, Any]:
+        if self._agents is None:
             raise EnvError("the docker environment is not set up")
-        code, said = await in_thread(self._engine.execute, self._holders[node], argv)
-        if code:
-            raise EnvError(f"{argv[0]} failed in the network of {node} ({code}): {said.strip()}")
-        return said
+        return await self._agents.order(node, do, **arguments)
 
     def _check(self, link: Link) -> None:
         for name in link:

@@ -11,38 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from harness.contracts.environment import Address, Link
-from harness.envs.docker.engine import Engine, in_thread
+from harness.envs.docker.agents import Agents
 from harness.envs.links import netem
-from harness.envs.links.shaping import SOURCE, Shapers
-from harness.errors import EnvError
-
-_IN_BACKGROUND = '"$@" >>"$0" 2>&1 </dev/null & '
+from harness.envs.links.shaping import Shapers
 
 
 class DockerShapers(Shapers):
     """The shapers of a run in containers."""
 
-    def __init__(self, engine: Engine, holders: Mapping[str, str], folder: Path) -> None:
-        """Nothing is started.
-
-        Args:
-            engine: Where the containers are.
-            holders: By node, the container of its network; ``folder/<node>`` is mounted there.
-            folder: Gets a folder for each node.
-        """
-        super().__init__(tuple(holders))
-        self._engine = engine
-        self._holders = holders
+    def __init__(self, agents: Agents, folder: Path) -> None:
+        """Nothing is started; ``folder/<node>`` is mounted into the node's holder."""
+        super().__init__(tuple(agents.holders))
+        self._agents = agents
         self._folder = folder
 
     async def start(self, node: str) -> None:
         """In the background of the node's holder."""
-        arguments = [str(self._folder / node), node, json.dumps(self.queues)]
-        program = ["python3", "-I", "-c", SOURCE, *arguments]
-        argv = ["sh", "-c", _IN_BACKGROUND, str(self._log(node)), *program]
-        code, said = await in_thread(self._engine.execute, self._holders[node], argv)
-        if code:
-            raise EnvError(f"cannot start the shaper of {node}: {said.strip()}")
+        folder, queues = str(self._folder / node), json.dumps(self.queues)
+        await self._agents.start(node, "queue", folder, node, queues, log=self._log(node))
 
     async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
         """In the shared folder."""
@@ -71,36 +57,17 @@ class DockerShapers(Shapers):
 class DockerNetems(netem.Netems):
     """The netems of a run in containers: on the nodes' ends of their links to the run's bridge."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        handle: int,
-        holders: Mapping[str, str],
-        addresses: Mapping[str, Address],
-    ) -> None:
-        """Nothing is tried.
-
-        Args:
-            engine: Where the containers are.
-            handle: Of our roots.
-            holders: By node, the container of its network.
-            addresses: By node, where it listens.
-        """
-        super().__init__(tuple(holders))
+    def __init__(self, agents: Agents, handle: int, addresses: Mapping[str, Address]) -> None:
+        """Nothing is tried; ``handle`` is of our roots, ``addresses`` is where nodes listen."""
+        super().__init__(tuple(agents.holders))
         self.handle = handle
-        self._engine = engine
-        self._holders = holders
+        self._agents = agents
         self._addresses = addresses
 
     async def order(self, node: str, do: str, **arguments: Any) -> Any:
-        """By a program in the node's holder."""
-        order = json.dumps({"do": do, "handle": self.handle, **arguments})
-        argv = ["python3", "-I", "-c", netem.SOURCE, order]
-        code, said = await in_thread(self._engine.execute, self._holders[node], argv)
-        answer = json.loads(said) if code == 0 else {"error": said.strip()[-1000:]}
-        if "error" in answer:
-            raise EnvError(f"cannot {do} netem in the network of {node}: {answer['error']}")
-        return answer["ok"]
+        """By an agent in the node's holder."""
+        order = {"do": do, "handle": self.handle, **arguments}
+        return (await self._agents.order(node, "netem", order=order))["answer"]
 
     def place(self, link: Link) -> dict[str, Any]:
         """All packets to the other node's address."""

@@ -25,6 +25,7 @@ from harness.contracts.environment import Address, Net, ProcessState
 from harness.contracts.hosts import Clocks
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker import image as docker_image
+from harness.envs.docker.agents import Agents
 from harness.envs.docker.engine import Engine, EngineError, in_thread
 from harness.envs.docker.net import CHAIN_MAX, DockerNet
 from harness.envs.docker.packets import DockerNetems, DockerShapers
@@ -132,18 +133,17 @@ class Docker(SpoiledHosts):
                 self.log_file(node).touch()
                 self._net_dir(node).mkdir(parents=True, exist_ok=True)
                 self._net_dir(node).chmod(0o777)
+            Agents.write(self._agent)
             await self._watchdog.start({**os.environ, **self._journal.environ()})
             await self._make_network(nodes)
             await _all(self._hold(node) for node in nodes)
             self._has_faketime = await self._has_file(docker_image.FAKETIME, nodes[0])
             chain = f"KRUCIBLE-{hashlib.sha256(self._journal.run.encode()).hexdigest()[:12]}"
             holders = {node: self._holder(node) for node in nodes}
-            shapers = DockerShapers(engine, holders, self._run_dir / _NET)
-            handle = netem.handle_of(self._journal.run)
-            netems = DockerNetems(engine, handle, holders, self._addresses)
-            await self._net.start(
-                engine, chain[:CHAIN_MAX], holders, self._addresses, shapers, netems
-            )
+            agents = Agents(engine, holders, self._agent)
+            shapers = DockerShapers(agents, self._run_dir / _NET)
+            netems = DockerNetems(agents, netem.handle_of(self._journal.run), self._addresses)
+            await self._net.start(agents, chain[:CHAIN_MAX], self._addresses, shapers, netems)
         except BaseException:
             await self.teardown()
             raise
@@ -180,7 +180,10 @@ class Docker(SpoiledHosts):
                 "CapDrop": ["ALL"],
                 "CapAdd": sorted(HOLDER_CAPABILITIES),
                 "LogConfig": {"Type": "none"},
-                "Mounts": [_mount(self._net_dir(node))],
+                "Mounts": [
+                    _mount(self._net_dir(node)),
+                    {**_mount(self._agent), "ReadOnly": True},
+                ],
             },
             "NetworkingConfig": {"EndpointsConfig": {self._prefix: address}},
         }
@@ -470,6 +473,11 @@ class Docker(SpoiledHosts):
         """Shared with what shapes the node's links."""
         return self._run_dir / _NET / node
 
+    @property
+    def _agent(self) -> Path:
+        """The archive of the agents, which every holder has under the same name."""
+        return self._run_dir / _NET / "agent.pyz"
+
     def _holder(self, node: str) -> str:
         return f"{self._prefix}-{node}-net"
 
@@ -479,7 +487,7 @@ class Docker(SpoiledHosts):
         return self._engine
 
 
-def _mount(path: Path) -> dict[str, str]:
+def _mount(path: Path) -> dict[str, Any]:
     """A folder or file of this host, under the same name."""
     return {"Type": "bind", "Source": str(path), "Target": str(path)}
 

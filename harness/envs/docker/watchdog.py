@@ -58,7 +58,7 @@ class Watchdog:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "harness.envs.docker.watchdog",
+                __name__,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log,
                 stderr=log,

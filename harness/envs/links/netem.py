@@ -1,8 +1,9 @@
 """Links made slow, lossy, narrow, ... by the kernel's netem, where the sender's kernel has it.
 
-The harness's side of ``netem_host``. Whether a node's network has netem is tried once a run, on the
-very interface; what it cannot do goes through a queue in user space (see ``shaping``), and the
-reason is in the evidence. Netem's dice are the kernel's: the run's seed does not decide them.
+The harness's side of ``harness.agent.netem``. Whether a node's network has netem is tried once a
+run, on the very interface; what it cannot do goes through a queue in user space (see ``shaping``),
+and the reason is in the evidence. Netem's dice are the kernel's: the run's seed does not decide
+them.
 """
 
 from __future__ import annotations
@@ -10,15 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from harness.agent import netem as netem_host
 from harness.contracts.environment import Link
 from harness.contracts.hosts import Shape
 
 NETEM: Final = "netem"
-SOURCE: Final = Path(netem_host.__file__).read_text(encoding="utf-8")
 _LIMIT = ("limit", "16384")  # packets held of one link; more are lost, as in any queue
 _IN_ORDER = ("rate", "10gbit")  # netem keeps the order only of what has a rate
 _DELAYS = {"delay", "rate", "slot"}
@@ -26,7 +24,7 @@ _HANDLES = range(0x1000, 0x7000)  # roots of ours; those of their netems lie jus
 
 
 def handle_of(mark: str) -> int:
-    """The handle of the roots of a run, for ``netem_host``."""
+    """The handle of the roots of a run, for the agent's netem."""
     digest = hashlib.sha256(mark.encode()).digest()
     return _HANDLES[int.from_bytes(digest[:4], "big") % len(_HANDLES)]
 
@@ -109,7 +107,7 @@ class Netems:
     # ---- what an environment does in its own way
 
     async def order(self, node: str, do: str, **arguments: Any) -> Any:
-        """Have ``netem_host`` do something in the node's network; raises EnvError."""
+        """Have an agent's netem do something in the node's network; raises EnvError."""
         raise NotImplementedError
 
     def place(self, link: Link) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Links that are slow, lossy, narrow, jammed or out of order: by netem, else by a queue of ours.
 
 The kernel's netem does it where the sender has it; else firewall rules hand packets to a queue in
-user space at the receiver. This is the harness's side of ``docker_shaper``, which is that queue: it
-sits in a node's network, wherever that is, and holds what comes in. It is started when the first
-link to that node is to be shaped so, and stays, idle, until the end. Environments say how it is
-started, told and heard.
+user space at the receiver. This is the harness's side of ``harness.agent.packets``, which is that
+queue: it sits in a node's network, wherever that is, and holds what comes in. It is started when
+the first link to that node is to be shaped so, and stays, idle, until the end. Environments say how
+it is started, told and heard.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from random import Random
 from typing import Any
 
-from harness.agent import packets
 from harness.contracts.environment import Link
 from harness.contracts.hosts import Clocks, Disks, Power, Shape
 from harness.envs.clocks.orders import NodeClocks
@@ -28,7 +26,6 @@ from harness.errors import EnvError, NotShapedError
 from harness.healing.journal import Journal
 
 QUEUED = "NFQUEUE"
-SOURCE = Path(packets.__file__).read_text(encoding="utf-8")
 _ANSWER_TIMEOUT_S = 10.0
 _POLL_S = 0.005
 _NO_COUNTERS = dict.fromkeys(("passed", "lost", "kept_back", "held", "bytes"), 0)
@@ -45,7 +42,7 @@ class Shapers:
     # ---- what an environment does in its own way
 
     async def start(self, node: str) -> None:
-        """Start ``SOURCE`` in the node's network; raises EnvError."""
+        """Start the agent's queue in the node's network; raises EnvError."""
         raise NotImplementedError
 
     async def put(self, node: str, wanted: Mapping[str, Any]) -> None:

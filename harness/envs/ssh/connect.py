@@ -13,10 +13,8 @@ import logging
 import shlex
 import socket
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.agent import clocks, firewall, netem, probe, supervisor
 from harness.envs.ssh.hosts import SSH_PORT, Host
 from harness.errors import EnvError
 
@@ -28,14 +26,6 @@ PYTHON_MIN: Final = (3, 11)
 NEEDED: Final = ("kio", "crc32c", "msgspec")  # what node/ imports, beside the standard library
 _CANDIDATES = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 _ANSWER_MAX = 1 << 16
-_IMPORTED = (firewall, clocks, probe, netem)  # by the supervisor; they import none of ours
-_SOURCE = """\
-import sys, types
-for name, text in {modules!r}.items():
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name, "exec"), module.__dict__)
-exec(compile({main!r}, "supervisor", "exec"))
-"""
 _LOOK = (  # any Python understands it
     "import sys, json\n"
     "lacks = []\n"
@@ -229,10 +219,3 @@ def execute(client: paramiko.SSHClient, host: Host, script: str) -> str:
     except (OSError, EOFError, paramiko.SSHException) as error:
         raise EnvError(f"host {host} did not run a command: {_text(error)}") from error
     return said
-
-
-def supervisor_source() -> bytes:
-    """What is run on a host: the supervisor, after what it imports of ours."""
-    modules = {each.__name__: Path(each.__file__ or "").read_text() for each in _IMPORTED}
-    main = Path(supervisor.__file__ or "").read_text()
-    return _SOURCE.format(modules=modules, main=main).encode()

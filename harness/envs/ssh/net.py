@@ -2,7 +2,7 @@
 
 A cut link (a, b) drops, on b's host, what comes from a's host to the node's port there or from the
 node's port here; nothing else between the two hosts is touched, ssh least of all. Packets are lost
-and not held, and acknowledgements with them: see ``docker_net``.
+and not held, and acknowledgements with them, as in containers.
 """
 
 from __future__ import annotations

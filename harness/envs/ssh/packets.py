@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.contracts.environment import Address, Link
 from harness.envs.links import netem
-from harness.envs.links.shaping import SOURCE, Shapers
+from harness.envs.links.shaping import Shapers
 from harness.envs.ssh.remote import Remote
 
 
@@ -21,7 +21,7 @@ class SshShapers(Shapers):
 
     async def start(self, node: str) -> None:
         """By its supervisor, with which it ends."""
-        await self._remotes[node].call("shaper", source=SOURCE, seed=node, queues=self.queues)
+        await self._remotes[node].call("shaper", seed=node, queues=self.queues)
 
     async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
         """By its supervisor."""

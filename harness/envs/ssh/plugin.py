@@ -37,7 +37,7 @@ from harness.healing.journal import Journal, heal_all
 from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
-from node.hands import DATA
+from node.faults import hands
 
 FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
 _FETCH_TIMEOUT_S = 120.0
@@ -182,7 +182,12 @@ class Ssh(SpoiledHosts):
         place.files[""] = self.log_file(node).open("ab", buffering=0)
         await remote.start(python)
         begun = await remote.call(
-            "begin", **what, address=address.host, port=address.port, silence_s=silence_s()
+            "begin",
+            **what,
+            address=address.host,
+            port=address.port,
+            silence_s=silence_s(),
+            hands=hands.__name__,
         )
         place.faketime = begun["faketime"]
         await remote.call("put", data=code, into="code")
@@ -259,7 +264,7 @@ class Ssh(SpoiledHosts):
             await place.remote.fetch(spool, timeout_s=_FETCH_TIMEOUT_S)
             if spool.tell():
                 mirror = self.node_dir(place.node)
-                shutil.rmtree(mirror / DATA, ignore_errors=True)  # what it has lost stays lost
+                shutil.rmtree(mirror / hands.DATA, ignore_errors=True)  # what it has lost stays lost
                 await asyncio.to_thread(unpack, spool, mirror)
 
     # ------------------------------------------------------------------ where things are
@@ -303,11 +308,11 @@ class Ssh(SpoiledHosts):
 
     async def refresh(self, node: str) -> None:
         """See ``Mirrors``."""
-        place, data = self._place(node), self.node_dir(node) / DATA
+        place, data = self._place(node), self.node_dir(node) / hands.DATA
         with tempfile.TemporaryFile() as spool:
             async with place.mirroring:
                 there = await place.remote.fetch(
-                    spool, "refresh", timeout_s=_FETCH_TIMEOUT_S, below=DATA, known=place.known
+                    spool, "refresh", timeout_s=_FETCH_TIMEOUT_S, below=hands.DATA, known=place.known
                 )
                 await asyncio.to_thread(unpack, spool, data)
                 place.known = dict(there["stamps"])

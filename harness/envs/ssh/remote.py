@@ -13,12 +13,12 @@ import binascii
 import contextlib
 import json
 import os
-import shlex
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from harness.envs.ssh.connect import connect, supervisor_source
+from harness.agent_archive import archive, from_stdin
+from harness.envs.ssh.connect import connect
 from harness.envs.ssh.hosts import Host
 from harness.errors import EnvError
 
@@ -33,15 +33,6 @@ _BEATS_MISSED = 2
 CALL_TIMEOUT_S: Final = 30.0
 _LINE_MAX = 4 << 20
 _STDERR_MAX = 1 << 16
-_BOOT = (
-    "import os\n"
-    'text = b""\n'
-    "while len(text) < {size}:\n"
-    "    more = os.read(0, {size} - len(text))\n"
-    "    if not more: raise SystemExit\n"
-    "    text += more\n"
-    'exec(compile(text, "supervisor", "exec"))\n'
-)
 
 
 class Remote:
@@ -131,16 +122,15 @@ class Remote:
     def _open(self, python: str) -> None:
         import paramiko  # noqa: PLC0415 - see ssh_connect
 
-        source = supervisor_source()
         try:
             transport = self._client.get_transport()
             if transport is None:
                 raise EnvError(f"host {self.host} closed the connection")
             channel = transport.open_session(timeout=CALL_TIMEOUT_S)
             channel.settimeout(BEAT_S)
-            channel.exec_command(_command(python, len(source)))
+            channel.exec_command(from_stdin(python, "supervise"))
             self._channel = channel
-            self._send(source)
+            self._send(archive())
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise EnvError(f"host {self.host} runs no command: {error}") from error
 
@@ -237,11 +227,6 @@ class Remote:
             if missed == _BEATS_MISSED:
                 self._lose(f"no sign of life for {LOST_S:g} s")
             await asyncio.sleep(BEAT_S)
-
-
-def _command(python: str, size: int) -> str:
-    boot = _BOOT.format(size=size)
-    return f"exec {shlex.quote(python)} -I -u -c {shlex.quote(boot)}"
 
 
 def silence_s() -> float:

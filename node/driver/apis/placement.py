@@ -142,7 +142,7 @@ class _Listed:
 
 @serves(ApiKey.LIST_PARTITION_REASSIGNMENTS, Listener.CONTROLLER, forwarded=True)
 def list_partition_reassignments(serving: Serving, call: Call) -> None:
-    """Which partitions are being moved; a controller answers from what it knows as committed."""
+    """List the partitions that are being moved; a controller answers from committed state."""
     topics: dict[str, list[int]] | None = None
     if call.body.topics is not None:
         topics = {}

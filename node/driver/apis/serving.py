@@ -1,15 +1,14 @@
-"""What a handler works with: its node, and the ways to hold an answer until it is true."""
+"""Gives handlers their node, and the ways to hold an answer until it is true."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from node.controller.broker_operations import ClusterBroker
 from node.controller.controller import QuorumController
 from node.controller.errors import ApiError, ControllerError
-from node.controller.interface import Controller
 from node.controller.operations import ControllerResult
 from node.core.types import Endpoint
 from node.driver.apis.call import Call
@@ -61,7 +60,7 @@ class Serving:
         self._refusal: tuple[ApiError, str] | None = None
         # Reads of committed state need no leadership, so brokers use the same code.
         own = node.controller or QuorumController(rng=node.rng, image=node.machine.image)
-        self.reader = cast("Controller", own)
+        self.reader = own
 
     def refusing(self, error: ApiError, message: str) -> Serving:
         """The same, but every write and read is refused with that error."""
@@ -74,7 +73,7 @@ class Serving:
     def write(
         self,
         call: Call,
-        operate: Callable[[Controller], ControllerResult[T]],
+        operate: Callable[[QuorumController], ControllerResult[T]],
         refused: Callable[[ApiError, str], T],
         encode: Callable[[T], Any],
     ) -> None:
@@ -101,7 +100,7 @@ class Serving:
             node.later(refer)
             return
         try:
-            result = operate(cast("Controller", node.controller))
+            result = operate(node.controller)
         except ControllerError:
             raise
         except Exception as error:
@@ -125,12 +124,12 @@ class Serving:
         settled = look if node.config.read_barrier else done
         node.propose((), HeldWrite(call.name, settled, refer, refer, result.notes))
 
-    def accepts(self, operate: Callable[[Controller], ControllerResult[Any]]) -> bool:
+    def accepts(self, operate: Callable[[QuorumController], ControllerResult[Any]]) -> bool:
         """Whether the active controller, if it is here, would do an operation without error."""
         controller = self.node.controller
         if self._refusal is not None or controller is None or not controller.active:
             return False
-        return not operate(cast("Controller", controller)).reply.error
+        return not operate(controller).reply.error
 
     # ------------------------------------------------------------------ reads
 
@@ -180,7 +179,7 @@ class Serving:
         return NO_ID if leader is None else leader
 
     def some_broker(self, ids: Sequence[int]) -> int:
-        """Whom a broker names as the controller: any broker, for all forward. -1 of none.
+        """Choose whom a broker names as the controller: any broker, for all forward. -1 of none.
 
         Itself, if it can: Kafka draws one by lot.
         """
@@ -222,7 +221,7 @@ class Serving:
         return tuple(found)
 
     def listener_of(self, node: BrokerState | ControllerState) -> Listener | None:
-        """Where a node listens for those who ask here; None when it does not."""
+        """Find where a node listens for those who ask here; None when it does not."""
         for listener in node.listeners:
             if self.listener_name is None or listener.name == self.listener_name:
                 return listener

@@ -30,6 +30,7 @@ from harness.store.reading import load_run
 from harness.verdict import EXIT_HARNESS, Anomaly, CheckResult, Valid
 from krucible.commands import sim as sim_command
 from krucible.meant import meant
+from krucible.stores import opened
 from node.config import NodeConfig
 from node.sim import loop as loop_module
 from tests.support.commands.command import krucible
@@ -203,7 +204,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
 
 
 def test_bytes_do_not_depend_on_the_process_or_its_hash_seed() -> None:
-    start = "from krucible import main; main()"
+    start = "from krucible.app import main; main()"
     argv = [sys.executable, "-c", start, "sim", "--seed", "11", "--time-limit", "16", "--json"]
     found = set()
     for hash_seed in ("0", "4711"):
@@ -222,7 +223,7 @@ def test_bytes_do_not_depend_on_the_process_or_its_hash_seed() -> None:
 def test_a_saved_simulation_is_a_run_of_the_store_and_repeats_to_the_byte(tmp_path: Path) -> None:
     run = run_of(2, "kill", mutant="forgotten-vote")
     assert run.verdict is Valid.INVALID
-    path = save(run, Store(tmp_path)).path
+    path = save(run, opened(tmp_path)).path
     stored = load_run(path)
     assert stored.warnings == ()
     assert stored.data.events == run.data.events
@@ -334,7 +335,7 @@ def test_a_harness_that_breaks_ends_the_simulation_and_not_its_caller(
     assert run.judgement.exit_code == EXIT_HARNESS
     assert "of ours" in (run.broken or "")
     assert "Traceback" in (run.traceback or "")
-    path = save(run, Store(tmp_path)).path
+    path = save(run, opened(tmp_path)).path
     stored = load_run(path)
     assert stored.results is not None
     assert stored.results["harness_traceback"] == run.traceback

@@ -27,7 +27,7 @@ BATCH = LogBatch(0, 1, 3, 77, False, ({"offset": 0, "type": "Topic", "fields": {
 
 
 def store(tmp_path: Path, moment: datetime = NOON) -> Store:
-    return Store(tmp_path / "store", now=lambda: moment)
+    return Store(tmp_path / "store", now=lambda: moment, render=lambda path: f"<p>{path.name}")
 
 
 def full_run(tmp_path: Path) -> RunDir:
@@ -42,7 +42,7 @@ def full_run(tmp_path: Path) -> RunDir:
     run.log("n1").write_text("hello\nworld\n")
     run.write_records("n1", [BATCH])
     run.write_results({"verdict": "valid"})
-    run.write_report("<html>")
+    run.write_report()
     return run
 
 
@@ -93,7 +93,7 @@ def test_a_whole_run_is_read_back(tmp_path: Path) -> None:
     assert data.output == {"n1": ("hello", "world")}
     assert data.voters == ("n1", "n2", "n3")
     assert data.observers == ("n4", "n5")
-    assert run.report.read_text() == "<html>"
+    assert run.report.read_text() == f"<p>{run.path.name}"
 
 
 def test_no_drafts_are_left_behind(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from harness.history.ops import History, Op, read_jsonl
 from harness.processes.procfs import environment_of, processes
 from harness.store.folder import RunDir
 
-COMMAND = (sys.executable, "-c", "from krucible import main; main()")
+COMMAND = (sys.executable, "-c", "from krucible.app import main; main()")
 TIMEOUT_S = 120.0
 
 

@@ -24,7 +24,7 @@ _INSIDE = "--inside"
 # packet filter is the old one.
 _KRUCIBLE = (
     "import harness.envs.ssh.remote as remote; remote.LOST_S = 90.0; remote._SILENCE_S = 200.0; "
-    "from krucible import main; raise SystemExit(main())"
+    "from krucible.app import main; raise SystemExit(main())"
 )
 _FILTER = "mount --bind /usr/sbin/xtables-legacy-multi /usr/sbin/xtables-nft-multi"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from harness.agent import netem as netem_host
 from harness.contracts.environment import Address, Link
 from harness.contracts.hosts import Shape
-from harness.envs.links import netem
 from harness.envs.links.netem import Netems, counters, handle_of, stages, to_address
 from harness.envs.links.shaping import ShapedCuts
 from harness.envs.ssh.packets import SshNetems
@@ -252,7 +250,3 @@ def test_what_is_no_json_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     with pytest.raises(netem_host.TcError, match="tc does not speak JSON: 'qdisc noqueue"):
         netem_host.statistics(0x1234)
-
-
-def test_what_runs_elsewhere_imports_nothing_of_ours() -> None:
-    assert not re.search(r"^\s*(from|import) (harness|node)\b", netem.SOURCE, re.MULTILINE)

@@ -20,12 +20,13 @@ import pytest
 
 from harness.agent import netem as netem_host
 from harness.agent import supervisor as ssh_supervisor
+from harness.agent_archive import archive, from_stdin
 from harness.contracts.environment import Address, Link
 from harness.contracts.hosts import Shape
 from harness.envs.docker import heal as docker_heal
+from harness.envs.docker.agents import Agents
 from harness.envs.docker.engine import Engine
 from harness.envs.docker.packets import DockerNetems
-from harness.envs.ssh.connect import supervisor_source
 from harness.errors import EnvError, NotShapedError
 from harness.healing.journal import Journal
 from tests.support.live.netns_links import HANDLE, NODES, NetnsNet, Seen, Spaces, inside, spaces
@@ -190,12 +191,14 @@ class Holders:
         return done.returncode, done.stdout + done.stderr
 
 
-def test_in_a_container_it_is_a_program_that_says_what_it_did(made: Spaces) -> None:
+def test_in_a_container_it_is_an_agent_that_says_what_it_did(made: Spaces, tmp_path: Path) -> None:
     async def scenario() -> None:
         before = made.qdiscs("n1")
         addresses = {node: Address(host, 9093) for node, host in made.addresses.items()}
         holders = {node: node for node in NODES}
-        netems = DockerNetems(cast("Engine", Holders(made)), HANDLE, holders, addresses)
+        Agents.write(tmp_path / "agent.pyz")
+        agents = Agents(cast("Engine", Holders(made)), holders, tmp_path / "agent.pyz")
+        netems = DockerNetems(agents, HANDLE, addresses)
         assert await netems.apply("n1", {"n2": Shape(loss=1.0)}) == {}
         assert Seen(made, LINK, 3, every_ms=1, size=50).numbers == []
         counts, told = await netems.counters(LINK)
@@ -208,7 +211,7 @@ def test_in_a_container_it_is_a_program_that_says_what_it_did(made: Spaces) -> N
         assert done["problems"] == {"2": 'tc: What is "x"?'}
         assert made.qdiscs("n1") == before
         holders["n1"] = GONE
-        with pytest.raises(EnvError, match="cannot change netem in the network of n1: no such"):
+        with pytest.raises(EnvError, match="cannot order netem in the network of n1: no such"):
             await netems.order("n1", "change", links={})
 
     asyncio.run(scenario())
@@ -279,13 +282,11 @@ def _to(made: Spaces, node: str) -> list[str]:
 
 def _supervisor(made: Spaces) -> subprocess.Popen[bytes]:
     """A supervisor as ssh starts it, in the namespace of n1."""
-    source = supervisor_source()
-    text = f"open(0, 'rb', 0, closefd=False).read({len(source)})"
-    boot = f"exec(compile({text}, 'supervisor', 'exec'))"
-    argv = ["ip", "netns", "exec", made.names["n1"], sys.executable, "-I", "-u", "-c", boot]
+    shell = ["sh", "-c", from_stdin(sys.executable, "supervise")]
+    argv = ["ip", "netns", "exec", made.names["n1"], *shell]
     started = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert started.stdin is not None
-    started.stdin.write(source)
+    started.stdin.write(archive())
     started.stdin.flush()
     return started
 

@@ -27,13 +27,13 @@ from harness.healing.journal import Journal, heal_all
 from nemesis.partition import IsolateOne
 from tests.support.commands.process import environ, journals
 from tests.support.places import SUPPORT
-from tests.support.ssh.harness import SLEEP
+from tests.support.ssh.doomed_harness import SLEEP
 from tests.support.ssh.hosts import Hosts, sshd_hosts
 
 pytestmark = pytest.mark.slow
 
 ECHO_NODE = SUPPORT / "live" / "echo_node.py"
-HARNESS = SUPPORT / "ssh" / "harness.py"
+HARNESS = SUPPORT / "ssh" / "doomed_harness.py"
 NODES = ("n1", "n2", "n3")
 WAIT_S = 30.0
 

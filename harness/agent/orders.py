@@ -1,0 +1,59 @@
+"""Orders that the agent obeys: JSON ``{"do", ...}``, answered by ``{"ok"}`` or ``{"error"}``.
+
+A supervisor takes them over its session, numbered; in a holder each is a process of its own, for
+the Engine starts one in a moment and nothing has to be kept in there between two of them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from harness.agent import firewall, netem
+from harness.agent.firewall import Refused
+from harness.agent.probe import probe
+
+
+def answer(work: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
+    """Do it; returns ``{"ok": what it returned}`` or ``{"error": why it could not be done}``."""
+    try:
+        return {"ok": work() or {}}
+    except (Refused, OSError, subprocess.SubprocessError) as error:
+        return {"error": str(error)}
+
+
+def do_probe(request: str, **asked: Any) -> dict[str, Any]:
+    """Do what ``probe`` does; the request is in hexadecimal."""
+    return probe(request=bytes.fromhex(request), **asked)
+
+
+def do_rules(chain: str, rules: list[str]) -> dict[str, Any]:
+    """Make our chain so; returns the counters ``before``."""
+    return {"before": firewall.set_rules(chain, rules)}
+
+
+def do_counters(chain: str) -> dict[str, Any]:
+    """Count what our chain has dropped: ``before``, as iptables lists it."""
+    return {"before": firewall.counters(chain)}
+
+
+def do_netem(order: dict[str, Any]) -> dict[str, Any]:
+    """Do what ``netem.obey`` does; its ``answer``."""
+    return {"answer": netem.obey(order)}
+
+
+_ORDERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "probe": do_probe,
+    "rules": do_rules,
+    "counters": do_counters,
+    "netem": do_netem,
+}
+
+
+def run(text: str) -> None:
+    """Obey one order; prints the answer as a line."""
+    asked = json.loads(text)
+    work = _ORDERS[asked.pop("do")]
+    print(json.dumps(answer(lambda: work(**asked))))  # noqa: T201 - the answer

@@ -1,0 +1,62 @@
+"""The agents in the holders of a run's nodes: one archive, mounted into each of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from harness.agent_archive import archive
+from harness.envs.docker.engine import Engine, in_thread
+from harness.errors import EnvError
+
+_IN_BACKGROUND: Final = '"$@" >>"$0" 2>&1 </dev/null & '
+
+
+class Agents:
+    """What starts agents in the nodes' networks, where nothing else may change them."""
+
+    def __init__(self, engine: Engine, holders: Mapping[str, str], file: Path) -> None:
+        """Nothing is started.
+
+        Args:
+            engine: Where the containers are.
+            holders: By node, the container of its network.
+            file: The agent, as every holder has it mounted; see ``write``.
+        """
+        self.engine = engine
+        self.holders = holders
+        self._program = ("python3", "-I", str(file))
+
+    @staticmethod
+    def write(file: Path) -> None:
+        """Write the agent there, before a holder mounts it."""
+        file.write_bytes(archive())
+
+    async def order(self, node: str, do: str, **arguments: Any) -> dict[str, Any]:
+        """Have an agent beside the node do something; see ``harness.agent.orders``.
+
+        Raises:
+            EnvError: It refuses, or cannot be started.
+        """
+        order = json.dumps({"do": do, **arguments})
+        code, said = await self._execute(node, [*self._program, "order", order])
+        answer: dict[str, Any] = {"error": said.strip()[-1000:]} if code else json.loads(said)
+        if "error" in answer:
+            raise EnvError(f"cannot order {do} in the network of {node}: {answer['error']}")
+        return dict(answer["ok"])
+
+    async def start(self, node: str, verb: str, *arguments: str, log: Path) -> None:
+        """Start an agent that stays; what it prints goes to ``log``, as the holder sees it.
+
+        Raises:
+            EnvError: It cannot be started.
+        """
+        program = [*self._program, verb, *arguments]
+        code, said = await self._execute(node, ["sh", "-c", _IN_BACKGROUND, str(log), *program])
+        if code:
+            raise EnvError(f"cannot start the {verb} of {node}: {said.strip()}")
+
+    async def _execute(self, node: str, argv: list[str]) -> tuple[int, str]:
+        return await in_thread(self.engine.execute, self.holders[node], argv)
