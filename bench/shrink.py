@@ -138,7 +138,7 @@ def find_drawn(bug: Bug) -> Found | None:
     for seed in count(1):
         if time.process_time() - began_s >= DRAWN_SEARCH_S:
             return None
-        plan = Plan.of(draw(seed, pinned), asked_for=False)
+        plan = Plan.simulated(draw(seed, pinned), asked_for=False)
         if len(plan.faults) < DRAWN_MIN:
             continue
         found = look(bug, plan, seed)

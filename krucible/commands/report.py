@@ -9,7 +9,7 @@ import typer
 
 from harness.sessions import live as session
 from harness.store.folder import RunDir
-from harness.store.reading import load_run
+from harness.store.reading import load_results
 from krucible.commands.run import DEFAULT_STORE, StoreDir
 from krucible.console import Json, out, print_json
 from krucible.stores import opened
@@ -57,7 +57,7 @@ def _fleet(folder: Path) -> Path | None:
 
 def _run(run_dir: RunDir) -> Path:
     """The report of one run."""
-    if load_run(run_dir.path).results is None:
+    if load_results(run_dir) is None:
         session.judge_run(run_dir)  # and report
     else:
         run_dir.write_report()

@@ -52,7 +52,9 @@ def add_to(app: typer.Typer) -> None:
     )(repro)
 
 
-def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
+@options.pins
+def repro(  # noqa: PLR0913 - one parameter per option
+    *,
     run: Annotated[
         str,
         typer.Argument(
@@ -72,35 +74,14 @@ def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = None,
     seed: options.ScheduleSeed = None,
-    voters: options.Voters = None,
-    observers: options.Observers = None,
-    workload: options.Workload = None,
-    nemesis: options.Nemesis = None,
-    time_limit: options.TimeLimit = None,
-    rate: options.Rate = None,
-    concurrency: options.Concurrency = None,
-    pace: options.Pace = None,
-    mutant: options.Mutant = None,
-    setting: options.Settings = None,
+    given: dict[str, Any],
     go_on: options.GoOn = False,
     hosts: HostsFile = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Replay, and print how many replays failed as the run did."""
-    pinned = options.pinned(
-        setting,
-        nemesis,
-        go_on=go_on,
-        workload=workload,
-        voters=voters,
-        observers=observers,
-        time_limit_s=time_limit,
-        rate_hz=rate,
-        concurrency=concurrency,
-        pace=pace,
-        mutant=mutant,
-    )
+    pinned = options.to_the_end(given, go_on=go_on)
     where = opened(store)
     again = meant(run, pinned, seed, where)
     replays: list[Replay] = []

@@ -44,7 +44,9 @@ def add_to(app: typer.Typer) -> None:
     )(shrink_command)
 
 
-def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
+@options.pins
+def shrink_command(  # noqa: PLR0913 - one parameter per option
+    *,
     run: Annotated[
         str,
         typer.Argument(
@@ -66,34 +68,13 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
         int | None, typer.Option(min=1, max=JOBS_MAX, help="Tries at a time; one per processor.")
     ] = None,
     seed: options.ScheduleSeed = None,
-    voters: options.Voters = None,
-    observers: options.Observers = None,
-    workload: options.Workload = None,
-    nemesis: options.Nemesis = None,
-    time_limit: options.TimeLimit = None,
-    rate: options.Rate = None,
-    concurrency: options.Concurrency = None,
-    pace: options.Pace = None,
-    mutant: options.Mutant = None,
-    setting: options.Settings = None,
+    given: dict[str, Any],
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Shrink, save and tell; the exit code is the shrunk run's."""
-    pinned = options.pinned(
-        setting,
-        nemesis,
-        workload=workload,
-        voters=voters,
-        observers=observers,
-        time_limit_s=time_limit,
-        rate_hz=rate,
-        concurrency=concurrency,
-        pace=pace,
-        mutant=mutant,
-    )
     where = opened(store)
-    failing = _failing(run, pinned, seed, where)
+    failing = _failing(run, given, seed, where)
     start = Candidate(failing.spec, failing.faults)
     wanted = invariant or failing.first_broken
     jobs = jobs or os.cpu_count() or 1

@@ -52,7 +52,9 @@ def add_to(app: typer.Typer) -> None:
     )(sim)
 
 
-def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
+@options.pins
+def sim(  # noqa: PLR0913 - one parameter per option
+    *,
     seed: Annotated[
         int | None, typer.Option(min=0, max=SEED_MAX, help="One seed; 1 when none is given.")
     ] = None,
@@ -68,33 +70,12 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
     go_on: options.GoOn = False,
-    voters: options.Voters = None,
-    observers: options.Observers = None,
-    workload: options.Workload = None,
-    nemesis: options.Nemesis = None,
-    time_limit: options.TimeLimit = None,
-    rate: options.Rate = None,
-    concurrency: options.Concurrency = None,
-    pace: options.Pace = None,
-    mutant: options.Mutant = None,
-    setting: options.Settings = None,
+    given: dict[str, Any],
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Simulate one seed or many; the exit code is the worst one's."""
-    pinned = options.pinned(
-        setting,
-        nemesis,
-        workload=workload,
-        voters=voters,
-        observers=observers,
-        time_limit_s=time_limit,
-        rate_hz=rate,
-        concurrency=concurrency,
-        pace=pace,
-        mutant=mutant,
-        go_on=go_on,
-    )
+    pinned = options.to_the_end(given, go_on=go_on)
     wanted = _seeds(seed, seeds)
     options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
     batch = _Batch(pinned, wanted, twice=twice, keep=save, store=store)
