@@ -78,6 +78,16 @@ class Registry:
             self._loaded = False  # half a list must not pass for the whole
             raise
 
+    def load_beside(self, name: str) -> None:
+        """Import the modules of that name, however deep they lie in the folder; idempotent.
+
+        For what plug-ins bring beside themselves, and what is wanted without them.
+        """
+        package = importlib.import_module(self._package)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name.rpartition(".")[2] == name:
+                importlib.import_module(module.name)
+
     def names(self) -> list[str]:
         """All names, sorted."""
         self.load()

@@ -23,10 +23,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import importlib
 import json
 import os
-import pkgutil
 import platform
 import signal
 import threading
@@ -36,7 +34,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness import envs
 from harness.errors import EnvError
 from harness.processes.procfs import (
     ProcessId,
@@ -46,6 +43,7 @@ from harness.processes.procfs import (
     processes,
     send_signal,
 )
+from harness.registry import environments
 
 RUN_VARIABLE = "KRUCIBLE_RUN"  # the run a process belongs to
 HARNESS_VARIABLE = "KRUCIBLE_HARNESS"  # "<pid>.<start>" of the harness that started it
@@ -361,9 +359,7 @@ def _sweep(only_run: str | None, *, heal: bool) -> list[Leftover]:
 
 def _load_healers() -> None:
     """Import what knows how to undo kinds that are not ours; idempotent."""
-    for module in pkgutil.walk_packages(envs.__path__, f"{envs.__name__}."):
-        if module.name.endswith(".heal"):
-            importlib.import_module(module.name)
+    environments.load_beside("heal")
 
 
 def _undo(run: str, entry: Entry) -> Leftover:

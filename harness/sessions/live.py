@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import seeds
+from harness.clock import LoopClock
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import Expects, Mirrors
 from harness.contracts.nemesis import Cluster, Fault, Nemesis
@@ -30,10 +31,9 @@ from harness.faults import schedule
 from harness.faults.choice import asked_for, of_schedule, plan
 from harness.healing.journal import Journal
 from harness.history.events import EventCollector
-from harness.history.recorder import Progress, Silence
 from harness.registry import checkers, environments, systems, workloads
-from harness.run.clock import LoopClock
 from harness.run.judge import STANDARD, Judgement, conclude, judge
+from harness.run.recorder import Progress, Silence
 from harness.run.runner import RunPlan, RunResult
 from harness.run.runner import run as run_plan
 from harness.spec import RunSpec

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from harness import seeds
+from harness.clock import LoopClock
 from harness.contracts.abilities import Simulated
 from harness.contracts.checker import RunData, Watch
 from harness.contracts.evidence import LogBatch
@@ -33,10 +34,9 @@ from harness.errors import UsageError
 from harness.faults import schedule
 from harness.faults.choice import misfit, of_schedule, plan
 from harness.history.ops import NEMESIS, VIOLATION, History, HistoryWriter, Op
-from harness.history.recorder import OpList, Recorder, Silence
 from harness.registry import checkers, systems, watches, workloads
-from harness.run.clock import LoopClock
 from harness.run.judge import COVERAGE, STANDARD, Judgement, conclude, judge_here
+from harness.run.recorder import OpList, Recorder, Silence
 from harness.run.runner import Run, RunOptions, RunPlan, RunResult
 from harness.sessions.live import verdict
 from harness.spec import SIM, RunSpec

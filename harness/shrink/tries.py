@@ -11,10 +11,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
 
+from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
 from harness.errors import HarnessError
 from harness.history.ops import History
-from harness.run.clock import NS_PER_S
 from harness.sessions.simulated import OPTIONS, SimPlan, SimRun, save, simulate
 from harness.shrink.moves import Candidate
 from harness.shrink.search import Failure

@@ -9,17 +9,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.faults import schedule
-from harness.errors import UsageError
-from harness.history.events import COLLECTING
-from harness.history.events import before
-from harness.history.events import collected_until
-from harness.history.ops import History
-from harness.history.ops import read_jsonl
-from harness.contracts.nemesis import Fault
-from harness.contracts.evidence import LogBatch
-from harness.contracts.evidence import LogSnapshot
 from harness.contracts.checker import RunData
+from harness.contracts.evidence import LogBatch, LogSnapshot
+from harness.contracts.nemesis import Fault
+from harness.errors import UsageError
+from harness.faults import schedule
+from harness.history.events import COLLECTING, before, collected_until
+from harness.history.ops import History, read_jsonl
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
 

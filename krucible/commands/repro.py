@@ -22,7 +22,8 @@ from harness.sessions import live as session
 from harness.store.folder import RunDir, Store, write_json
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 from krucible import options
-from krucible.commands.run import DEFAULT_STORE, HostsFile, StoreDir, check_hosts, execute, show
+from krucible.arguments import DEFAULT_STORE, HostsFile, StoreDir, check_hosts
+from krucible.commands.run import execute, show
 from krucible.commands.sim import show_simulation
 from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
 from krucible.meant import Meant, meant

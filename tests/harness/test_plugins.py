@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.linearizability.model import Judge
 from harness.contracts.abilities import Kill, Pause, Registers, Roles, Topics
 from harness.contracts.checker import RunData
 from harness.contracts.environment import Address, Environment, Net
+from harness.contracts.model import Judge
 from harness.contracts.nemesis import Cluster, Fault
 from harness.contracts.system import System
 from harness.contracts.workload import Workload

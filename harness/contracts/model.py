@@ -137,6 +137,39 @@ class Judge(Protocol):
         ...
 
 
+class ByStates(Protocol):
+    """Judges client ops by the states and steps of a model: linearizability, key by key."""
+
+    def __call__(
+        self,
+        history: History,
+        model: Model,
+        *,
+        conventions: Conventions | None = None,
+        time_limit_s: float,
+        memory_limit_bytes: int | None,
+    ) -> CheckResult:
+        """Judge them; UNKNOWN where a limit is reached before that."""
+        ...
+
+
+@runtime_checkable
+class JudgeBesides(Protocol):
+    """A model of which a history is to be looked at as a whole, beside being judged by states."""
+
+    def check_with(
+        self,
+        by_states: ByStates,
+        history: History,
+        *,
+        conventions: Conventions,
+        time_limit_s: float,
+        memory_limit_bytes: int | None,
+    ) -> CheckResult:
+        """Judge the client ops of a history; UNKNOWN where a limit is reached before that."""
+        ...
+
+
 def freeze(value: Any) -> Hashable:
     """A JSON value as something hashable, equal exactly when the JSON values are."""
     if isinstance(value, bool):
