@@ -129,6 +129,8 @@ class Tree:
                     found += self._begun(module.name, node)
                 if isinstance(node, ast.List | ast.Tuple):
                     found += self._commands(module.name, node.elts)
+                if isinstance(node, ast.Call):
+                    found += self._commands(module.name, node.args)
                 if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
                     continue
                 if id(node) not in skip:
