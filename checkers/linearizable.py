@@ -35,7 +35,7 @@ from checkers.linearizability.parallel import each
 from checkers.linearizability.search import Outcome
 from checkers.models.registers import CasRegister
 from harness.contracts.checker import RunData
-from harness.contracts.model import Judge, JudgeBesides, Model
+from harness.contracts.model import Judge, JudgeBesides, Model, Starts
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.formats import Conventions, read_history
 from harness.history.ops import History
@@ -102,7 +102,8 @@ def check_file(
     if initial is not None:
         conventions = replace(conventions, initial=_initial(initial))
     elif conventions.model != name:
-        conventions = replace(conventions, initial=getattr(object_, "initial", None))
+        first = object_.initial if isinstance(object_, Starts) else None
+        conventions = replace(conventions, initial=first)
     try:
         result: CheckResult = _judge(name, object_)(
             clients,

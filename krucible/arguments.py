@@ -13,7 +13,7 @@ from harness.envs.ssh.hosts import HOSTS_VARIABLE
 from harness.errors import UsageError
 from harness.faults.choice import ALL, NONE
 from harness.faults.schedule import PACES, told
-from harness.registry import environments, mutant_names, systems, unknown
+from harness.registry import environments, mutant_names, unknown
 from harness.spec import RunSpec
 
 SEED_MAX = 2**63 - 1
@@ -65,8 +65,7 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
 
 def check_hosts(spec: RunSpec, hosts: Path | None) -> None:
     """Tell the environment its hosts file, and let it check it; raises UsageError."""
-    environment = environments.get(spec.env)
-    check = getattr(environment, "check_options", None)
+    check = environments.traits(spec.env).check_hosts
     if hosts is not None:
         if check is None:
             raise UsageError(f"--hosts: the environment {spec.env!r} has none; want --env ssh")
@@ -79,7 +78,7 @@ def check_mutant(spec: RunSpec) -> None:
     """Raise UsageError for a mutant that the system does not have."""
     if spec.mutant is None:
         return
-    names = mutant_names(systems.get(spec.system))
+    names = mutant_names(spec.system)
     if not names:
         raise UsageError(f"--mutant {spec.mutant!r}: system {spec.system!r} has no mutants")
     if spec.mutant not in names:

@@ -87,6 +87,13 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
+class Starts(Protocol):
+    """A model with a state before the first op; one that only judges by itself may have none."""
+
+    initial: Any
+
+
 Timed = tuple[int, int | None, Action]  # place of begin, place of end, what
 Outlook = Callable[[State, int], bool]
 

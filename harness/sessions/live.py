@@ -21,6 +21,7 @@ from typing import Any
 
 from harness import seeds
 from harness.clock import LoopClock
+from harness.contracts.abilities import LeavesEvents
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import Expects, Mirrors
 from harness.contracts.nemesis import Cluster, Fault, Nemesis
@@ -107,9 +108,7 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
     Raises:
         UsageError: An unknown name, a bad setting, or options that cannot go together.
     """
-    check_settings = getattr(systems.get(spec.system), "check_settings", None)
-    if check_settings is not None:
-        check_settings(spec.settings)
+    systems.traits(spec.system).check_settings(spec.settings)
     _check_fit(spec)
     schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
     workload = workloads.get(spec.workload)(spec)
@@ -125,12 +124,13 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
 
 def _check_fit(spec: RunSpec) -> None:
     """Raise UsageError when the system says what it goes with, and this is not among it."""
-    for option, chosen, known in (
-        ("workload", spec.workload, workloads),
-        ("env", spec.env, environments),
+    traits = systems.traits(spec.system)
+    workloads.get(spec.workload)  # a mistake in its name is told first
+    environments.get(spec.env)
+    for option, chosen, fit in (
+        ("workload", spec.workload, traits.workloads),
+        ("env", spec.env, traits.envs),
     ):
-        known.get(chosen)  # a mistake in its name is told first
-        fit: frozenset[str] | None = getattr(systems.get(spec.system), f"{option}s", None)
         if fit is not None and chosen not in fit:
             raise UsageError(
                 f"--{option} {chosen}: system {spec.system!r} goes with {', '.join(sorted(fit))}"
@@ -203,7 +203,7 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
         "versions": {
             "krucible": version("krucible"),
             "python": platform.python_version(),
-            **getattr(systems.get(stored.data.spec.system), "versions", {}),
+            **systems.traits(stored.data.spec.system).versions,
         },
     }
     run_dir.write_results(results)
@@ -218,7 +218,7 @@ def judges(stored: StoredRun) -> list[str]:
         known = set(checkers.names())
         return [name for name in told if name in known]
     spec = stored.data.spec
-    own: tuple[str, ...] = getattr(systems.get(spec.system), "checkers", ())
+    own = systems.traits(spec.system).checkers
     return applicable(spec, (*workloads.get(spec.workload)(spec).checkers, *own, *STANDARD))
 
 
@@ -246,7 +246,7 @@ def _told(stored: StoredRun) -> Sequence[Mapping[str, Any]]:
 
 def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
     """The checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
-    leaves: frozenset[str] = getattr(systems.get(spec.system), "leaves", frozenset())
+    leaves = systems.traits(spec.system).leaves
     return [name for name in names if checkers.needs(name) <= leaves]
 
 
@@ -257,7 +257,7 @@ async def _run(
     collector: EventCollector | None = None
     try:
         await environment.setup(system.nodes)
-        sources: dict[str, Path] = getattr(system, "event_files", dict)()
+        sources = system.event_files() if isinstance(system, LeavesEvents) else {}
         if sources:
             one_host = not isinstance(environment, Mirrors)
             folder = session.run_dir.events_dir

@@ -69,9 +69,7 @@ class SimPlan:
         system = systems.get(spec.system)
         if not issubclass(system, Simulated):
             raise UsageError(f"system {spec.system!r} cannot be simulated; take kraft")
-        check_settings = getattr(system, "check_settings", None)
-        if check_settings is not None:
-            check_settings(spec.settings)
+        systems.traits(spec.system).check_settings(spec.settings)
         workload = workloads.get(spec.workload)(spec)
         spec = replace(spec, env=SIM)
         schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule

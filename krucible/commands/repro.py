@@ -148,7 +148,7 @@ def _way(again: Meant, times: int, jobs: int | None, hosts: Path | None) -> Repl
             raise UsageError("--jobs: is of live replays; simulated ones are all the same")
         return _simulated
     check_hosts(again.spec, hosts)
-    if getattr(environments.get(again.spec.env), "one_run_at_a_time", False):
+    if environments.traits(again.spec.env).one_run_at_a_time:
         if (jobs or 1) > 1:
             raise UsageError(
                 f"--jobs {jobs}: --env {again.spec.env} has room for one run at a time"

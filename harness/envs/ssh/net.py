@@ -82,7 +82,8 @@ class SshNet(ShapedCuts):
             await self._reshape(shaped)
             await self._install({destination for _, destination in self._cuts})
 
-    def cannot_cut(self) -> str | None:
+    @property
+    def why_not_cut(self) -> str | None:
         """Why links cannot be cut here; None when they can."""
         return self._why_not
 
