@@ -50,20 +50,12 @@ ORDERED: Final = ("krucible", "pipeline", "reports", "workloads", "checkers", "n
 
 # What is not so yet. A line that is no longer true is told, too: take it out.
 KNOWN: Final[Mapping[str, str]] = {
-    "circle: node.metadata.fold node.metadata.image node.metadata.snapshot": "an image is folded",
-    "circle: node.sim.loop node.sim.process": "a loop runs processes, which ask it for the time",
-    "circle: node.wire.link node.wire.server": "a server makes links, which tell it of their end",
-    "chain: node.core.replica.Replica": "the core is a chain of twelve classes",
-    "chain: node.driver.node.Node": "a node is a pump that writes",
     "chain: harness.envs.disks.orders.NodeDisks": "environments inherit the orders to disks",
     "chain: harness.envs.links.shaping.SpoiledHosts": "likewise, and those to links",
-    "chain: harness.envs.links.shaping.ShapedCuts": "nets inherit what shapes their links",
     "chain: nemesis.disk_damage.NeedsOthers": "kinds of damage inherit where they fit",
     "chain: nemesis.packet_damage.BadPackets": "kinds of bad links inherit how they are made",
     "family: node/controller/overlay": "three files",
     "family: node/log/control": "three files",
-    "family: node/log/disk": "four files",
-    "family: node/wire/quorum": "seven files",
 }
 
 

@@ -34,13 +34,13 @@ from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
 from harness.envs.links.shaping import SpoiledHosts, no_repeats
 from harness.envs.links.tcp_probe import ask
+from harness.envs.processes.running import Running, RunningNodes
 from harness.errors import EnvError, HarnessError, NodeStartError
 from harness.healing import watchdog
 from harness.healing.heal import heal_all
 from harness.healing.journal import Journal
 from harness.healing.watchdog import Watchdog
 from harness.processes.procfs import GONE, send_signal
-from harness.processes.running import Running, RunningNodes
 from harness.registry import environments
 
 PORT: Final = 9093

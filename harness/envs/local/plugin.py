@@ -27,6 +27,7 @@ from harness.envs.links.relay_net import CLIENT, Endpoint, RelayNet
 from harness.envs.links.socket_owner import NODE_VARIABLE
 from harness.envs.links.tcp_probe import ask
 from harness.envs.local.loopback import NODES_MAX, Block
+from harness.envs.processes.running import RunningNodes
 from harness.errors import EnvError, NodeStartError
 from harness.healing import watchdog
 from harness.healing.heal import heal_all
@@ -34,7 +35,6 @@ from harness.healing.journal import Journal
 from harness.healing.watchdog import Watchdog
 from harness.processes.child import Child
 from harness.processes.procfs import GONE
-from harness.processes.running import RunningNodes
 from harness.registry import environments
 
 _RELAY_LOG = "relay.log"  # beside the folder of the nodes' logs: the relay is no node

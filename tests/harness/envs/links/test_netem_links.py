@@ -20,9 +20,9 @@ import pytest
 
 from harness.agent import netem as netem_host
 from harness.agent import supervisor as ssh_supervisor
-from harness.agent_archive import archive, from_stdin
 from harness.contracts.environment import Address, Link
 from harness.contracts.hosts import Shape
+from harness.envs.agents.archive import archive, from_stdin
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker.agents import Agents
 from harness.envs.docker.engine import Engine
