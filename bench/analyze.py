@@ -33,13 +33,14 @@ from bench_common import say, table
 
 from harness.run.judge import judge_here
 from harness.sessions.live import judges
-from harness.sessions.simulated import SimPlan, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import bugs, plan_of
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_run
 
-KRUCIBLE = (sys.executable, "-c", "from krucible import main; main()")
+KRUCIBLE = (sys.executable, "-c", "from krucible.app import main; main()")
 SAMPLE_S = 0.25
 # Some 5,020 events and 1,010 lines of history a run: 10,000 runs have 50 and 10 million of them.
 PINNED = {
@@ -129,7 +130,7 @@ def make_base(folder: Path, count: int) -> list[RunDir]:
         if number % 8 == 7 and bug.scenario is not None:
             plan = plan_of(bug.scenario, bug.scenario["seeds"][0], bug.name)
         else:
-            plan = SimPlan.of(draw(number, PINNED), asked_for=False)
+            plan = Plan.simulated(draw(number, PINNED), asked_for=False)
         save(simulate(plan), store)
     return store.runs()
 

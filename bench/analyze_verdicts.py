@@ -26,7 +26,8 @@ from typing import Any
 from bench_common import say
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from harness.sessions.simulated import SimPlan, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import bugs, plan_of
 from harness.store.folder import Store
@@ -65,7 +66,7 @@ def simulated(store: Path, seed: int, number: int) -> str:
     """Simulate one of the runs; gives what it is and what it came to."""
     if number % 2 == 0:
         spec = draw(seed + number, {"time_limit_s": TIME_LIMIT_S})
-        plan, what = SimPlan.of(spec, asked_for=False), "healthy"
+        plan, what = Plan.simulated(spec, asked_for=False), "healthy"
     else:
         plan, what = mutant_plan(number // 2), "mutant"
     run = simulate(plan)
@@ -73,7 +74,7 @@ def simulated(store: Path, seed: int, number: int) -> str:
     return f"{what} {run.judgement.system}"
 
 
-def mutant_plan(number: int) -> SimPlan:
+def mutant_plan(number: int) -> Plan:
     """All bugs in turn, each time around with the next of their seeds."""
     known = [bug for bug in bugs() if bug.scenario is not None]
     around, place = divmod(number, len(known))

@@ -26,7 +26,7 @@ CAUGHT_WITHIN_S = 60.0
 def run_once(seed: int, mutant: str | None, arguments: argparse.Namespace, store: Path) -> Any:
     """(exit code, seconds, invariants found) of one run."""
     command = [
-        *(sys.executable, "-c", "from krucible import main; main()", "run", "--json"),
+        *(sys.executable, "-c", "from krucible.app import main; main()", "run", "--json"),
         *("--seed", str(seed), "--nemesis", "all", "--store", str(store)),
         *("--time-limit", str(arguments.time_limit), "--rate", str(arguments.rate)),
         *(() if mutant is None else ("--mutant", mutant)),
@@ -74,7 +74,14 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="store the runs here instead of dropping them")
     arguments = parser.parse_args()
     listed = subprocess.run(
-        [sys.executable, "-c", "from krucible import main; main()", "list", "mutants", "--json"],
+        [
+            sys.executable,
+            "-c",
+            "from krucible.app import main; main()",
+            "list",
+            "mutants",
+            "--json",
+        ],
         capture_output=True,
         text=True,
         check=True,

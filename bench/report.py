@@ -34,10 +34,9 @@ ARGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background
 RENDER = """
 import json, resource, sys, time
 from pathlib import Path
-from harness.sessions.live import write_report
-from harness.store.folder import RunDir
+from krucible.stores import run_at
 began = time.perf_counter()
-write_report(RunDir(Path(sys.argv[1])))
+run_at(Path(sys.argv[1])).write_report()
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss]))
 """

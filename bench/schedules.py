@@ -24,7 +24,8 @@ from checkers.invariants.decisions import GRACE_MS, SESSION_MS
 from harness.contracts.nemesis import Fault
 from harness.faults.schedule import PACES
 from harness.run.clock import NS_PER_MS
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.sessions.swarm import draw
 
 LATE_MS = SESSION_MS * 9 // 8 + GRACE_MS
@@ -50,7 +51,7 @@ class Drawn:
     @classmethod
     def of(cls, seed: int) -> Drawn:
         """As the swarm draws it."""
-        plan = SimPlan.of(draw(seed), asked_for=False)
+        plan = Plan.simulated(draw(seed), asked_for=False)
         spec = plan.spec
         return cls(spec.pace, spec.time_limit_s, tuple(plan.faults), spec.observers)
 
@@ -99,7 +100,7 @@ def share(drawn: Sequence[Drawn], above_ms: int) -> str:
 def played(seeds: Iterable[int]) -> Iterator[tuple[str, float, float]]:
     """Kind, drawn and played time of each fault that was installed and healed, in ms."""
     for seed in seeds:
-        for report in simulate(SimPlan.of(draw(seed), asked_for=False)).result.faults:
+        for report in simulate(Plan.simulated(draw(seed), asked_for=False)).result.faults:
             if report.injection.outcome == "installed" and report.healed_ns is not None:
                 lasted_ms = (report.healed_ns - report.injected_ns) / NS_PER_MS
                 yield report.fault.nemesis, report.fault.duration_ms, lasted_ms

@@ -1,6 +1,7 @@
 """How little the shrinker leaves of failures that the fault soup found, and how long that takes.
 
     python bench/shrink.py [--bugs 20] [--only NAME ...] [--out FILE.jsonl]
+    python bench/shrink.py --drawn [--bugs 10] [--only NAME ...] [--jobs 2] [--budget 100]
     python bench/shrink.py RUN ... [--jobs 2] [--budget 100] [--out FILE.jsonl]
 
 For one seeded bug after the other, seeds of the swarm with all nemeses are simulated for 60 s each
@@ -12,6 +13,10 @@ time. The budget, and the goal of two minutes, are of CPU time: a busy machine c
 "hit" are the faults of the original that took hold before the invariant was broken. Prints a
 table and one JSON line; ``--out`` gets a line a bug as soon as it is done, and bugs that are there
 already are not done again. Bugs that no seed brings out in time are left out, and named.
+
+With ``--drawn`` nothing but the bug is given: a seed's faults are those that the swarm draws, whole
+schedules of at least 10 faults, and the first seed counts whose violation comes after the begin of
+half of them, or at the end. Bugs mostly need several faults then.
 
 With folders of stored runs those are shrunk instead: failures that were found without a seeded bug
 mostly need several faults. A run that does not fail any more is named as not found. With more than
@@ -30,6 +35,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +44,8 @@ from bench_common import say, table
 from harness.errors import HarnessError
 from harness.faults import schedule
 from harness.registry import unknown
-from harness.sessions.simulated import SimPlan, SimRun, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Bug, bugs
 from harness.shrink.moves import Candidate
@@ -53,10 +60,12 @@ FAULTS_MIN = 20
 HIT_MIN = 2
 SEARCH_S = 20.0  # of CPU for one bug, until a seed brings it out
 EASY_MAX = 4  # seeds that bring it out before enough faults, until it is given up
+DRAWN_MIN = 10  # faults of a seed of which nothing is given
+DRAWN_SEARCH_S = 100.0
 REPLAYS = 100
 HASH_SEEDS = ("0", "1", "4711", "random")
 KEPT_GOAL = 0.1
-KEPT_GOAL_STORED = 0.2
+KEPT_GOAL_SEVERAL = 0.2
 TIME_GOAL_S = 120.0
 HEAD = (
     *("mutant", "invariant", "seed", "faults", "hit", "kept", "ops", "nodes", "seconds"),
@@ -112,7 +121,7 @@ def find(bug: Bug) -> Found | None:
     seed = easy = 0
     while easy < EASY_MAX and time.process_time() - began_s < SEARCH_S:
         seed += 1
-        plan = SimPlan.of(draw(seed, pinned))
+        plan = Plan.simulated(draw(seed, pinned))
         if len(plan.faults) < FAULTS_MIN:
             continue
         found = look(bug, plan, seed)
@@ -122,7 +131,23 @@ def find(bug: Bug) -> Found | None:
     return None
 
 
-def look(bug: Bug, plan: SimPlan, seed: int) -> Found | None:
+def find_drawn(bug: Bug) -> Found | None:
+    """The first seed of the swarm, nothing given, that brings the bug out after enough faults."""
+    began_s = time.process_time()
+    pinned = {"mutant": bug.name, "stop_at": tuple(sorted(bug.breaks))}
+    for seed in count(1):
+        if time.process_time() - began_s >= DRAWN_SEARCH_S:
+            return None
+        plan = Plan.simulated(draw(seed, pinned), asked_for=False)
+        if len(plan.faults) < DRAWN_MIN:
+            continue
+        found = look(bug, plan, seed)
+        if found is not None and 2 * found.hit >= len(found.faults):
+            return found
+    raise AssertionError("seeds do not end")
+
+
+def look(bug: Bug, plan: Plan, seed: int) -> Found | None:
     """What a seed brings out of a bug."""
     try:
         run = simulate(plan)
@@ -153,7 +178,7 @@ def stored(folder: Path) -> Found | None:
     """The failure of a stored run, by the first invariant that it breaks; None when it is gone."""
     run_dir = RunDir(folder)
     spec, faults = load_spec(run_dir.spec), schedule.load(run_dir.schedule)
-    run = simulate(SimPlan.of(spec, sorted(faults, key=lambda f: (f.at_ms, f.id))), EXACT)
+    run = simulate(Plan.simulated(spec, sorted(faults, key=lambda f: (f.at_ms, f.id))), EXACT)
     failure = failure_of(run)
     if failure is None:
         return None
@@ -223,28 +248,33 @@ def replay(times: int) -> list[list[Any]]:
     """Simulate what standard input asks for: bytes and broken invariants, time after time."""
     asked = json.load(sys.stdin)
     spec = RunSpec.from_json(asked["spec"])
-    plan = SimPlan.of(spec, [schedule.fault_from_json(fault) for fault in asked["faults"]])
+    plan = Plan.simulated(spec, [schedule.fault_from_json(fault) for fault in asked["faults"]])
     runs = (simulate(plan) for _ in range(times))
     return [[run.trace_sha256, [a.invariant for a in run.judgement.anomalies]] for run in runs]
 
 
-def rows(wanted: int, only: Sequence[str], out: Path | None) -> Iterator[Row | str]:
+def rows(
+    wanted: int,
+    only: Sequence[str],
+    out: Path | None,
+    look_for: Callable[[Bug], Found | None],
+    shrunk: Callable[[Found], Row],
+) -> Iterator[Row | str]:
     """A row a bug, until there are so many; the name of a bug that was not found."""
-    count = 0
+    done = 0
     for bug in bugs(only):
-        if count >= wanted:
+        if done >= wanted:
             return
-        one = once(bug.name, out, partial(find, bug), measure)
-        count += isinstance(one, Row)
+        one = once(bug.name, out, partial(look_for, bug), shrunk)
+        done += isinstance(one, Row)
         yield one
 
 
 def stored_rows(
-    folders: Sequence[Path], jobs: int, budget_s: float, out: Path | None
+    folders: Sequence[Path], shrunk: Callable[[Found], Row], out: Path | None
 ) -> Iterator[Row | str]:
     """A row a stored run; the name of one that does not fail any more."""
     for folder in folders:
-        shrunk = partial(measure, jobs=jobs, budget_s=budget_s)
         yield once(folder.name, out, partial(stored, folder), shrunk)
 
 
@@ -309,8 +339,9 @@ def main() -> int:
     """Shrink the failures of so many bugs, or of stored runs; exits 1 when a goal is not met."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("runs", nargs="*", type=Path, help="folders of stored runs, not bugs")
-    parser.add_argument("--jobs", type=int, default=1, help="tries at a time, of stored runs")
-    parser.add_argument("--budget", type=float, default=SECONDS, help="seconds, of stored runs")
+    parser.add_argument("--drawn", action="store_true", help="whole schedules of the swarm")
+    parser.add_argument("--jobs", type=int, default=1, help="tries at a time, drawn or stored")
+    parser.add_argument("--budget", type=float, default=SECONDS, help="seconds, drawn or stored")
     parser.add_argument("--bugs", type=int, default=20)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--out", type=Path)
@@ -324,11 +355,14 @@ def main() -> int:
     found: list[Row] = []
     missed: list[str] = []
     given, out = arguments.runs, arguments.out
-    measured = (
-        stored_rows(given, arguments.jobs, arguments.budget, out)
-        if given
-        else rows(arguments.bugs, arguments.only, out)
-    )
+    several, wanted = bool(given or arguments.drawn), (arguments.bugs, arguments.only, out)
+    shrunk = partial(measure, jobs=arguments.jobs, budget_s=arguments.budget)
+    if given:
+        measured = stored_rows(given, shrunk, out)
+    elif arguments.drawn:
+        measured = rows(*wanted, find_drawn, shrunk)
+    else:
+        measured = rows(*wanted, find, measure)
     for one in measured:
         if isinstance(one, str):
             say(f"{one}: not found")
@@ -339,7 +373,7 @@ def main() -> int:
     if not found:
         return 1
     print(table(HEAD, [cells(row) for row in found]))
-    told = figures(found, missed, KEPT_GOAL_STORED if given else KEPT_GOAL)
+    told = figures(found, missed, KEPT_GOAL_SEVERAL if several else KEPT_GOAL)
     print(json.dumps(told))
     return 0 if told["goals_met"] else 1
 

@@ -32,7 +32,8 @@ from unittest.mock import patch
 from bench_common import percentile, say, table
 
 from harness.run.judge import Judgement, judge_here
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 
 VOTERS, OBSERVERS, RATE_HZ, CLIENTS = 3, 2, 20, 5
@@ -58,9 +59,9 @@ class Measured:
         return self.run_s + self.checkers_s
 
 
-def plan_of(seed: int, seconds: float) -> SimPlan:
+def plan_of(seed: int, seconds: float) -> Plan:
     """The run that the goal is about."""
-    return SimPlan.of(
+    return Plan.simulated(
         RunSpec(
             seed=seed,
             nemeses=("all",),

@@ -30,6 +30,11 @@ class RunSpec:
     settings: dict[str, str] = field(default_factory=dict)  # extra node settings, Kafka's names
     only_ops: tuple[int, ...] | None = None  # numbers of the main phase's ops that are done; all
     stop_at: tuple[str, ...] | None = None  # what ends a simulation when it is broken; anything
+    luck: int = 0  # which of the seed's draws of latencies, losses and timeouts is taken
+
+    def lucky(self) -> tuple[int | str, ...]:
+        """The labels of the luck's seeds; none for the seed's first, as there was no other once."""
+        return ("luck", self.luck) if self.luck else ()
 
     def to_json(self) -> dict[str, Any]:
         """The spec as a JSON object."""
@@ -40,6 +45,8 @@ class RunSpec:
                 del fields[name]
             else:
                 fields[name] = list(fields[name])
+        if not self.luck:
+            del fields["luck"]
         return {**fields, "version": 1}
 
     @classmethod

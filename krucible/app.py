@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 
 from harness.errors import HarnessError
+from harness.processes.command import end_with_parent
 from harness.processes.imports import without_hypothesis
 from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 from krucible.console import EXIT_INTERRUPTED, complain
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         argv: The arguments without the program's name; None takes the process's own.
     """
     if argv is None:
+        end_with_parent()
         without_hypothesis()
     with _terminable():
         code = _run(list(sys.argv[1:] if argv is None else argv))

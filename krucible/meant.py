@@ -18,7 +18,7 @@ from harness.run.judge import COVERAGE
 from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
-from harness.store.reading import load_run, load_spec
+from harness.store.reading import load_faults, load_results, load_spec
 from krucible.commands.run import CONCURRENCY_MAX, OBSERVERS_MAX, SEED_MAX, VOTERS_MAX, check_mutant
 from krucible.options import asked_for, plan_of_seed
 
@@ -141,10 +141,10 @@ def _run(text: str, store: Store) -> Path | None:
 
 
 def _stored(path: Path) -> Meant:
-    run = load_run(path)
-    results = run.results
+    run = RunDir(path)
+    results = load_results(run)
     checkers = {str(result.get("checker")) for result in (results or {}).get("results", ())}
-    return Meant(str(path), run.data.spec, run.data.faults, COVERAGE in checkers, results)
+    return Meant(str(path), load_spec(run.spec), load_faults(run), COVERAGE in checkers, results)
 
 
 def _seed(text: str, pinned: Mapping[str, Any]) -> Meant:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
 
 from harness.registry import systems
+from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
 from krucible.commands.run import (
     CONCURRENCY_MAX,
@@ -66,18 +70,65 @@ ScheduleSeed = Annotated[
 ]
 
 
-def pinned(
-    settings: list[str] | None, nemesis: str | None, *, go_on: bool = False, **options: object
+def pinned(  # noqa: PLR0913 - one parameter per option
+    *,
+    voters: Voters = None,
+    observers: Observers = None,
+    workload: Workload = None,
+    nemesis: Nemesis = None,
+    time_limit: TimeLimit = None,
+    rate: Rate = None,
+    concurrency: Concurrency = None,
+    pace: Pace = None,
+    mutant: Mutant = None,
+    setting: Settings = None,
 ) -> dict[str, Any]:
     """The fields of RunSpec that were given, for ``swarm.draw``; raises UsageError."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if go_on:
-        given["stop_at"] = ()
+    fields = {
+        "workload": workload,
+        "voters": voters,
+        "observers": observers,
+        "time_limit_s": time_limit,
+        "rate_hz": rate,
+        "concurrency": concurrency,
+        "pace": pace,
+        "mutant": mutant,
+    }
+    given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     if nemesis is not None:
         given["nemeses"] = parse_nemeses(nemesis, systems.get("kraft"))
-    if settings:
-        given["settings"] = parse_settings(settings)
+    if setting:
+        given["settings"] = parse_settings(setting)
     return given
+
+
+def pins(command: Callable[..., int]) -> Callable[..., int]:
+    """Decorate a command: in the place of its parameter ``given`` it has the options of ``pinned``.
+
+    The command gets the answer of ``pinned`` as ``given``.
+    """
+    options = signature(pinned, eval_str=True).parameters
+    own = signature(command, eval_str=True)
+
+    @wraps(command)
+    def pinning(**chosen: Any) -> int:
+        given = pinned(**{name: chosen.pop(name) for name in options})
+        return command(**chosen, given=given)
+
+    parameters: list[Parameter] = []
+    for each in own.parameters.values():
+        parameters += options.values() if each.name == "given" else (each,)
+    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
+    hints = {each.name: each.annotation for each in parameters}
+    # what typer makes the command line of
+    vars(pinning)["__signature__"] = own.replace(parameters=parameters)
+    pinning.__annotations__ = {**hints, "return": own.return_annotation}
+    return pinning
+
+
+def to_the_end(given: Mapping[str, Any], *, go_on: bool) -> dict[str, Any]:
+    """The fields of RunSpec, and whether nothing that is broken ends the simulation."""
+    return {**given, "stop_at": ()} if go_on else dict(given)
 
 
 def asked_for(pinned: Mapping[str, Any]) -> bool:
@@ -85,13 +136,8 @@ def asked_for(pinned: Mapping[str, Any]) -> bool:
     return "nemeses" in pinned
 
 
-def simulation() -> Any:
-    """The simulation, which brings the whole node with it: not for ``--help``."""
-    return importlib.import_module("harness.sessions.simulated")
-
-
-def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> Any:
-    """The SimPlan of a seed, with what was given and the rest drawn; raises UsageError."""
+def plan_of_seed(seed: int, pinned: Mapping[str, Any]) -> Plan:
+    """Draw what was not given and make the plan of a seed; raises UsageError."""
     spec = draw(seed, pinned)
     check_mutant(spec)
-    return simulation().SimPlan.of(spec, asked_for=asked_for(pinned))
+    return Plan.simulated(spec, asked_for=asked_for(pinned))

@@ -16,7 +16,7 @@ from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis.common import claims
 from nemesis.common.hosts import needs, refusal
-from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.targets import aim, draw_target
 from nemesis.common.turns import in_turn
 
 PPM = 1_000_000
@@ -109,9 +109,7 @@ class BadClocks:
         self, fault: Fault, cluster: Cluster
     ) -> tuple[tuple[str, ...], dict[str, Any]] | str:
         """The nodes to hit, and how they were chosen; or why there are none."""
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, *self.kinds)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
+        target, choice = await aim(fault, cluster, *self.kinds)
         running = [n for n in choice.nodes if cluster.environment.process(n).pid is not None]
         nodes = tuple(node for node in running if self._claim(fault, node, cluster))
         return (

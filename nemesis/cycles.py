@@ -20,7 +20,7 @@ from harness.registry import nemeses
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS, needs_kill
 from nemesis.common.restarts import restart
-from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.targets import aim, draw_target, fault_rng
 from nemesis.common.turns import in_turn
 from nemesis.stop import end_late, leave
 
@@ -141,9 +141,7 @@ class RestartStorm(Cycles):
 
     async def nodes(self, fault: Fault, cluster: Cluster) -> tuple[list[str], dict[str, Any]]:
         """The target's."""
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, PROCESS)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
+        target, choice = await aim(fault, cluster, PROCESS)
         return list(choice.nodes), choice.evidence(target)
 
     async def cycle(self, undo: _Undo, fault: Fault, cluster: Cluster) -> None:

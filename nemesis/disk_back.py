@@ -20,7 +20,7 @@ from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis.common import claims
 from nemesis.common.hosts import DISK, PROCESS, needs
-from nemesis.common.targets import alive_and_free, choose_or_one, fault_rng
+from nemesis.common.targets import aim
 from nemesis.common.turns import in_turn
 from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, stored_log, until
 
@@ -106,9 +106,7 @@ class LostSnapshot(DiskDamage):
         system = cluster.system
         if not isinstance(system, Kill) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, PROCESS, DISK)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
+        target, choice = await aim(fault, cluster, PROCESS, DISK)
         node = choice.nodes[0]
         before = cluster.environment.process(node)
         mine = [(PROCESS, node), (DISK, node)]

@@ -20,7 +20,8 @@ from harness.spec import RunSpec
 from nemesis.common import claims
 from nemesis.common.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.common.restarts import restart
-from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.taking import take
+from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
 
 _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
@@ -73,16 +74,12 @@ class DiskTrouble:
         disks = cluster.environment
         if not isinstance(disks, Disks) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, DISK)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
-        processes = {node: cluster.environment.process(node) for node in choice.nodes}
-        running = [(DISK, node) for node, seen in processes.items() if seen.pid is not None]
-        nodes = tuple(node for _, node in claims.claim_free(cluster, fault.id, running))
+        taken = await take(fault, cluster, DISK)
+        nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"no {target} runs on a disk that is whole")
+            return Injection("skipped", reason=f"no {taken.target} runs on a disk that is whole")
         before = {node: await disks.try_disk(node) for node in nodes}
-        undo = _Undo({node: processes[node].pid for node in nodes}, before)
+        undo = _Undo(taken.pids, before)
         for node in nodes:
             await self.shape(disks, node, fault.params)
         tried = {node: await disks.try_disk(node) for node in nodes}
@@ -97,7 +94,7 @@ class DiskTrouble:
             }
             for node in nodes
         ]
-        evidence = (choice.evidence(target), *seen)
+        evidence = (taken.evidence(), *seen)
         whole = [str(e["node"]) for e in seen if not self.is_there(e)]
         if whole:
             reason = f"the disk of {', '.join(whole)} works as ever"

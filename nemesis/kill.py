@@ -16,7 +16,8 @@ from harness.registry import nemeses
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS
 from nemesis.common.restarts import restart
-from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.taking import take
+from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
 
 
@@ -52,23 +53,19 @@ class KillNodes:
         system = cluster.system
         if not isinstance(system, Kill):
             return Injection("skipped", reason=self.available(cluster))
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, PROCESS)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
-        before = {node: cluster.environment.process(node) for node in choice.nodes}
-        running = [(PROCESS, node) for node, seen in before.items() if seen.state != "gone"]
-        nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
+        taken = await take(fault, cluster, PROCESS)
+        nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"down or frozen already: {', '.join(choice.nodes)}")
-        undo = _Undo({node: before[node].pid for node in nodes})
+            return Injection("skipped", reason=f"down or frozen already: {taken.chosen}")
+        undo = _Undo(taken.pids)
         results = await asyncio.gather(*map(system.kill, nodes), return_exceptions=True)
-        seen = [_gone(node, before[node], cluster) for node in nodes]
-        evidence = (choice.evidence(target), *seen)
+        seen = [_gone(node, taken.before[node], cluster) for node in nodes]
+        evidence = (taken.evidence(), *seen)
         problems = [f"{n}: {r}" for n, r in zip(nodes, results, strict=True) if r is not None]
         problems += [f"{e['node']} still runs" for e in seen if not e["gone"]]
         if problems:
-            return Injection("failed", tuple(nodes), "; ".join(problems), evidence, undo)
-        return Injection("installed", tuple(nodes), None, evidence, undo)
+            return Injection("failed", nodes, "; ".join(problems), evidence, undo)
+        return Injection("installed", nodes, None, evidence, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Start what we killed and is still down; evidence is a new pid that answers."""

@@ -22,7 +22,7 @@ from harness.spec import RunSpec
 from nemesis.common import claims
 from nemesis.common.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.common.restarts import restart
-from nemesis.common.targets import Choice, choose_or_one, draw_target, fault_rng
+from nemesis.common.targets import Choice, aim, draw_target
 from nemesis.common.turns import in_turn, is_live
 
 CHANGING = "membership"  # the workload that does so, too
@@ -111,8 +111,7 @@ class RemoveVoter:
         if not await claim_voters(fault, cluster):
             return Injection("skipped", reason="another fault changes the voters")
         before = await _voters(system)  # and so there is a leader that can be aimed at
-        target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        target, choice = await aim(fault, cluster)
         if before is not None and len(before) == 2:  # noqa: PLR2004 - the smallest quorum
             choice = await _not_leader(choice, list(before), cluster)
         node = choice.nodes[0]

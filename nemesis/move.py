@@ -17,7 +17,7 @@ from harness.spec import RunSpec
 from nemesis.common import claims
 from nemesis.common.hosts import DISK, PROCESS, needs
 from nemesis.common.restarts import restart
-from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.targets import aim, draw_target
 from nemesis.common.turns import in_turn
 from nemesis.membership import TURN_S, VOTERS, claim_voters, members_available, needs_members
 
@@ -78,9 +78,7 @@ class MoveVoter:
             return Injection("skipped", reason=reason)
         if not await claim_voters(fault, cluster):
             return Injection("skipped", reason="another fault changes the voters")
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, PROCESS, DISK)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
+        target, choice = await aim(fault, cluster, PROCESS, DISK)
         node = choice.nodes[0]
         mine = [VOTERS, (PROCESS, node), (DISK, node)]
         pid = cluster.environment.process(node).pid

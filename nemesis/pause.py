@@ -15,7 +15,8 @@ from harness.registry import nemeses
 from nemesis.common import claims
 from nemesis.common.evidence import answers
 from nemesis.common.hosts import PROCESS
-from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.taking import take
+from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
 
 _FROZEN = "T"
@@ -54,23 +55,19 @@ class PauseNodes:
         system = cluster.system
         if not isinstance(system, Pause):
             return Injection("skipped", reason=self.available(cluster))
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, PROCESS)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
-        before = {node: cluster.environment.process(node) for node in choice.nodes}
-        running = [(PROCESS, n) for n, seen in before.items() if seen.state not in _NOT_RUNNING]
-        nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
+        taken = await take(fault, cluster, PROCESS, but=_NOT_RUNNING)
+        nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"down or frozen already: {', '.join(choice.nodes)}")
-        undo = _Undo({node: before[node].pid for node in nodes})
+            return Injection("skipped", reason=f"down or frozen already: {taken.chosen}")
+        undo = _Undo(taken.pids)
         results = await asyncio.gather(*map(system.pause, nodes), return_exceptions=True)
         seen = await asyncio.gather(*(_look(node, cluster) for node in nodes))
-        evidence = (choice.evidence(target), *seen)
+        evidence = (taken.evidence(), *seen)
         problems = [f"{n}: {r}" for n, r in zip(nodes, results, strict=True) if r is not None]
         problems += [f"{e['node']} is not frozen: {e}" for e in seen if not _is_frozen(e)]
         if problems:
-            return Injection("failed", tuple(nodes), "; ".join(problems), evidence, undo)
-        return Injection("installed", tuple(nodes), None, evidence, undo)
+            return Injection("failed", nodes, "; ".join(problems), evidence, undo)
+        return Injection("installed", nodes, None, evidence, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Thaw what we froze and is still the same process; evidence is a state other than T."""

@@ -16,7 +16,8 @@ from harness.spec import RunSpec
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS, needs, needs_kill, needs_seam
 from nemesis.common.restarts import restart
-from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.taking import take
+from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
 
 _TARGETS = {"leader": 3, "one": 2, "minority": 2, "majority": 2, "all": 2}
@@ -61,14 +62,10 @@ class LosePower:
         environment = cluster.environment
         if not isinstance(environment, Power) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, PROCESS)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
-        before = {node: cluster.environment.process(node) for node in choice.nodes}
-        running = [(PROCESS, node) for node, seen in before.items() if seen.state != "gone"]
-        nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
+        taken = await take(fault, cluster, PROCESS)
+        nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"already down: {', '.join(choice.nodes)}")
+            return Injection("skipped", reason=f"already down: {taken.chosen}")
         mid_write = bool(fault.params.get("mid_write", False))
         lost = await asyncio.gather(
             *(environment.lose_power(node, mid_write=mid_write) for node in nodes)
@@ -77,20 +74,18 @@ class LosePower:
             {
                 "saw": "power loss",
                 "node": node,
-                "was": before[node].detail,
+                "was": taken.before[node].detail,
                 "gone": cluster.environment.process(node).state == "gone",
                 **told,
             }
             for node, told in zip(nodes, lost, strict=True)
         ]
-        undo = _Undo({node: before[node].pid for node in nodes})
-        evidence = (choice.evidence(target), *seen)
+        undo = _Undo(taken.pids)
+        evidence = (taken.evidence(), *seen)
         alive = [str(e["node"]) for e in seen if not e["gone"]]
         if alive:
-            return Injection(
-                "failed", tuple(nodes), f"still run: {', '.join(alive)}", evidence, undo
-            )
-        return Injection("installed", tuple(nodes), None, evidence, undo)
+            return Injection("failed", nodes, f"still run: {', '.join(alive)}", evidence, undo)
+        return Injection("installed", nodes, None, evidence, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Start what is still down; evidence is a new process that answers."""

@@ -20,7 +20,8 @@ from harness.registry import nemeses
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS, needs_kill
 from nemesis.common.restarts import restart
-from nemesis.common.targets import alive_and_free, choose_or_one, draw_target, fault_rng
+from nemesis.common.taking import take
+from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
 
 GONE_S = 3.0  # for a process to leave, before the fault is said to be there
@@ -58,21 +59,17 @@ class StopNodes:
         """Stop the targets that run; evidence: how each process ended, and after how long."""
         if self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
-        target = str(fault.params.get("target", "one"))
-        fits = alive_and_free(fault, cluster, PROCESS)
-        choice = await choose_or_one(target, fault_rng(fault), cluster, fits)
-        pids = {node: cluster.environment.process(node).pid for node in choice.nodes}
-        running = [(PROCESS, node) for node, pid in pids.items() if pid is not None]
-        nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
+        taken = await take(fault, cluster, PROCESS)
+        nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"no {target} runs that could be stopped")
-        undo = _Undo({node: pids[node] for node in nodes})
+            return Injection("skipped", reason=f"no {taken.target} runs that could be stopped")
+        undo = _Undo(taken.pids)
         seen = await asyncio.gather(*(leave(node, cluster, GONE_S) for node in nodes))
-        evidence = (choice.evidence(target), *seen)
+        evidence = (taken.evidence(), *seen)
         deaf = [f"{e['node']}: {e['error']}" for e in seen if e["error"] is not None]
         if deaf:
-            return Injection("failed", tuple(nodes), "; ".join(deaf), evidence, undo)
-        return Injection("installed", tuple(nodes), None, evidence, undo)
+            return Injection("failed", nodes, "; ".join(deaf), evidence, undo)
+        return Injection("installed", nodes, None, evidence, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Start what has left, and end what has not; evidence: a new process that answers."""

@@ -18,7 +18,7 @@ from harness.kafka import quorum as quorum_probe
 from harness.kafka import stranger
 from harness.kafka.route import SpeaksKafka, cluster_of
 from harness.registry import nemeses
-from nemesis.common.targets import choose_or_one, draw_target, fault_rng
+from nemesis.common.targets import aim, draw_target
 from nemesis.common.turns import in_turn
 
 _TARGETS = {"leader": 3, "follower": 2, "minority": 1, "majority": 1, "all": 2}
@@ -57,8 +57,7 @@ class Stranger:
         """Talk to the voters among the targets; evidence: what each answered, at least one."""
         if (reason := self.available(cluster)) is not None:
             return Injection("skipped", reason=reason)
-        target = str(fault.params.get("target", "one"))
-        choice = await choose_or_one(target, fault_rng(fault), cluster)
+        target, choice = await aim(fault, cluster)
         nodes = tuple(node for node in choice.nodes if node in cluster.system.voters)
         seen = await _talk(nodes, cluster)
         if not any(stranger.was_heard(a) for talk in seen for a in talk["answers"].values()):

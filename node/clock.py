@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where driver and broker get their time from."""
+    """The source of time for driver and broker."""
 
     def now_ms(self) -> int:
         """Milliseconds for the consensus timers; never runs backward on the real side."""

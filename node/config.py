@@ -43,7 +43,7 @@ class Timers:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """When a snapshot is due, and how much log and snapshots are kept; bytes and milliseconds."""
+    """The limits that make a snapshot due, and those of what is kept; bytes and milliseconds."""
 
     snapshot_bytes: int = 20 * MIB
     snapshot_interval_ms: int = 3_600_000
@@ -63,7 +63,7 @@ class ListenerConfig:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """Everything a node process is told.
+    """All settings of a node process.
 
     ``voters`` is the static quorum, empty where the voters are in the log (KIP-853); then
     ``bootstrap`` says whom to ask first. ``listeners`` are those of the controller role first.
@@ -124,17 +124,17 @@ class NodeConfig:
 
     @property
     def listener(self) -> Endpoint:
-        """Where the first listener binds."""
+        """The address that the first listener binds to."""
         return self.listeners[0].bind
 
     @property
     def advertised(self) -> Endpoint:
-        """Where the first listener is to be found."""
+        """The address at which others find the first listener."""
         return self.listeners[0].advertised
 
     @property
     def voter_listeners(self) -> tuple[Listener, ...]:
-        """What this node would advertise as a voter."""
+        """The listeners that this node would advertise as a voter."""
         return tuple(Listener(x.name, x.advertised) for x in self.controller_listeners)
 
     def ssl_of(self, listener_name: str) -> dict[str, str]:

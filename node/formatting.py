@@ -1,4 +1,4 @@
-"""Formatting a node's directory: whose it is, and what its quorum and its cluster begin with.
+"""Formats a node's directory: whose it is, and the beginning of its quorum and its cluster.
 
 A quorum is static (``controller.quorum.voters``, kraft.version 0), or its voters are in the log
 (kraft.version 1). Then a controller is formatted in one of three ways, with all controllers of a
@@ -37,7 +37,7 @@ _RESERVED = "is a reserved id: leave the directory id out, or draw one"
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """How the quorum begins: at most one of the three is given."""
+    """The beginning of the quorum: at most one of the three is given."""
 
     initial_controllers: str | None = None
     standalone: bool = False

@@ -1,4 +1,4 @@
-"""Reading a properties file, and turning the text of one value into what it means.
+"""Reads a properties file, and turns the text of one value into what it means.
 
 Every parser here takes the text of a value and raises ValueError with what is wanted instead.
 """

@@ -88,7 +88,7 @@ import msgspec
 
 
 class Tracer(Protocol):
-    """Where a node's events go."""
+    """The receiver of a node's events."""
 
     @property
     def seq(self) -> int:

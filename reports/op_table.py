@@ -13,9 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from harness.history.ops import NEMESIS, Op, OpType
+from harness.history.ops import NEMESIS, Op
 from reports.model import ErrorCount, OpStats
 from reports.ops import OUTCOMES, Span, percentile
 from reports.text import clean, compact
@@ -32,30 +30,6 @@ NOTHING, SAME = 0, 2  # codes of values: none, and of results: the value itself
 _NUMBER_MAX = 2**46
 
 _Q = "q"
-
-
-class OpLine(msgspec.Struct, gc=False):
-    """A line of a history in good order: the fields of an ``Op``, quicker to make."""
-
-    time_ns: int
-    process: int | str
-    type: OpType
-    f: str
-    value: Any = None
-    key: str | None = None
-    error: str | None = None
-    node: str | None = None
-    index: int = 0
-
-
-AnyOp = Op | OpLine
-
-
-def whole(op: AnyOp) -> Op:
-    """As an op of its own."""
-    if isinstance(op, Op):
-        return op
-    return Op(op.index, op.time_ns, op.process, op.type, op.f, op.value, op.key, op.error, op.node)
 
 
 class Interner:
@@ -166,7 +140,7 @@ class OpTable:
         )
 
 
-def read(history: Iterable[AnyOp], wanted: Collection[int] = ()) -> OpTable:
+def read(history: Iterable[Op], wanted: Collection[int] = ()) -> OpTable:
     """Pair client ops; ``wanted`` are indices of ops to keep whole.
 
     Unlike ``History.intervals`` this takes a malformed history, for then a picture is needed
@@ -177,7 +151,7 @@ def read(history: Iterable[AnyOp], wanted: Collection[int] = ()) -> OpTable:
     for op in history:
         table.last_ns = max(table.last_ns, op.time_ns)
         if op.process == NEMESIS:
-            table.nemesis.append(whole(op))
+            table.nemesis.append(op)
         elif op.type == "invoke":
             reader.begin(op)
         else:
@@ -193,10 +167,10 @@ class _Reader:
     def __init__(self, table: OpTable, wanted: frozenset[int]) -> None:
         self._table = table
         self._wanted = wanted
-        self._open: dict[int | str, tuple[int, AnyOp]] = {}
+        self._open: dict[int | str, tuple[int, Op]] = {}
         self._processes: dict[int | str, int] = {}
 
-    def begin(self, op: AnyOp) -> None:
+    def begin(self, op: Op) -> None:
         """An invocation: a new row."""
         table = self._table
         if (before := self._open.get(op.process)) is not None:
@@ -208,7 +182,7 @@ class _Reader:
         self._open[op.process] = (len(table), op)
         self._row(op)
 
-    def end(self, op: AnyOp) -> None:
+    def end(self, op: Op) -> None:
         """A completion: the rest of its row."""
         table = self._table
         row, invocation = self._open.pop(op.process, (len(table), op))
@@ -230,7 +204,7 @@ class _Reader:
         for _, op in self._open.values():
             self._keep(op, None)
 
-    def _row(self, op: AnyOp) -> None:
+    def _row(self, op: Op) -> None:
         table, texts = self._table, self._table.texts
         process = self._processes.setdefault(op.process, len(self._processes))
         if process == len(table.processes):
@@ -248,11 +222,11 @@ class _Reader:
         table.value.append(table.values(op.value))
         table.result.append(NOTHING)
 
-    def _keep(self, invocation: AnyOp, completion: AnyOp | None) -> None:
+    def _keep(self, invocation: Op, completion: Op | None) -> None:
         ends = completion is not None and completion.index in self._wanted
         if ends or invocation.index in self._wanted:
-            end = None if completion is None else whole(completion)
-            self._table.wanted.append(Span(whole(invocation), end))
+            end = None if completion is None else completion
+            self._table.wanted.append(Span(invocation, end))
 
     def _note(self, text: str) -> None:
         if len(self._table.notes) < NOTES_KEPT_MAX:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from reports import source
+from harness.store.folder import RunDir
+from harness.store.reading import load_results, open_run
 from reports.build import build_model
 from reports.html import render
 from reports.source import Run
@@ -32,7 +33,7 @@ def render_stored(path: Path) -> str:
         UsageError: It has no readable ``spec.json``, or was not judged.
         HistoryFormatError: A line of its history is no op.
     """
-    run, results = source.open_run(path), source.read_results(path)
+    run, results = open_run(path), load_results(RunDir(path))
     if results is None:
         raise UsageError(f"{path} was not judged yet: `krucible check` it first")
     return render_run(run, results)

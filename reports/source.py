@@ -1,8 +1,6 @@
-"""A run as the report reads it: in memory, or in the store, line by line.
+"""A run as the report reads it: in memory, or in the store, where only what it needs is decoded.
 
-Of a stored run nothing that grows with its length is held: ops and events are read from their
-files each time that they are gone through. What is damaged was told when the run was judged, and
-is passed over here.
+What is damaged was told when the run was judged, and is passed over here.
 """
 
 from __future__ import annotations
@@ -10,21 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol, overload
-
-import msgspec
+from typing import Any, Protocol
 
 from harness.contracts.evidence import LogBatch
 from harness.contracts.nemesis import Fault
-from harness.errors import HistoryFormatError
-from harness.faults import schedule
-from harness.history.ops import Op, op_from_json
+from harness.history.ops import Op
 from harness.spec import RunSpec
-from harness.store.folder import RunDir
-from harness.store.reading import load_spec
+from harness.store.reading import EventsFile, StoredFiles, objects
 from reports.cluster import TOLD, Event
-from reports.op_table import AnyOp, OpLine
 
 _TYPE = re.compile(rb'"t":"(\w+)"')
 _ARRIVAL = re.compile(rb'^\{"rx_ns":(\d+),')
@@ -38,14 +29,14 @@ AROUND_NS = 30_000_000_000
 
 
 class Run(Protocol):
-    """What the report asks of a run; ``harness.protocols.RunData`` has it all."""
+    """What the report asks of a run; ``RunData`` and ``StoredFiles`` have it all."""
 
     @property
     def spec(self) -> RunSpec:
         """The run's options."""
 
     @property
-    def history(self) -> Iterable[AnyOp]:
+    def history(self) -> Iterable[Op]:
         """All ops."""
 
     @property
@@ -73,158 +64,20 @@ class Run(Protocol):
         """Names of observers."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpsFile:
-    """A history on disk."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[AnyOp]:
-        quick = msgspec.json.Decoder(OpLine)
-        index = 0
-        for number, line in enumerate(_whole_lines(self.path), start=1):
-            if not line.strip():
-                continue
-            op: AnyOp
-            try:
-                op = quick.decode(line)
-                op.index = index
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                op = self._slowly(line, number, index)
-            yield op
-            index += 1
-
-    def _slowly(self, line: bytes, number: int, index: int) -> Op:
-        """As the harness reads it, which takes more and says what is wrong."""
-        try:
-            fields = msgspec.json.decode(line)
-            if not isinstance(fields, dict):
-                raise ValueError(f"want an object, found {type(fields).__name__}")  # noqa: TRY301
-            return op_from_json(fields, index=index)
-        except (ValueError, msgspec.DecodeError) as error:
-            raise HistoryFormatError(f"{self.path}:{number}: not an op: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class EventsFile:
-    """The events of one node on disk.
-
-    ``telling`` goes through those alone that a track is made of, and of every other one only the
-    last before each of these, whose arrival matters.
-    """
-
-    path: Path
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return _objects(_whole_lines(self.path))
-
-    def size(self) -> int:
-        """In bytes."""
-        return self.path.stat().st_size
-
-    def telling(self) -> Iterator[dict[str, Any]]:
-        """The events that matter to ``cluster.track``."""
-        return _objects(_telling(_whole_lines(self.path)))
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile(Sequence[LogBatch]):
-    """The replicated log of one node on disk; the whole of it is read each time."""
-
-    path: Path
-
-    def _all(self) -> tuple[LogBatch, ...]:
-        batches = []
-        for fields in _objects(_whole_lines(self.path)):
-            try:
-                batches.append(_batch(fields))
-            except (KeyError, TypeError):
-                continue
-        return tuple(batches)
-
-    def __iter__(self) -> Iterator[LogBatch]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    @overload
-    def __getitem__(self, item: int) -> LogBatch: ...
-    @overload
-    def __getitem__(self, item: slice) -> Sequence[LogBatch]: ...
-    def __getitem__(self, item: int | slice) -> LogBatch | Sequence[LogBatch]:
-        return self._all()[item]
-
-
-def _batch(fields: Mapping[str, Any]) -> LogBatch:
-    return LogBatch(
-        base=fields["base"],
-        last=fields["last"],
-        epoch=fields["epoch"],
-        crc=fields["crc"],
-        control=fields["control"],
-        records=tuple(fields["records"]),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFiles:
-    """A run in the store; see ``Run``."""
-
-    spec: RunSpec
-    history: OpsFile
-    events: Mapping[str, EventsFile | Excerpt]
-    logs: Mapping[str, LogFile]
-    output: Mapping[str, Sequence[str]]
-    faults: Sequence[Fault]
-    voters: Sequence[str]
-    observers: Sequence[str]
-
-
-def open_run(path: Path) -> StoredFiles:
-    """The run in this folder; raises UsageError when it has no readable ``spec.json``."""
-    run = RunDir(path)
-    spec = load_spec(run.spec)
-    nodes = tuple(f"n{i + 1}" for i in range(spec.voters + spec.observers))
-    return StoredFiles(
-        spec=spec,
-        history=OpsFile(run.history),
-        events={name: EventsFile(file) for name, file in _by_node(run.events_dir, ".jsonl")},
-        logs={name: LogFile(file) for name, file in _by_node(run.records_dir, ".jsonl")},
-        output={name: _text_lines(file) for name, file in _by_node(run.logs_dir, ".log")},
-        faults=tuple(schedule.load(run.schedule)) if run.schedule.is_file() else (),
-        voters=nodes[: spec.voters],
-        observers=nodes[spec.voters :],
-    )
-
-
-def read_results(path: Path) -> dict[str, Any] | None:
-    """The results of the run in this folder; None when it was not judged."""
-    try:
-        results = msgspec.json.decode(RunDir(path).results.read_bytes())
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
-    return results if isinstance(results, dict) else None
-
-
-def _by_node(folder: Path, suffix: str) -> Iterator[tuple[str, Path]]:
-    """The file of each node, n2 before n10."""
-    for path in sorted(folder.glob(f"*{suffix}"), key=lambda p: (len(p.name), p.name)):
-        yield path.name.removesuffix(suffix), path
-
-
-def _text_lines(path: Path) -> tuple[str, ...]:
-    return tuple(path.read_text(encoding="utf-8", errors="replace").splitlines())
-
-
 def telling(events: Iterable[Event]) -> Iterable[Event]:
-    """The events of a node that matter to ``cluster.track``, and maybe more."""
-    return events.telling() if isinstance(events, EventsFile) else events
+    """The events of a node that matter to ``cluster.track``, and maybe more.
+
+    Of a file those alone that a track is made of, and of all others only the last before each of
+    these, whose arrival matters.
+    """
+    return objects(_telling(events.lines())) if isinstance(events, EventsFile) else events
 
 
 def _telling(lines: Iterable[bytes]) -> Iterator[bytes]:
     held: dict[bool, bytes] = {}  # the last event that tells of the log, the last that tells less
     for line in lines:
+        if not line.endswith(b"\n"):
+            break  # torn: it must not stand for one that was written
         found = _TYPE.search(line)
         kind = found[1] if found else b""
         if found and (kind not in _KINDS or kind in _LATEST):
@@ -243,11 +96,11 @@ def _telling(lines: Iterable[bytes]) -> Iterator[bytes]:
 class Excerpt:
     """The rare events of a node, and of all others those that arrived in one of the windows."""
 
-    path: Path
+    file: EventsFile
     windows: Sequence[tuple[int, int]]  # from, to: ns
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return _objects(line for line in _whole_lines(self.path) if self._has(line))
+        return objects(line for line in self.file.lines() if self._has(line))
 
     def _has(self, line: bytes) -> bool:
         found, arrival = _TYPE.search(line), _ARRIVAL.match(line)
@@ -265,33 +118,14 @@ def around(run: Run, windows: Iterable[tuple[int, int]]) -> Run:
     if not isinstance(run, StoredFiles):
         return run
     wide = [(first - AROUND_NS, last + AROUND_NS) for first, last in windows]
-    events = {
-        name: Excerpt(file.path, wide) if file.size() > EXCERPT_FROM_BYTES else file
-        for name, file in run.events.items()
-        if isinstance(file, EventsFile)
-    }
+    events = {name: _excerpt(file, wide) for name, file in run.events.items()}
     return replace(run, events=events)
 
 
-def _whole_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file that have their newline; a torn last one was never written."""
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield line
-    except FileNotFoundError:
-        return
-
-
-def _objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    decoder = msgspec.json.Decoder()
-    for line in lines:
-        if not line.strip():
-            continue
-        try:
-            value = decoder.decode(line)
-        except msgspec.DecodeError:
-            continue
-        if isinstance(value, dict):
-            yield value
+def _excerpt(
+    events: Iterable[dict[str, Any]], windows: Sequence[tuple[int, int]]
+) -> Iterable[dict[str, Any]]:
+    """Leave out events of a long file that are not in the windows."""
+    if isinstance(events, EventsFile) and events.size() > EXCERPT_FROM_BYTES:
+        return Excerpt(events, windows)
+    return events

@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 from checkers.committed.reference import Reference
 from harness.contracts.evidence import LogBatch, LogSnapshot
+from node.metadata.fold import apply_record
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.records import RecordError, from_json
+from node.metadata.snapshot import image_of_records
 from node.metadata.transactions import Transactions
 
 Record = Mapping[str, Any]
@@ -59,13 +61,13 @@ class MetadataFold:
     def load(self, records: Sequence[Record], end: int) -> None:
         """Decode the records into a new image."""
         decoded = [from_json({"version": 0, **record}) for record in records]
-        self._image = MetadataImage.from_records(decoded, end)
+        self._image = image_of_records(decoded, end)
         self._gate = Transactions()
 
     def apply(self, record: Record, offset: int) -> None:
         """Decode the record and apply it to the image; those of a transaction at its end."""
         for each, at in self._gate.feed(from_json({"version": 0, **record}), offset):
-            self._image.apply(each, at)
+            apply_record(self._image, each, at)
 
 
 MakeFold = Callable[[], Fold]

@@ -15,8 +15,10 @@ from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
+from node.metadata.fold import apply_record
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.records import RecordError, from_json
+from node.metadata.snapshot import image_of_records
 from node.metadata.state import BROKER, TOPIC, PartitionState
 from node.metadata.transactions import Transactions
 
@@ -51,7 +53,7 @@ class MetadataWalk:
         self._begin = self._end = snapshot.end
         try:
             records = [from_json({"version": 0, **record}) for record in snapshot.records]
-            self._image = MetadataImage.from_records(records, snapshot.end)
+            self._image = image_of_records(records, snapshot.end)
         except (RecordError, ImageError):
             self._over = True
         self._topics = {topic.id for topic in self._image.topics.values()}
@@ -101,7 +103,7 @@ class MetadataWalk:
             offset = each.get("offset", batch.base + place)
             for record, at in self._gate.feed(from_json({"version": 0, **each}), offset):
                 yield from self._record(record, at, batch)
-                self._image.apply(record, at)
+                apply_record(self._image, record, at)
         for partition, before in self._before.items():
             after = self._image.partition(*partition)
             if after is not None and after != before:

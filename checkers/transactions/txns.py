@@ -6,7 +6,7 @@ Two forms are read, and may be mixed: Jepsen's transactions, whose value is a li
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -205,16 +205,3 @@ def _list(value: Any) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise ValueError(f"value {value!r}, want a list")
     return value if isinstance(value, list) else list(value)
-
-
-def is_transactional(history: History) -> bool:
-    """Whether some client op is a transaction of appends and reads of lists."""
-    return any(_looks(op) for op in history if op.process != NEMESIS)
-
-
-def _looks(op: Op) -> bool:
-    value: Any = op.value
-    if isinstance(value, Mapping) or not isinstance(value, list | tuple) or not value:
-        return False
-    first = value[0]
-    return isinstance(first, list | tuple) and bool(first) and first[0] in ("append", "r")

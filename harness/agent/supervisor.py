@@ -125,13 +125,13 @@ class Process:
 
 
 class Hands:
-    """The process ``node.hands``, which works on the node's files; one order at a time."""
+    """The process of a module that works on the node's files; one order at a time."""
 
-    def __init__(self, folder: str, environ: dict[str, str]) -> None:
+    def __init__(self, module: str, folder: str, environ: dict[str, str]) -> None:
         """Start it; raises OSError. In the main thread, with which it ends."""
         self._turn = threading.Lock()
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "node.hands", folder],
+            [sys.executable, "-m", module, folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -370,7 +370,8 @@ class Supervisor:
 
     def _reach(self) -> None:
         if self._hands is None:
-            self._hands = Hands(str(Path(self._begun["folder"]) / "node"), self._environ())
+            folder = str(Path(self._begun["folder"]) / "node")
+            self._hands = Hands(self._begun["hands"], folder, self._environ())
 
     # ---- commands
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from math import ceil
@@ -209,11 +209,16 @@ def save(path: Path, faults: Iterable[Fault]) -> None:
     os.replace(draft, path)  # noqa: PTH105 - the same call everywhere that must be atomic
 
 
-def load(path: Path) -> list[Fault]:
+def load(path: Path, skip: Callable[[UsageError], object] | None = None) -> list[Fault]:
     """Read a schedule.
 
+    Args:
+        path: The file.
+        skip: Is told of each line that is no fault, in the place of an exception.
+
     Raises:
-        UsageError: A file that cannot be read, or a line that is no fault, with its number.
+        UsageError: A file that cannot be read, a line that is no fault, with its number, or two
+            faults with one id.
     """
     try:
         data = path.read_bytes()
@@ -226,7 +231,10 @@ def load(path: Path) -> list[Fault]:
         try:
             faults.append(fault_from_json(msgspec.json.decode(line)))
         except (ValueError, msgspec.DecodeError) as error:
-            raise UsageError(f"{path}:{number}: not a fault: {error}") from error
+            told = UsageError(f"{path}:{number}: not a fault: {error}")
+            if skip is None:
+                raise told from error
+            skip(told)
     twice = [number for number, count in Counter(f.id for f in faults).items() if count > 1]
     if twice:
         raise UsageError(f"{path}: fault ids {twice} occur more than once; give each its own")

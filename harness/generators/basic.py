@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from harness import seeds
 from harness.errors import HarnessError
@@ -83,7 +83,7 @@ def coerce(source: Source) -> Generator:
         case Generator():
             return source
         case Draft():
-            return Limit(Const(source), 1)
+            return Wrapper(Limit(1), Const(source))
         case _ if callable(source):
             return Fn(source)
         case list() | tuple():
@@ -92,6 +92,43 @@ def coerce(source: Source) -> Generator:
             raise HarnessError(
                 f"{source!r} is no generator: want a Generator, Draft, function or sequence"
             )
+
+
+# --------------------------------------------------------------------------- around another
+
+
+class Rule(Protocol):
+    """An immutable value that says what becomes of the ops of another generator."""
+
+    def op(self, inner: Generator, ctx: Context) -> Ruled:
+        """What to do next, and what follows: the inner generator, under which rule."""
+        ...
+
+
+# Without a rule the inner generator goes on by itself.
+Ruled = tuple[Draft | Pending | None, Generator, Rule | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper(Generator):
+    """A generator under a rule; events and seeds are the inner one's."""
+
+    rule: Rule
+    inner: Generator
+
+    def op(self, ctx: Context) -> Step:
+        """What the rule makes of the inner generator."""
+        draft, inner, rule = self.rule.op(self.inner, ctx)
+        return draft, inner if rule is None else Wrapper(rule, inner)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        """Pass the event on."""
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else Wrapper(self.rule, inner)
+
+    def seeded(self, seed: int) -> Generator:
+        """Seed the inner generator."""
+        return Wrapper(self.rule, self.inner.seeded(seed))
 
 
 # --------------------------------------------------------------------------- sources
@@ -154,36 +191,26 @@ class Fn(Generator):
 
 def once(source: Source) -> Generator:
     """At most one op."""
-    return Limit(coerce(source), 1)
+    return Wrapper(Limit(1), coerce(source))
 
 
 def limit(source: Source, ops: int) -> Generator:
     """At most ``ops`` ops."""
-    return Limit(coerce(source), ops)
+    return Wrapper(Limit(ops), coerce(source))
 
 
 @dataclass(frozen=True, slots=True)
-class Limit(Generator):
+class Limit:
     """At most ``remaining`` ops."""
 
-    inner: Generator
     remaining: int
 
-    def op(self, ctx: Context) -> Step:
+    def op(self, inner: Generator, ctx: Context) -> Ruled:
         """The inner op while any remain."""
         if self.remaining <= 0:
-            return None, self
-        draft, inner = self.inner.op(ctx)
-        return draft, Limit(inner, self.remaining - isinstance(draft, Draft))
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        """Pass the event on."""
-        inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else Limit(inner, self.remaining)
-
-    def seeded(self, seed: int) -> Generator:
-        """Seed the inner generator."""
-        return Limit(self.inner.seeded(seed), self.remaining)
+            return None, inner, self
+        draft, inner = inner.op(ctx)
+        return draft, inner, Limit(self.remaining - isinstance(draft, Draft))
 
 
 def only(source: Source, numbers: Sequence[int]) -> Generator:
@@ -191,38 +218,28 @@ def only(source: Source, numbers: Sequence[int]) -> Generator:
 
     After the last it waits for whoever limits its time: the faults of a run go on.
     """
-    return Only(coerce(source), frozenset(numbers), max(numbers, default=-1))
+    return Wrapper(Only(frozenset(numbers), max(numbers, default=-1)), coerce(source))
 
 
 @dataclass(frozen=True, slots=True)
-class Only(Generator):
+class Only:
     """Some of the ops."""
 
-    inner: Generator
     numbers: frozenset[int]
     last: int
     n: int = 0
 
-    def op(self, ctx: Context) -> Step:
+    def op(self, inner: Generator, ctx: Context) -> Ruled:
         """The next of the ops that are wanted."""
-        inner, n = self.inner, self.n
+        n = self.n
         while n <= self.last:
             draft, inner = inner.op(ctx)
             if not isinstance(draft, Draft):
-                return draft, replace(self, inner=inner, n=n)
+                return draft, inner, replace(self, n=n)
             n += 1
             if n - 1 in self.numbers:
-                return draft, replace(self, inner=inner, n=n)
-        return PENDING, replace(self, inner=inner, n=n)
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        """Pass the event on."""
-        inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else replace(self, inner=inner)
-
-    def seeded(self, seed: int) -> Generator:
-        """Seed the inner generator."""
-        return replace(self, inner=self.inner.seeded(seed))
+                return draft, inner, replace(self, n=n)
+        return PENDING, inner, replace(self, n=n)
 
 
 def cycle(source: Source, times: int | None = None) -> Generator:
@@ -269,40 +286,33 @@ class Cycle(Generator):
 
 def time_limit(source: Source, limit_s: float) -> Generator:
     """No ops later than ``limit_s`` seconds after it was first asked."""
-    return TimeLimit(coerce(source), int(limit_s * NS_PER_S))
+    return Wrapper(TimeLimit(int(limit_s * NS_PER_S)), coerce(source))
 
 
 @dataclass(frozen=True, slots=True)
-class TimeLimit(Generator):
+class TimeLimit:
     """Ends at a time."""
 
-    inner: Generator
     limit_ns: int
     end_ns: int | None = None
 
-    def op(self, ctx: Context) -> Step:
+    def op(self, inner: Generator, ctx: Context) -> Ruled:
         """The inner op until the end."""
         end_ns = ctx.time_ns + self.limit_ns if self.end_ns is None else self.end_ns
+        rule = self if self.end_ns is not None else TimeLimit(self.limit_ns, end_ns)
         if ctx.time_ns >= end_ns:
-            return None, TimeLimit(self.inner, self.limit_ns, end_ns)
-        draft, inner = self.inner.op(ctx)
+            return None, inner, rule
+        draft, inner = inner.op(ctx)
         if isinstance(draft, Pending):
             draft = sooner(draft, Pending(end_ns))
-        return draft, TimeLimit(inner, self.limit_ns, end_ns)
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        """Pass the event on."""
-        inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else TimeLimit(inner, self.limit_ns, self.end_ns)
-
-    def seeded(self, seed: int) -> Generator:
-        """Seed the inner generator."""
-        return TimeLimit(self.inner.seeded(seed), self.limit_ns, self.end_ns)
+        return draft, inner, rule
 
 
 def unlimited(generator: Generator) -> Generator:
     """What a limit of time has held back; any other generator as it is."""
-    return generator.inner if isinstance(generator, TimeLimit) else generator
+    if isinstance(generator, Wrapper) and isinstance(generator.rule, TimeLimit):
+        return generator.inner
+    return generator
 
 
 def stagger(source: Source, rate_hz: float) -> Generator:
@@ -361,7 +371,7 @@ def seq(*sources: Source) -> Generator:
 
 def phases(*sources: Source) -> Generator:
     """One generator after another; each begins once all threads are free."""
-    return Seq(tuple(Synchronize(coerce(source)) for source in sources))
+    return Seq(tuple(synchronize(source) for source in sources))
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,27 +404,19 @@ class Seq(Generator):
 
 def synchronize(source: Source) -> Generator:
     """Begins once all threads are free."""
-    return Synchronize(coerce(source))
+    return Wrapper(Synchronize(), coerce(source))
 
 
 @dataclass(frozen=True, slots=True)
-class Synchronize(Generator):
-    """Waits for all threads, then becomes its inner generator."""
+class Synchronize:
+    """Waits for all threads, then is no more."""
 
-    inner: Generator
-
-    def op(self, ctx: Context) -> Step:
+    def op(self, inner: Generator, ctx: Context) -> Ruled:
         """The inner op once all threads are free."""
-        return self.inner.op(ctx) if len(ctx.free) == len(ctx.threads) else (PENDING, self)
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        """Pass the event on."""
-        inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else Synchronize(inner)
-
-    def seeded(self, seed: int) -> Generator:
-        """Seed the inner generator."""
-        return Synchronize(self.inner.seeded(seed))
+        if len(ctx.free) != len(ctx.threads):
+            return PENDING, inner, self
+        draft, inner = inner.op(ctx)
+        return draft, inner, None
 
 
 def until_ok(source: Source) -> Generator:
@@ -519,65 +521,44 @@ class Mix(Generator):
 
 def map_ops(change: Callable[[Draft], Draft], source: Source) -> Generator:
     """Each op as ``change`` (a pure function) turns it."""
-    return Map(change, coerce(source))
+    return Wrapper(Map(change), coerce(source))
 
 
 @dataclass(frozen=True, slots=True)
-class Map(Generator):
+class Map:
     """Changed ops."""
 
     change: Callable[[Draft], Draft]
-    inner: Generator
 
-    def op(self, ctx: Context) -> Step:
+    def op(self, inner: Generator, ctx: Context) -> Ruled:
         """The inner op, changed; it stays on its thread."""
-        draft, inner = self.inner.op(ctx)
+        draft, inner = inner.op(ctx)
         if isinstance(draft, Draft):
             draft = self.change(draft)._replace(thread=draft.thread)
-        return draft, Map(self.change, inner)
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        """Pass the event on."""
-        inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else Map(self.change, inner)
-
-    def seeded(self, seed: int) -> Generator:
-        """Seed the inner generator."""
-        return Map(self.change, self.inner.seeded(seed))
+        return draft, inner, self
 
 
 def filter_ops(keep: Callable[[Draft], bool], source: Source) -> Generator:
     """Only the ops that ``keep`` (a pure function) accepts."""
-    return Filter(keep, coerce(source))
+    return Wrapper(Filter(keep), coerce(source))
 
 
 @dataclass(frozen=True, slots=True)
-class Filter(Generator):
+class Filter:
     """Chosen ops."""
 
     keep: Callable[[Draft], bool]
-    inner: Generator
 
-    def op(self, ctx: Context) -> Step:
+    def op(self, inner: Generator, ctx: Context) -> Ruled:
         """The next inner op that is accepted."""
-        inner = self.inner
         for _ in range(FILTER_TRIES_MAX):
             draft, inner = inner.op(ctx)
             if not isinstance(draft, Draft) or self.keep(draft):
-                return draft, Filter(self.keep, inner)
+                return draft, inner, self
         raise HarnessError(
             f"filter_ops: {FILTER_TRIES_MAX} ops in a row were rejected by {self.keep!r}; "
             "generate what is wanted instead"
         )
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        """Pass the event on."""
-        inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else Filter(self.keep, inner)
-
-    def seeded(self, seed: int) -> Generator:
-        """Seed the inner generator."""
-        return Filter(self.keep, self.inner.seeded(seed))
 
 
 def sooner(one: Pending, other: Pending) -> Pending:

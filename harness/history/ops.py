@@ -59,6 +59,9 @@ class Op(msgspec.Struct, frozen=True, gc=False):  # a quarter of what a frozen d
         return out
 
 
+_decode = msgspec.json.Decoder(Op).decode
+
+
 class Interval(msgspec.Struct, frozen=True, gc=False):
     """An op from its invocation to its completion; ``completion`` is None while still open."""
 
@@ -219,24 +222,50 @@ def op_from_json(fields: dict[str, Any], *, index: int) -> Op:
     )
 
 
-def read_jsonl(path: Path) -> History:
-    """Read a JSON-lines history; a torn last line (no newline at its end) is dropped.
+def stream_jsonl(
+    path: Path, skip: Callable[[HistoryFormatError], object] | None = None
+) -> Iterator[Op]:
+    """The ops of a JSON-lines history, one by one; a torn last line is dropped.
+
+    Args:
+        path: The file; its last line is torn when it has no newline.
+        skip: Is told of each line that is not an op, in the place of an exception.
 
     Raises:
         HistoryFormatError: A line that is not an op, with its number.
     """
-    data = path.read_bytes()
-    lines = data.split(b"\n")
-    lines.pop()  # what follows the last newline: empty, or torn by a kill
-    ops: list[Op] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            fields = msgspec.json.decode(line)
-            if not isinstance(fields, dict):
-                raise ValueError(f"want an object, found {type(fields).__name__}")  # noqa: TRY301
-            ops.append(op_from_json(fields, index=len(ops)))
-        except (ValueError, msgspec.DecodeError) as error:
-            raise HistoryFormatError(f"{path}:{number}: not an op: {error}") from error
-    return History(ops)
+    index = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return  # torn by a kill
+            try:
+                op = _decode(line)
+                if op.index != index:
+                    op = op.with_(index=index)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                if not line.strip():
+                    continue
+                try:
+                    op = _slowly(line, index)
+                except (ValueError, msgspec.DecodeError) as error:
+                    told = HistoryFormatError(f"{path}:{number}: not an op: {error}")
+                    if skip is None:
+                        raise told from error
+                    skip(told)
+                    continue
+            yield op
+            index += 1
+
+
+def _slowly(line: bytes, index: int) -> Op:
+    """An op of a line in no good order; raises ValueError that says what is wrong with it."""
+    fields = msgspec.json.decode(line)
+    if not isinstance(fields, dict):
+        raise ValueError(f"want an object, found {type(fields).__name__}")
+    return op_from_json(fields, index=index)
+
+
+def read_jsonl(path: Path) -> History:
+    """Read a whole JSON-lines history; see ``stream_jsonl``."""
+    return History(stream_jsonl(path))

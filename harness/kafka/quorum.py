@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from harness.contracts.environment import Address
+from harness.kafka.exchange import exchange
 from node.core.messages import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -13,7 +14,6 @@ from node.core.messages import (
     ReplicaStatus,
 )
 from node.core.types import Endpoint, ReplicaKey
-from node.wire import codec
 from node.wire.errors import WireError
 from node.wire.network import Network
 
@@ -71,18 +71,9 @@ async def ask(address: Address, network: Network, *, timeout_s: float) -> Quorum
     """The view of the controller at ``address``; None when it does not lead or does not answer."""
     request = DescribeQuorumRequest()
     try:
-        connection = await network.connect(
-            Endpoint(address.host, address.port), timeout_s=timeout_s
-        )
+        entity, response = await exchange(request, address, network, timeout_s=timeout_s)
     except WireError:
         return None
-    try:
-        entity = await connection.request(codec.request_to_wire(request, 2), timeout_s=timeout_s)
-        response = codec.response_from_wire(entity, request)
-    except WireError:
-        return None
-    finally:
-        connection.close()
     assert isinstance(response, DescribeQuorumResponse)  # noqa: S101 - the answer to that request
     if response.error is not Error.NONE or response.leader_id is None:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.contracts.environment import Address
+from harness.kafka.exchange import UnreachableError, exchange
 from node.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -14,7 +15,6 @@ from node.core.messages import (
     VoteRequest,
 )
 from node.core.types import Endpoint, OffsetAndEpoch, ReplicaKey
-from node.wire import codec
 from node.wire.errors import WireError
 from node.wire.network import Network
 
@@ -51,19 +51,11 @@ async def say(request: Request, address: Address, network: Network) -> str:
     See ``was_heard``.
     """
     try:
-        connection = await network.connect(
-            Endpoint(address.host, address.port), timeout_s=TIMEOUT_S
-        )
-    except WireError as error:
+        _, response = await exchange(request, address, network, timeout_s=TIMEOUT_S)
+    except UnreachableError as error:
         return f"{UNHEARD} connection: {error}"
-    try:
-        wire = codec.request_to_wire(request, codec.version_for(request))
-        entity = await connection.request(wire, timeout_s=TIMEOUT_S)
-        response = codec.response_from_wire(entity, request)
     except WireError as error:
         return f"{UNHEARD} answer: {error}"
-    finally:
-        connection.close()
     return response.error.name
 
 

@@ -7,9 +7,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from harness.store.folder import RunDir, Store
+from harness.store.reading import load_results
 from harness.verdict import Valid
 
 
@@ -44,10 +43,10 @@ def rotate(store: Store, limit_bytes: int, keep: Container[str] = ()) -> Rotated
 def is_valid(run: RunDir) -> bool:
     """Whether a run was judged, and found valid on all three axes."""
     try:
-        results = msgspec.json.decode(run.results.read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return False  # not judged: nobody knows what is in it
-    return isinstance(results, dict) and (
+        results = load_results(run)
+    except OSError:
+        return False
+    return results is not None and (  # not judged: nobody knows what is in it
         results.get("system"),
         results.get("coverage"),
         results.get("harness"),

@@ -7,14 +7,14 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from harness import seeds as streams
 from harness.errors import UsageError
 from harness.nightly.plan import Canary, Sim
+from harness.sessions.plan import Plan
 from harness.sessions.reached import reached
-from harness.sessions.simulated import SimPlan, SimRun, never_done, reason_of, save, simulate
+from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Hunt, bugs, directed
 from harness.store.folder import Store
@@ -36,7 +36,7 @@ class Slice:
     sim: Sim
     seeds: Iterable[int]
     for_s: float
-    store: Path
+    store: Store
     left: Mapping[Key, int]
     fresh: int
 
@@ -54,7 +54,7 @@ class Slice:
     def _seed(self, seed: int, counts: Counter[str], stored: Counter[Key]) -> Line:
         line: Line = {"t": "seed", "entry": self.entry, "seed": seed, "invariants": []}
         try:
-            plan = SimPlan.of(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
+            plan = Plan.simulated(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
             run = simulate(plan)
             counts.update(reached(run.data))
             line |= _judged(run)
@@ -63,7 +63,7 @@ class Slice:
                 line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
             kept = rng.random() < self.sim.save
             if self._is_news(line, stored) or kept:
-                line["store"] = str(save(run, Store(self.store)).path)
+                line["store"] = str(save(run, self.store).path)
         except UsageError as error:  # the options do not go with what this seed draws
             return {**line, "verdict": "unknown", "harness_error": str(error)}
         except Exception as error:  # one seed's: it is told, and costs the others nothing
@@ -72,10 +72,10 @@ class Slice:
 
     def died(self, seed: int, reason: str, trace: str | None = None) -> Line:
         """The line of a seed that ended its process, or could not be judged; it is stored."""
-        plan = SimPlan.of(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
+        plan = Plan.simulated(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
         run = never_done(plan, reason, trace)
         line = {"t": "seed", "entry": self.entry, "seed": seed, **_judged(run)}
-        return {**line, "store": str(save(run, Store(self.store)).path)}
+        return {**line, "store": str(save(run, self.store).path)}
 
     def _is_news(self, line: Mapping[str, Any], stored: Counter[Key]) -> bool:
         if line["verdict"] == "valid" and line.get("same_bytes") is not False:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import count, islice
-from pathlib import Path
 from typing import Any, Final
 
 from harness.healing.heal import heal_all
@@ -17,7 +16,7 @@ from harness.nightly.arguments import canary_arguments, run_arguments
 from harness.nightly.ledger import Failing, Ledger, Line
 from harness.nightly.plan import Canary, Live, Plan, Sim
 from harness.nightly.rotation import rotate
-from harness.processes.command import Answer, krucible
+from harness.processes.command import Answer, Program
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.zoo import bugs
 from harness.store.folder import Store
@@ -31,13 +30,20 @@ Tell = Callable[[Line], None]  # is told of every line, after it is kept
 
 
 class Worker:
-    """Does a plan; everything that comes of it goes into the ledger first."""
+    """Does a plan; everything that comes of it goes into the ledger first.
 
-    def __init__(self, plan: Plan, ledger: Ledger, store: Path, tell: Tell) -> None:
+    Seeds are simulated here, in processes of their own; for live runs, replays and shrinking it
+    begins the command line, ``program``.
+    """
+
+    def __init__(
+        self, plan: Plan, ledger: Ledger, store: Store, program: Program, tell: Tell
+    ) -> None:
         self._plan = plan
         self._ledger = ledger
         self._night = ledger.night
         self._store = store
+        self._program = program
         self._tell = tell
         self._jobs = plan.jobs or os.cpu_count() or 1
         self._first = int(self._night.begun["first_seed"])
@@ -128,7 +134,7 @@ class Worker:
     def _live(self, entry: str, live: Live) -> None:
         seed = next(self._seeds(entry))
         limit_s = live.time_limit * RUN_TIMES + LATE_S
-        answer = krucible(run_arguments(live, seed, self._store), limit_s)
+        answer = self._program.run(run_arguments(live, seed, self._store.root), limit_s)
         line: dict[str, Any] = {"t": "live", "entry": entry, "seed": seed, "invariants": []}
         line |= _of_run(answer)
         self._keep(line)
@@ -158,8 +164,8 @@ class Worker:
             left_s = canary.budget_s - (time.monotonic() - began_s)
             if tries and left_s <= 0:
                 break
-            arguments = canary_arguments(canary, self._first + tries, self._store)
-            answer = krucible(arguments, max(left_s, canary.time_limit) + LATE_S)
+            arguments = canary_arguments(canary, self._first + tries, self._store.root)
+            answer = self._program.run(arguments, max(left_s, canary.time_limit) + LATE_S)
             tries += 1
             broken = answer.broken or ""
             names = {anomaly["invariant"] for anomaly in answer.value.get("anomalies", ())}
@@ -199,9 +205,9 @@ class Worker:
         live = failing.entry.startswith("live:")
         times = self._plan.on_failure.repro_times if live else 2
         arguments = [
-            *("repro", failing.runs[0], "--times", str(times), "--store", str(self._store))
+            *("repro", failing.runs[0], "--times", str(times), "--store", str(self._store.root))
         ]
-        answer = krucible(arguments, times * LATE_S + LATE_S)
+        answer = self._program.run(arguments, times * LATE_S + LATE_S)
         line = {
             **_about(failing, "again"),
             "reproduced": answer.value.get("reproduced", 0),
@@ -215,9 +221,9 @@ class Worker:
         budget_s = self._plan.on_failure.shrink_s
         arguments = [
             *("shrink", failing.runs[0], "--budget", f"{budget_s:g}"),
-            *("--jobs", str(self._jobs), "--store", str(self._store)),
+            *("--jobs", str(self._jobs), "--store", str(self._store.root)),
         ]
-        answer = krucible(arguments, budget_s + LATE_S)
+        answer = self._program.run(arguments, budget_s + LATE_S)
         line = {
             **_about(failing, "shrunk"),
             "store": answer.value.get("store"),
@@ -242,7 +248,7 @@ class Worker:
             return
         self._rotated_s = time.monotonic()
         kept = {path for failing in self._night.failing.values() for path in failing.runs}
-        done = rotate(Store(self._store), limit, kept)
+        done = rotate(self._store, limit, kept)
         if done.dropped:
             self._keep({"t": "dropped", "runs": [str(path) for path in done.dropped]})
         if done.left_bytes > limit:

@@ -19,12 +19,7 @@ from harness.verdict import EXIT_HARNESS
 GRACE_S: Final = 60.0  # from being asked to end until being killed
 TOLD_MAX: Final = 400  # characters of what a command has complained of
 _PR_SET_PDEATHSIG: Final = 1  # Linux, linux/prctl.h
-_MAIN: Final = """
-from harness.command import end_with
-end_with({})
-from harness.cli import main
-main()
-"""
+PARENT: Final = "KRUCIBLE_PARENT"  # the variable that names who has begun a command, by its pid
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +31,56 @@ class Answer:
     broken: str | None = None
 
 
-def krucible(arguments: Sequence[str], limit_s: float) -> Answer:
-    """As ``ask``, for who has nothing else to do meanwhile. Ctrl-C ends the command, too."""
-    return asyncio.run(ask(arguments, limit_s))
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command line whose verbs print one JSON object: an argv, which verb and options follow.
 
-
-async def ask(arguments: Sequence[str], limit_s: float | None = None) -> Answer:
-    """Run a command with ``--json``; one that takes longer is ended, then killed.
-
-    Its whole process group goes with it. Whoever stops waiting ends it in good order first.
+    Its main function calls ``end_with_parent``.
     """
-    command = [sys.executable, "-c", _MAIN.format(os.getpid()), *arguments, "--json"]
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
-    )
-    try:
-        async with asyncio.timeout(limit_s):
-            out, err = await process.communicate()
-    except TimeoutError:
-        await _end(process)
-        why = f"krucible {arguments[0]}: stopped: it took more than {limit_s:g} s"
-        return Answer(EXIT_HARNESS, {}, why)
-    except BaseException:
-        await _end(process)
-        raise
-    assert process.returncode is not None  # noqa: S101 - its output has ended, and it was awaited
-    return _answer(arguments[0], process.returncode, out, err)
+
+    argv: tuple[str, ...]
+
+    def run(self, arguments: Sequence[str], limit_s: float) -> Answer:
+        """As ``ask``, for who has nothing else to do meanwhile. Ctrl-C ends the command, too."""
+        return asyncio.run(self.ask(arguments, limit_s))
+
+    async def ask(self, arguments: Sequence[str], limit_s: float | None = None) -> Answer:
+        """Run a command with ``--json``; one that takes longer is ended, then killed.
+
+        Its whole process group goes with it. Whoever stops waiting ends it in good order first.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *self.argv,
+            *arguments,
+            "--json",
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+            env={**os.environ, PARENT: str(os.getpid())},
+        )
+        try:
+            async with asyncio.timeout(limit_s):
+                out, err = await process.communicate()
+        except TimeoutError:
+            await _end(process)
+            why = f"krucible {arguments[0]}: stopped: it took more than {limit_s:g} s"
+            return Answer(EXIT_HARNESS, {}, why)
+        except BaseException:
+            await _end(process)
+            raise
+        assert process.returncode is not None  # noqa: S101 - its output has ended; it was awaited
+        return _answer(arguments[0], process.returncode, out, err)
+
+
+def end_with_parent() -> None:
+    """Have this process asked to end with the one that has begun it as a ``Program``, if any has.
+
+    The processes that this one begins are told nothing of it.
+    """
+    parent = os.environ.pop(PARENT, None)
+    if parent is not None:
+        end_with(int(parent))
 
 
 def end_with(parent: int) -> None:

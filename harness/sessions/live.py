@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import importlib
 import os
 import platform
 import signal
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -23,20 +22,19 @@ from typing import Any
 from harness import seeds
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import Expects, Mirrors
-from harness.contracts.nemesis import Cluster, Fault, Nemesis
+from harness.contracts.nemesis import Cluster, Fault
 from harness.contracts.system import System
-from harness.contracts.workload import Workload
-from harness.errors import HarnessError, UsageError
-from harness.faults import schedule
-from harness.faults.choice import asked_for, of_schedule, plan
+from harness.errors import HarnessError
+from harness.faults.choice import asked_for
 from harness.healing.journal import Journal
 from harness.history.events import EventCollector
 from harness.history.recorder import Progress, Silence
 from harness.registry import checkers, environments, systems, workloads
 from harness.run.clock import LoopClock
-from harness.run.judge import STANDARD, Judgement, conclude, judge
+from harness.run.judge import Judgement, conclude, judge
 from harness.run.runner import RunPlan, RunResult
 from harness.run.runner import run as run_plan
+from harness.sessions.plan import Plan, checkers_of
 from harness.spec import RunSpec
 from harness.store.ballast import Ballast, tells_full_disk
 from harness.store.folder import RunDir, Store
@@ -48,15 +46,23 @@ from harness.verdict import Anomaly, CheckResult, Valid, merge
 class Session:
     """A run being prepared, running, or done."""
 
-    spec: RunSpec
+    plan: Plan
     run_dir: RunDir
-    workload: Workload
-    nemeses: Mapping[str, Nemesis]
-    faults: Sequence[Fault]
+    late: Sequence[Fault] = ()  # faults that the last round added to the schedule
     roles: Callable[[], Mapping[str, str]] = field(default=dict)  # live status: role per node
     result: RunResult | None = None
     judgement: Judgement | None = None
     crash: str | None = None
+
+    @property
+    def spec(self) -> RunSpec:
+        """The options, with the nemeses' own names."""
+        return self.plan.spec
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The schedule, and what the last round added to it."""
+        return (*self.plan.faults, *self.late)
 
     def live_roles(self) -> Mapping[str, str]:
         """The role of each node now, as far as its events tell; empty before the system is up."""
@@ -98,7 +104,7 @@ def verdict(judgement: Judgement) -> Valid:
 
 
 def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = None) -> Session:
-    """Resolve every name, draw the schedule and make the run's folder; nothing is started.
+    """Plan a run and make its folder; nothing is started.
 
     Args:
         spec: The options.
@@ -108,34 +114,10 @@ def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = Non
     Raises:
         UsageError: An unknown name, a bad setting, or options that cannot go together.
     """
-    check_settings = getattr(systems.get(spec.system), "check_settings", None)
-    if check_settings is not None:
-        check_settings(spec.settings)
-    _check_fit(spec)
-    schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
-    workload = workloads.get(spec.workload)(spec)
-    if faults is None:
-        chosen, faults = plan(spec)
-    else:
-        chosen = of_schedule(faults)
-    spec = replace(spec, nemeses=tuple(name for name, _ in chosen))  # families become names
-    run_dir = store.new_run(spec)
-    run_dir.write_schedule(faults)
-    return Session(spec, run_dir, workload, dict(chosen), faults)
-
-
-def _check_fit(spec: RunSpec) -> None:
-    """Raise UsageError when the system says what it goes with, and this is not among it."""
-    for option, chosen, known in (
-        ("workload", spec.workload, workloads),
-        ("env", spec.env, environments),
-    ):
-        known.get(chosen)  # a mistake in its name is told first
-        fit: frozenset[str] | None = getattr(systems.get(spec.system), f"{option}s", None)
-        if fit is not None and chosen not in fit:
-            raise UsageError(
-                f"--{option} {chosen}: system {spec.system!r} goes with {', '.join(sorted(fit))}"
-            )
+    plan = Plan.of(spec, faults)
+    run_dir = store.new_run(plan.spec)
+    run_dir.write_schedule(plan.faults)
+    return Session(plan, run_dir)
 
 
 def execute(
@@ -175,7 +157,7 @@ async def _execute(session: Session, progress: Progress, state_dir: Path | None)
     try:
         environment: Environment = environments.get(spec.env)(run_dir.path, journal)
         if isinstance(environment, Expects):
-            environment.expect(asked_for(session.nemeses), seeds.rng(spec.seed, "hosts"))
+            environment.expect(asked_for(session.plan.nemeses), seeds.rng(spec.seed, "hosts"))
         system: System = systems.get(spec.system)(spec, environment, run_dir)
         await _run(session, environment, system, progress)
     finally:
@@ -208,7 +190,7 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
         },
     }
     run_dir.write_results(results)
-    write_report(run_dir)
+    run_dir.write_report()
     return judgement
 
 
@@ -219,8 +201,7 @@ def judges(stored: StoredRun) -> list[str]:
         known = set(checkers.names())
         return [name for name in told if name in known]
     spec = stored.data.spec
-    own: tuple[str, ...] = getattr(systems.get(spec.system), "checkers", ())
-    return applicable(spec, (*workloads.get(spec.workload)(spec).checkers, *own, *STANDARD))
+    return checkers_of(spec, workloads.get(spec.workload)(spec))
 
 
 def as_told(stored: StoredRun) -> list[CheckResult]:
@@ -245,20 +226,6 @@ def _told(stored: StoredRun) -> Sequence[Mapping[str, Any]]:
     return (stored.results or {}).get("results") or ()
 
 
-def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
-    """The checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
-    leaves: frozenset[str] = getattr(systems.get(spec.system), "leaves", frozenset())
-    return [name for name in names if checkers.needs(name) <= leaves]
-
-
-def write_report(run_dir: RunDir) -> Path:
-    """Render the report of a judged run; returns where it is."""
-    # by name: reports stand above the kernel, which must not depend on them
-    report = importlib.import_module("reports.run_report")
-    run_dir.write_report(report.render_stored(run_dir.path))
-    return run_dir.report
-
-
 async def _run(
     session: Session, environment: Environment, system: System, progress: Progress
 ) -> None:
@@ -277,11 +244,11 @@ async def _run(
         await system.setup()
         plan = RunPlan(
             session.spec,
-            session.workload,
+            session.plan.workload,
             Cluster(system, environment),
-            session.faults,
-            session.nemeses,
-            partial(_keep_late, session, session.faults),
+            session.plan.faults,
+            session.plan.nemeses,
+            partial(_keep_late, session),
         )
         session.result = await run_plan(
             plan, session.run_dir.history, clock=clock, progress=progress
@@ -291,12 +258,12 @@ async def _run(
         await _uninterrupted(session, _end(session, environment, system, collector))
 
 
-def _keep_late(session: Session, planned: Sequence[Fault], added: Sequence[Fault]) -> None:
+def _keep_late(session: Session, added: Sequence[Fault]) -> None:
     """Save what the last round adds to the schedule, before it is played: we may be killed then.
 
     A full disk costs no more than that.
     """
-    session.faults = (*planned, *added)
+    session.late = added
     try:
         session.run_dir.write_schedule(session.faults)
     except OSError as error:

@@ -23,66 +23,27 @@ from typing import Any
 import msgspec
 
 from harness import seeds
-from harness.contracts.abilities import Simulated
 from harness.contracts.checker import RunData, Watch
 from harness.contracts.evidence import LogBatch
-from harness.contracts.nemesis import Cluster, Fault, Nemesis
-from harness.contracts.workload import Workload
+from harness.contracts.nemesis import Cluster
 from harness.envs.sim import hosts as sim
 from harness.errors import UsageError
-from harness.faults import schedule
-from harness.faults.choice import misfit, of_schedule, plan
 from harness.history.ops import NEMESIS, VIOLATION, History, HistoryWriter, Op
 from harness.history.recorder import OpList, Recorder, Silence
-from harness.registry import checkers, systems, watches, workloads
+from harness.registry import systems, watches
 from harness.run.clock import LoopClock
-from harness.run.judge import COVERAGE, STANDARD, Judgement, conclude, judge_here
+from harness.run.judge import Judgement, conclude, judge_here
 from harness.run.runner import Run, RunOptions, RunPlan, RunResult
-from harness.sessions.live import verdict, write_report
-from harness.spec import SIM, RunSpec
+from harness.sessions.live import verdict
+from harness.sessions.plan import Plan
+from harness.spec import SIM
 from harness.store.folder import RunDir, Store
 from harness.verdict import Anomaly, CheckResult, Valid
 
-LEFT = frozenset({"events", "records", "output"})  # what checkers find of a simulation
-LIVENESS = "liveness"  # the checker of the second phase, when all is healed
 OPTIONS = RunOptions(settle_s=5.0)
 NOWHERE = RunDir(Path("simulation"))  # no run of the store
 OBJECTS_PER_COLLECTION = 300_000  # most of what is made stays until the run is judged
 _decode = msgspec.json.Decoder().decode
-
-
-@dataclass(frozen=True, slots=True)
-class SimPlan:
-    """What is to be simulated."""
-
-    spec: RunSpec
-    workload: Workload
-    nemeses: Mapping[str, Nemesis]
-    faults: Sequence[Fault]
-    asked_for: bool = True  # a fault that never takes hold leaves the run's coverage unknown
-
-    @classmethod
-    def of(
-        cls, spec: RunSpec, faults: Sequence[Fault] | None = None, *, asked_for: bool = True
-    ) -> SimPlan:
-        """Resolve every name and draw the schedule, unless one is given; raises UsageError."""
-        system = systems.get(spec.system)
-        if not issubclass(system, Simulated):
-            raise UsageError(f"system {spec.system!r} cannot be simulated; take kraft")
-        check_settings = getattr(system, "check_settings", None)
-        if check_settings is not None:
-            check_settings(spec.settings)
-        workload = workloads.get(spec.workload)(spec)
-        spec = replace(spec, env=SIM)
-        schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
-        if faults is None:
-            chosen, faults = plan(spec, asked_for=asked_for)
-        else:
-            chosen = of_schedule(faults)
-            if not asked_for:
-                chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
-        spec = replace(spec, nemeses=tuple(name for name, _ in chosen))
-        return cls(spec, workload, dict(chosen), tuple(faults), asked_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +188,7 @@ class _Left:
     trace_sha256: str
 
 
-def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
+def simulate(plan: Plan, options: RunOptions = OPTIONS) -> SimRun:
     """Run a plan from its first op to its last heal in virtual time, and judge what it left.
 
     The invariants that go by events and committed records are watched meanwhile. At the first
@@ -238,7 +199,12 @@ def simulate(plan: SimPlan, options: RunOptions = OPTIONS) -> SimRun:
 
     Whatever of the harness breaks on the way ends the simulation, not its caller: ``SimRun.broken``
     says it, and what was seen until then is judged.
+
+    Raises:
+        UsageError: The plan is of a run that is not simulated.
     """
+    if plan.spec.env != SIM:
+        raise UsageError(f"env {plan.spec.env!r}: the plan is of a run that is not simulated")
     with _few_collections():
         with ExitStack() as stack:
             stage = _Stage(plan, stack)
@@ -274,7 +240,7 @@ def _few_collections() -> Iterator[None]:
 class _Stage:
     """A simulation under way: what is there to be judged, however it ends."""
 
-    def __init__(self, plan: SimPlan, stack: ExitStack) -> None:
+    def __init__(self, plan: Plan, stack: ExitStack) -> None:
         self.stalled: str | None = None
         self.halted = False  # on purpose, before all was played
         self._error: Exception | None = None  # of the harness
@@ -297,7 +263,7 @@ class _Stage:
         """Everything that happens in virtual time."""
         plan, spec = self._plan, self._plan.spec
         clock = LoopClock()
-        environment = sim.Sim(seeds.rng(spec.seed, "sim"), self._tape.take)
+        environment = sim.Sim(seeds.rng(spec.seed, "sim", *spec.lucky()), self._tape.take)
         self._environment = environment
         self._system = system = systems.get(spec.system)(spec, environment, NOWHERE)
         self._stack.enter_context(environment.output)
@@ -372,11 +338,7 @@ class _Stage:
         )
 
     def _judge(self, left: _Left, harness_reason: str | None) -> Judgement:
-        wanted = (*self._plan.workload.checkers, LIVENESS, *STANDARD)
-        names = [name for name in wanted if checkers.needs(name) <= LEFT]
-        if not self._plan.asked_for:
-            names.remove(COVERAGE)
-        judgement = judge_here(left.data, names, harness_reason=harness_reason)
+        judgement = judge_here(left.data, self._plan.checkers, harness_reason=harness_reason)
         if self.stalled is None:
             return judgement
         spinning = Anomaly("L12", f"the simulation could not go on: {self.stalled}")
@@ -384,7 +346,7 @@ class _Stage:
         return conclude([*judgement.results, result], harness_reason)
 
 
-def never_done(plan: SimPlan, reason: str, traceback: str | None = None) -> SimRun:
+def never_done(plan: Plan, reason: str, traceback: str | None = None) -> SimRun:
     """A run of which nothing was seen, for its process died in it: a broken one, to be stored."""
     data = RunData(plan.spec, History(()), faults=tuple(plan.faults))
     judgement = conclude((), reason)
@@ -428,5 +390,5 @@ def save(run: SimRun, store: Store) -> RunDir:
             "versions": versions,
         }
     )
-    write_report(run_dir)
+    run_dir.write_report()
     return run_dir

@@ -17,7 +17,8 @@ from typing import Any
 
 from harness.contracts.nemesis import Fault
 from harness.registry import mutants_of, systems
-from harness.sessions.simulated import SimPlan, SimRun, reason_of, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, reason_of, simulate
 from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 
@@ -87,7 +88,7 @@ def directed(bug: Bug) -> Iterator[Hunt]:
         return iter((Hunt(bug.name, "directed"),))
     specs = (spec_of(scenario, seed, bug.name, stop_at) for seed in scenario["seeds"])
     faults = faults_of(scenario)
-    return _hunt(bug, "directed", (partial(SimPlan.of, spec, faults) for spec in specs), None)
+    return _hunt(bug, "directed", (partial(Plan.simulated, spec, faults) for spec in specs), None)
 
 
 def exploratory(bug: Bug, budget_s: float) -> Iterator[Hunt]:
@@ -97,13 +98,13 @@ def exploratory(bug: Bug, budget_s: float) -> Iterator[Hunt]:
     """
     pinned = {"mutant": bug.name, "stop_at": tuple(sorted(bug.breaks))}
     specs = (draw(seed, pinned) for seed in count(EXPLORED_FROM))
-    plans = (partial(SimPlan.of, spec, asked_for=False) for spec in specs)
+    plans = (partial(Plan.simulated, spec, asked_for=False) for spec in specs)
     return _hunt(bug, "exploratory", plans, budget_s)
 
 
 def control(seed: int) -> SimRun:
     """A seed of the swarm with no bug in."""
-    return simulate(SimPlan.of(draw(seed), asked_for=False))
+    return simulate(Plan.simulated(draw(seed), asked_for=False))
 
 
 def plan_of(
@@ -111,9 +112,9 @@ def plan_of(
     seed: int,
     mutant: str | None,
     stop_at: tuple[str, ...] | None = None,
-) -> SimPlan:
+) -> Plan:
     """The run that a scenario is; see ``RunSpec.stop_at``."""
-    return SimPlan.of(spec_of(scenario, seed, mutant, stop_at), faults_of(scenario))
+    return Plan.simulated(spec_of(scenario, seed, mutant, stop_at), faults_of(scenario))
 
 
 def spec_of(
@@ -136,7 +137,7 @@ def found(run: SimRun) -> frozenset[str]:
 
 
 def _hunt(
-    bug: Bug, arm: str, plans: Iterable[Callable[[], SimPlan]], budget_s: float | None
+    bug: Bug, arm: str, plans: Iterable[Callable[[], Plan]], budget_s: float | None
 ) -> Iterator[Hunt]:
     hunt, wrong, broken = Hunt(bug.name, arm), Counter[str](), Counter[str]()
     first: dict[str, int | None] = {}  # seed, by what broke

@@ -5,7 +5,7 @@ Every move makes something smaller and nothing larger, so that no chain of them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -19,6 +19,9 @@ from harness.spec import RunSpec
 
 AFTER_S = (0.1, 1.0, 3.0)  # how long after the violation a run may end
 SHARES = (1 / 4, 1 / 2, 3 / 4, 7 / 8)  # of what is left, when it needs more than that
+WINDOWS = (1, 2, 3, 5, 8)  # faults that are tried alone
+LEAD_MS = 1_000  # before them
+SLACK_S = 2.0  # after them, and for a violation that does not come when it came before
 GAPS_MS = (0, 100, 500, 1_000)  # between a fault and the one before
 IDLE_MS = (0, 500, 2_000)
 DURATIONS_MS = (0, 100, 500, 1_000)
@@ -73,6 +76,62 @@ def _ending(candidate: Candidate, end_s: float) -> Candidate:
     """The run with an earlier end, without the faults after it, but for those that come late."""
     faults = tuple(f for f in candidate.faults if f.late or f.at_ms < end_s * 1_000)
     return replace(candidate.with_spec(time_limit_s=end_s), faults=faults)
+
+
+def without(candidate: Candidate, places: Collection[int]) -> Candidate:
+    """Without the faults at these places."""
+    kept = (fault for place, fault in enumerate(candidate.faults) if place not in places)
+    return replace(candidate, faults=tuple(kept))
+
+
+def last_faults(candidate: Candidate) -> list[Candidate]:
+    """The last few faults alone on a fresh cluster, the fewest first; see ``windows``."""
+    count = len(candidate.faults)
+    return [_window(candidate, candidate.spec.luck, count - size, count) for size in _sizes(count)]
+
+
+def windows(candidate: Candidate, luck: int) -> list[Candidate]:
+    """A few faults that follow each other, alone on a fresh cluster: the fewest first.
+
+    They keep the times between them, and the run ends some time after them: what came before is
+    not simulated, which makes these tries the cheapest there are. Those near the end come first,
+    for there the run failed. Faults that come late stay late.
+    """
+    count = len(candidate.faults)
+    return [
+        _window(candidate, luck, begin, begin + size)
+        for size in _sizes(count)
+        for begin in range(count - size, -1, -max(1, size // 2))
+    ]
+
+
+def _sizes(count: int) -> list[int]:
+    return [size for size in WINDOWS if size <= count // 2]
+
+
+def _window(candidate: Candidate, luck: int, begin: int, end: int) -> Candidate:
+    chosen = candidate.faults[begin:end]
+    sooner = max(0, chosen[0].at_ms - LEAD_MS)
+    moved = tuple(f if f.late else replace(f, at_ms=f.at_ms - sooner) for f in chosen)
+    over_ms = max((f.at_ms + f.duration_ms for f in moved if not f.late), default=LEAD_MS)
+    limit_s = min(candidate.spec.time_limit_s, ceil(over_ms / 100) / 10 + SLACK_S)
+    return replace(candidate.with_spec(luck=luck, time_limit_s=limit_s), faults=moved)
+
+
+def redrawn(candidate: Candidate, luck: int, most_s: float) -> list[Candidate]:
+    """Fewer faults with other luck, and some time more for the violation to come, up to a limit.
+
+    Without half of the faults first, then without single ones. A failure that takes a coincidence
+    is seldom there at once when a fault is left out, for the rest meets another cluster; but then
+    it is there for some other draw of latencies and timeouts.
+    """
+    count, spec = len(candidate.faults), candidate.spec
+    limit_s = min(max(most_s, spec.time_limit_s), round(spec.time_limit_s + SLACK_S, 1))
+    base = candidate.with_spec(luck=luck, time_limit_s=limit_s)
+    half = count // 2
+    halves = [range(half), range(half, count)] if half > 1 else []
+    singles = [range(at, at + 1) for at in range(count)]
+    return [without(base, places) for places in (*halves, *singles)]
 
 
 def fewer_observers(candidate: Candidate) -> list[Candidate]:

@@ -27,6 +27,8 @@ from harness.shrink.moves import Candidate
 T = TypeVar("T")
 SECONDS = 100.0  # what a search may take when nobody says
 TRIES = 2_000
+LUCKS = 3  # draws of luck that fewer faults are tried with, in each of the rounds
+LUCKS_AT_LAST = 12  # when nothing else makes it any smaller
 AHEAD = 8  # tries that are planned at once; what fails before changes the plan
 PAIRED_MAX = 14  # faults of which pairs are left out
 
@@ -49,7 +51,12 @@ class Failure:
         return next((at_s for name, at_s in self.found if name == invariant), None)
 
 
+class HaltedError(Exception):
+    """A try was given up, because whoever watches the search wants what there is."""
+
+
 # The results of candidates, in their order, as they are asked for; None: it does not fail.
+# Raises HaltedError in place of a result that is not waited for.
 Runner = Callable[[Sequence[Candidate]], Iterator[Failure | None]]
 
 
@@ -106,6 +113,9 @@ def shrink(
         invariant: The invariant that must stay broken; the first that ``start`` breaks when None.
         tell: Told of every try.
         halt: Asked before every try whether the best so far is good enough.
+
+    Raises:
+        HaltedError: The search was halted before ``start`` was seen to fail.
 
     Returns:
         None when ``start`` does not fail; its Failure when that is of other invariants.
@@ -170,6 +180,7 @@ class _Search:
         self._budget = budget
         self._now_s = now_s
         self._end_s = began_s + budget.seconds
+        self._most_s = 0.0  # no run may become longer than the first
         self._tell = tell
         self._halt = halt
         self._doing = ""
@@ -182,6 +193,7 @@ class _Search:
         the last that failed so. When a best does not, no try is brief any more.
         """
         self.best, self.failure = self.held, self._held = start, failure
+        self._most_s = start.spec.time_limit_s
         self._seen[start.fingerprint()] = failure
         try:
             self._begin_briefly()
@@ -191,10 +203,14 @@ class _Search:
                 self.to_the_end()
             while not self._holds():
                 self.to_the_end()
+        except HaltedError:
+            self.halted = True
         except _SpentError:
-            self._holds()
-            return True
-        return False
+            pass
+        else:
+            return False
+        self._holds()
+        return True
 
     def _begin_briefly(self) -> None:
         """Have tries without the peace at the end, where the first of them fails all the same."""
@@ -228,6 +244,7 @@ class _Search:
         """Pass after pass until a whole round changes nothing; raises _SpentError."""
         passes = (
             self._idle,
+            self._last_faults,
             self._faults,
             self._gaps,  # early too: of a long run little else is left
             self._no_ops,
@@ -237,6 +254,7 @@ class _Search:
             self._settings,
             self._times,
             self._params,
+            self._at_last,
         )
         before: Candidate | None = None
         while before != self.best:
@@ -263,10 +281,27 @@ class _Search:
         busy = tuple(f for f in self.best.faults if f.id not in self.failure.idle)
         self._any([replace(self.best, faults=busy)])
 
+    def _last_faults(self) -> None:
+        self._doing = "last faults"
+        self._any(moves.last_faults(self.best))
+
     def _faults(self) -> None:
         self._fewer_faults()
-        while self._pair():
+        while self._redrawn(LUCKS) or self._pair():
+            self._length()
             self._fewer_faults()
+
+    def _redrawn(self, lucks: int) -> bool:
+        """Try few of the faults alone, or all but few, with one draw of luck after the other."""
+        self._doing = "luck"
+        return any(
+            self._any(moves.windows(self.best, luck))
+            or self._any(moves.redrawn(self.best, luck, self._most_s))
+            for luck in range(lucks)
+        )
+
+    def _at_last(self) -> None:
+        self._redrawn(LUCKS_AT_LAST)
 
     def _fewer_faults(self) -> None:
         self._doing = "faults"

@@ -62,15 +62,28 @@ class Moment:
 
 
 def story(data: RunData, anomaly: Anomaly, lines_max: int = LINES_MAX) -> list[str]:
-    """What led to the anomaly, in the order of time; the last line is the anomaly itself."""
+    """What led to the anomaly, in the order of time; the last line is the anomaly itself.
+
+    When the run has other luck than its seed's first, a line before all others says so.
+    """
     concern = concern_of(anomaly, data)
     told = [*_faults(data), *_events(data, concern), *_ops(data, concern)]
     end_ns = inf if concern.end_ns is None else concern.end_ns
     told = [m for m in told if m.weight >= WEIGHT_MIN and m.time_ns <= end_ns]
     told.sort(key=lambda moment: moment.time_ns)  # of one moment: faults, then node by node
-    places = sorted(range(len(told)), key=lambda i: (told[i].weight, i))[1 - lines_max :]
+    head = [_luck(data.spec.luck)] if data.spec.luck else []
+    most = lines_max - 1 - len(head)
+    places = sorted(range(len(told)), key=lambda i: (told[i].weight, i))[-most:]
     lines = [f"{_at(told[i].time_ns)}: {told[i].text}" for i in sorted(places)]
-    return [*lines, f"{_at(concern.end_ns)}: {anomaly.invariant} is broken: {anomaly.message}"]
+    return [
+        *head,
+        *lines,
+        f"{_at(concern.end_ns)}: {anomaly.invariant} is broken: {anomaly.message}",
+    ]
+
+
+def _luck(luck: int) -> str:
+    return f"(latencies, losses and timeouts are those of the seed's luck {luck}, not its first)"
 
 
 def _at(time_ns: int | None) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Self
 
@@ -15,15 +18,17 @@ from harness.contracts.checker import RunData
 from harness.errors import HarnessError
 from harness.history.ops import History
 from harness.run.clock import NS_PER_S
-from harness.sessions.simulated import OPTIONS, SimPlan, SimRun, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import OPTIONS, SimRun, save, simulate
 from harness.shrink.moves import Candidate
-from harness.shrink.search import Failure
+from harness.shrink.search import Failure, HaltedError
 from harness.shrink.story import story
 from harness.store.folder import Store
 from harness.verdict import Anomaly, Valid
 
 EXACT = replace(OPTIONS, last_round_s=0.0)  # a candidate has the faults it has, and no others
 BRIEF = replace(EXACT, settle_s=0.0, heal_tries=1)
+HALT_POLL_S = 0.1
 STORY = "story.txt"  # in the run's folder
 
 
@@ -38,7 +43,7 @@ class Try:
 def attempt(candidate: Candidate) -> Try:
     """Simulate a candidate; one that cannot be run at all does not fail."""
     try:
-        plan = SimPlan.of(candidate.spec, candidate.faults)
+        plan = Plan.simulated(candidate.spec, candidate.faults)
         run = simulate(plan, BRIEF if candidate.brief else EXACT)
     except HarnessError:  # options that do not go together
         return Try()
@@ -87,6 +92,10 @@ def issued(history: History, until_ns: int) -> int:
     )
 
 
+class _GivenUpError(KeyboardInterrupt):
+    """The try of this process is given up; only so does it get through an event loop."""
+
+
 class Pool:
     """A runner of candidates, so many at a time; the results come in the order of asking.
 
@@ -96,43 +105,87 @@ class Pool:
     def __init__(self, jobs: int) -> None:
         self.broken: list[str] = []
         self._jobs = jobs
-        self._pool = _processes(jobs) if jobs > 1 else None
+        self._workers = _Workers(jobs) if jobs > 1 else None
         self._begun: dict[bytes, Future[Try]] = {}  # whether they were asked for or not
+        self._trying = False  # a try is waited for
+        self._halted = False  # and need not be any more
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        self._end_workers()
+
+    def halt(self) -> None:
+        """Give up what is under way, so that HaltedError is raised; for a handler of signals.
+
+        What is tried after that, such as whether the best so far holds, is tried to the end.
+        """
+        if self._trying and self._workers is None:
+            raise _GivenUpError
+        self._halted = self._trying
 
     def __call__(self, candidates: Sequence[Candidate]) -> Iterator[Failure | None]:
-        """Try the candidates, a few of them ahead of being asked for."""
-        for place, candidate in enumerate(candidates):
-            if self._pool is None:
-                tried = attempt(candidate)
-            else:
-                for ahead in candidates[place : place + self._jobs]:
-                    self._begin(self._pool, ahead)
-                tried = self._begun[candidate.fingerprint()].result()
+        """Try the candidates, a few of them ahead of being asked for; raises HaltedError."""
+        for place in range(len(candidates)):
+            try:
+                self._trying = True
+                try:
+                    tried = self._try(candidates[place : place + self._jobs])
+                finally:
+                    self._trying = self._halted = False
+            except _GivenUpError as error:
+                raise HaltedError from error
             if tried.broken is not None:
                 self.broken.append(tried.broken)
             yield tried.failure
 
-    def _begin(self, pool: ProcessPoolExecutor, candidate: Candidate) -> None:
-        key = candidate.fingerprint()
-        if key not in self._begun:
-            self._begun[key] = pool.submit(attempt, candidate)
+    def _try(self, candidates: Sequence[Candidate]) -> Try:
+        """Try the first; the others may be begun meanwhile."""
+        if self._workers is None:
+            return attempt(candidates[0])
+        for candidate in candidates:
+            key = candidate.fingerprint()
+            if key not in self._begun:
+                self._begun[key] = self._workers.pool.submit(attempt, candidate)
+        trying = self._begun[candidates[0].fingerprint()]
+        while not wait((trying,), HALT_POLL_S).done:
+            if self._halted:
+                self._end_workers()
+                raise HaltedError
+        return trying.result()
+
+    def _end_workers(self) -> None:
+        """What is tried from now on is tried in this process."""
+        if self._workers is not None:
+            self._workers.end()
+            self._workers = None
 
 
-def _processes(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=get_context("fork"), initializer=_leave_to_parent)
+class _Workers:
+    """Processes for tries."""
+
+    def __init__(self, jobs: int) -> None:
+        context = get_context("fork")
+        self._pids = context.SimpleQueue()
+        self.pool = ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=_begin_work, initargs=(self._pids,)
+        )
+
+    def end(self) -> None:
+        """End them, whatever they are at."""
+        while not self._pids.empty():
+            with suppress(ProcessLookupError):
+                os.kill(self._pids.get(), signal.SIGTERM)
+        self.pool.shutdown(cancel_futures=True)
+        self._pids.close()
 
 
-def _leave_to_parent() -> None:
+def _begin_work(pids: SimpleQueue[int]) -> None:
     """Ctrl-C is the parent's to handle, which then ends its processes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    pids.put(os.getpid())
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +204,7 @@ def final(candidate: Candidate, invariant: str, store: Store) -> Final:
     Raises:
         HarnessError: It does not fail as it did before: the simulation is not deterministic.
     """
-    run = simulate(SimPlan.of(candidate.spec, candidate.faults), EXACT)
+    run = simulate(Plan.simulated(candidate.spec, candidate.faults), EXACT)
     anomaly = next((a for a in run.judgement.anomalies if a.invariant == invariant), None)
     if anomaly is None:
         raise HarnessError(

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,15 +34,21 @@ from harness.contracts.evidence import LogBatch
 from harness.contracts.evidence import LogSnapshot
 from harness.spec import RunSpec
 
+Render = Callable[[Path], str]  # a judged run's folder to its report, HTML
+
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NEW_RUN_TRIES = 100  # runs of one seed begun within so many milliseconds get names of their own
 
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """The folder of one run, and where everything in it is."""
+    """The folder of one run, and where everything in it is.
+
+    ``render`` draws its report, where whoever opened it handed that in.
+    """
 
     path: Path
+    render: Render | None = field(default=None, compare=False, repr=False)
 
     @property
     def spec(self) -> Path:
@@ -113,9 +119,10 @@ class RunDir:
         """Save the results."""
         write_json(self.results, results)
 
-    def write_report(self, html: str) -> None:
-        """Save the report."""
-        write_whole(self.report, html.encode())
+    def write_report(self) -> None:
+        """Render the report of the judged run and save it; nothing, where nobody can render."""
+        if self.render is not None:
+            write_whole(self.report, self.render(self.path).encode())
 
     def write_records(self, node: str, batches: Iterable[LogBatch]) -> None:
         """Save a node's replicated log."""
@@ -130,10 +137,17 @@ class RunDir:
 
 
 class Store:
-    """A folder of runs."""
+    """A folder of runs; ``render`` draws their reports, without it they have none."""
 
-    def __init__(self, root: Path, *, now: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        now: Callable[[], datetime] | None = None,
+        render: Render | None = None,
+    ) -> None:
         self.root = root
+        self._render = render
         self._now = now or (lambda: datetime.now(UTC))
 
     def new_run(self, spec: RunSpec) -> RunDir:
@@ -146,7 +160,7 @@ class Store:
         family = self.root / f"{safe_name(spec.system)}-{safe_name(spec.workload)}"
         try:
             family.mkdir(parents=True, exist_ok=True)
-            run = RunDir(self._fresh(family, spec.seed))
+            run = self._run(self._fresh(family, spec.seed))
             for folder in (run.events_dir, run.logs_dir, run.records_dir):
                 folder.mkdir()
             write_json(run.spec, spec.to_json())
@@ -156,6 +170,9 @@ class Store:
                 f"{self.root}: cannot store a run: {error}; choose a writable --store"
             ) from error
         return run
+
+    def _run(self, path: Path) -> RunDir:
+        return RunDir(path, self._render)
 
     def _fresh(self, family: Path, seed: int) -> Path:
         start = self._now().strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
@@ -177,7 +194,7 @@ class Store:
         """All runs, the one begun first at the head."""
         found = [p.parent for p in self.root.glob("*/*/spec.json") if p.parent.parent != self.root]
         inside = [p for p in found if p.parent.name != "latest"]
-        return [RunDir(p) for p in sorted(inside, key=lambda p: (p.name, p.parent.name))]
+        return [self._run(p) for p in sorted(inside, key=lambda p: (p.name, p.parent.name))]
 
     def resolve(self, text: str) -> RunDir:
         """The run that ``text`` means: its folder or a file in it, ``latest``, its name, its seed.
@@ -190,11 +207,11 @@ class Store:
         if text == "latest":
             latest = self.root / "latest"
             if (latest / "spec.json").is_file():
-                return RunDir(latest.resolve())
+                return self._run(latest.resolve())
             raise UsageError(f"{latest}: there is no run yet; `krucible run` makes one")
         for path in (Path(text), Path(text).parent, self.root / text):
             if (path / "spec.json").is_file():
-                return RunDir(path.resolve())
+                return self._run(path.resolve())
         named = [run for run in self.runs() if text in (run.path.name, _seed_of(run.path))]
         if named:
             return named[-1]

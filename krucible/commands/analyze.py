@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,12 +54,9 @@ def analyze(
 
 
 def _analyse(store: Path, master: str, tables: Path | None, top: int) -> dict[str, Any]:
-    # by name: the pipeline stands above the kernel, which must not depend on it
     try:
-        analysis = importlib.import_module("pipeline.analysis")
-        spark = importlib.import_module("pipeline.spark")
-        archive = importlib.import_module("pipeline.class_archive")
-        progress = importlib.import_module("pipeline.progress")
+        from pipeline import analysis, progress, spark  # noqa: PLC0415 - an extra brings Spark
+        from pipeline import class_archive as archive  # noqa: PLC0415 - likewise
     except ModuleNotFoundError as error:
         raise UsageError(
             f"analyze needs {error.name}: install krucible with its extra [spark]"

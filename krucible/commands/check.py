@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -19,7 +18,6 @@ from harness.nightly.junit import Case, Suite, to_xml
 from harness.processes.crew import Job, Said, work_off
 from harness.registry import models, unknown
 from harness.sessions import live as session
-from harness.store.folder import RunDir
 from harness.verdict import (
     EXIT_HARNESS,
     EXIT_INVALID,
@@ -32,6 +30,7 @@ from harness.verdict import (
 )
 from krucible.console import STYLE, Json, complain, err, print_json, print_table
 from krucible.paths import found
+from krucible.stores import run_at
 
 UNREADABLE = "unreadable"
 LIST_APPEND = "list-append"
@@ -126,8 +125,9 @@ def _check_consistency_model(name: str, model: str | None) -> None:
         raise UsageError(
             f"--consistency-model goes with --model {LIST_APPEND}, not with {model}: leave one out"
         )
-    # by name: checkers stand above the kernel, which must not depend on them
-    importlib.import_module("checkers.transactions.consistency").forbidden(name)
+    from checkers.transactions.consistency import forbidden  # noqa: PLC0415 - not for --help
+
+    forbidden(name)
 
 
 def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: int) -> list[Judged]:
@@ -187,20 +187,18 @@ def _run(path: Path, files_only: bool) -> dict[str, Any]:
             f"{path}: no run: there is no spec.json in it, nor any history; name a run's folder "
             "(store/<system>-<workload>/<start>-<seed>) or history files"
         )
-    judgement = session.judge_run(RunDir(path.resolve()))
+    judgement = session.judge_run(run_at(path))
     reasons = [reason for axis in judgement.reasons.values() for reason in axis]
     verdict, code = session.verdict(judgement), judgement.exit_code
     return _found(str(verdict), code, "; ".join(reasons[:2]), judgement.anomalies)
 
 
 def _file(path: Path, options: dict[str, Any]) -> dict[str, Any]:
-    # by name, as above
-    module = (
-        "checkers.transactions.cycles"
-        if "consistency_model" in options
-        else "checkers.linearizable"
-    )
-    result: CheckResult = importlib.import_module(module).check_file(path, **options)
+    from checkers import linearizable  # noqa: PLC0415 - the searches: not for --help
+    from checkers.transactions import cycles  # noqa: PLC0415 - likewise
+
+    judge = cycles.check_file if "consistency_model" in options else linearizable.check_file
+    result: CheckResult = judge(path, **options)
     row = _found(str(result.valid), _EXIT[result.valid], result.reason or "", result.anomalies)
     return {**row, "stats": result.stats}
 

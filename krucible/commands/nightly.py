@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +23,8 @@ from harness.store.folder import write_json, write_whole
 from harness.verdict import EXIT_VALID
 from krucible.commands.run import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
+from krucible.program import program
+from krucible.stores import opened
 
 FIRST_SEED_STEP = 1_000_000  # seeds of nights that are begun at different minutes lie apart
 SHOWN_MAX = 12  # ways to fail on the one screen
@@ -71,8 +72,7 @@ def nightly(
         book = _open(wanted, store, seed, fresh=fresh)
         screen.begins(book)
         try:
-            worker = importlib.import_module("harness.nightly.work").Worker
-            worker(wanted, book, store, screen.tell).work()
+            _work(wanted, book, store, screen)
         except KeyboardInterrupt:
             screen.say("interrupted; the same command goes on from here")
             return EXIT_INTERRUPTED
@@ -82,6 +82,12 @@ def nightly(
     told = _write(wanted, book, code)
     print_json(told) if json else _show(told)
     return code
+
+
+def _work(plan: Plan, book: Ledger, store: Path, screen: _Screen) -> None:
+    from harness.nightly.work import Worker  # noqa: PLC0415 - it brings the node: not for --help
+
+    Worker(plan, book, opened(store), program(), screen.tell).work()
 
 
 def _open(plan: Plan, store: Path, seed: int | None, *, fresh: bool) -> Ledger:
@@ -119,7 +125,8 @@ def _write(plan: Plan, book: Ledger, code: int) -> dict[str, Any]:
     told = {**outcome.summary(plan, book.night, code=code), "folder": str(folder)}
     write_whole(folder / "junit.xml", to_xml(outcome.suites(plan, book.night)))
     write_json(folder / "summary.json", told)
-    fleet = importlib.import_module("reports.fleet")
+    from reports import fleet  # noqa: PLC0415 - it brings all pictures: not for --help
+
     told["report"] = str(fleet.write_fleet(folder.parents[1], folder / fleet.NAME))
     return told
 

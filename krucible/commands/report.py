@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.sessions import live as session
-from harness.store.folder import RunDir, Store
-from harness.store.reading import load_run
+from harness.store.folder import RunDir
+from harness.store.reading import load_results
 from krucible.commands.run import DEFAULT_STORE, StoreDir
 from krucible.console import Json, out, print_json
+from krucible.stores import opened
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def report(
     json: Json = False,
 ) -> int:
     """Exit 0 when the report was written, whatever the run's verdict."""
-    page = _fleet(Path(run)) or _run(Store(store).resolve(run))
+    page = _fleet(Path(run)) or _run(opened(store).resolve(run))
     if json:
         print_json({"report": str(page)})
     else:
@@ -50,14 +50,15 @@ def _fleet(folder: Path) -> Path | None:
     """The fleet report of a folder of runs; None for any other."""
     if (folder / "spec.json").is_file() or not any(folder.glob("*/*/spec.json")):
         return None
-    page: Path = importlib.import_module("reports.fleet").write_fleet(folder)
-    return page
+    from reports import fleet  # noqa: PLC0415 - it brings all pictures: not for --help
+
+    return fleet.write_fleet(folder)
 
 
 def _run(run_dir: RunDir) -> Path:
     """The report of one run."""
-    if load_run(run_dir.path).results is None:
+    if load_results(run_dir) is None:
         session.judge_run(run_dir)  # and report
     else:
-        session.write_report(run_dir)
+        run_dir.write_report()
     return run_dir.report

@@ -16,9 +16,10 @@ import typer
 
 from harness.errors import HarnessError, UsageError
 from harness.nightly.proportion import wilson
-from harness.processes.command import Answer, ask
+from harness.processes.command import Answer
 from harness.registry import environments
 from harness.sessions import live as session
+from harness.sessions.plan import Plan
 from harness.store.folder import RunDir, Store, write_json
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 from krucible import options
@@ -26,6 +27,8 @@ from krucible.commands.run import DEFAULT_STORE, HostsFile, StoreDir, check_host
 from krucible.commands.sim import show_simulation
 from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
+from krucible.program import program
+from krucible.stores import opened
 
 TIMES_MAX = 1_000
 JOBS_MAX = 64
@@ -49,7 +52,9 @@ def add_to(app: typer.Typer) -> None:
     )(repro)
 
 
-def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
+@options.pins
+def repro(  # noqa: PLR0913 - one parameter per option
+    *,
     run: Annotated[
         str,
         typer.Argument(
@@ -69,36 +74,15 @@ def repro(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = None,
     seed: options.ScheduleSeed = None,
-    voters: options.Voters = None,
-    observers: options.Observers = None,
-    workload: options.Workload = None,
-    nemesis: options.Nemesis = None,
-    time_limit: options.TimeLimit = None,
-    rate: options.Rate = None,
-    concurrency: options.Concurrency = None,
-    pace: options.Pace = None,
-    mutant: options.Mutant = None,
-    setting: options.Settings = None,
+    given: dict[str, Any],
     go_on: options.GoOn = False,
     hosts: HostsFile = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Replay, and print how many replays failed as the run did."""
-    pinned = options.pinned(
-        setting,
-        nemesis,
-        go_on=go_on,
-        workload=workload,
-        voters=voters,
-        observers=observers,
-        time_limit_s=time_limit,
-        rate_hz=rate,
-        concurrency=concurrency,
-        pace=pace,
-        mutant=mutant,
-    )
-    where = Store(store)
+    pinned = options.to_the_end(given, go_on=go_on)
+    where = opened(store)
     again = meant(run, pinned, seed, where)
     replays: list[Replay] = []
     for replay in _way(again, times, jobs, hosts)(again, times, where, loud=not json):
@@ -198,11 +182,13 @@ async def _ask_all(arguments: list[str], times: int, at_a_time: int, *, loud: bo
     """The answers in the order in which they were asked for; all end when one cannot be waited."""
     room = asyncio.Semaphore(at_a_time)
 
+    run = program()
+
     async def one(number: int) -> Answer:
         async with room:
             if loud:
                 err().print(f"replay {number} of {times} begins")
-            answer = await ask(arguments)
+            answer = await run.ask(arguments)
         if loud:
             broke = ", ".join(answer.value.get("invariants", ())) or f"exit code {answer.code}"
             stored = "".join(answer.value.get("stores", ()))
@@ -216,15 +202,16 @@ async def _ask_all(arguments: list[str], times: int, at_a_time: int, *, loud: bo
 
 def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
     """Simulations: one is stored, and each that is not the same bytes."""
-    simulation = options.simulation()
-    plan = simulation.SimPlan.of(again.spec, again.faults, asked_for=again.asked_for)
+    from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
+
+    plan = Plan.simulated(again.spec, again.faults, asked_for=again.asked_for)
     seen: set[str] = set()
     for _ in range(times):
-        run = simulation.simulate(plan)
+        run = simulated.simulate(plan)
         path, sha256, summary = None, run.trace_sha256, run.summary()
         if sha256 not in seen:
             seen.add(sha256)
-            path = simulation.save(run, store).path
+            path = simulated.save(run, store).path
             if loud:
                 then = (again.results or {}).get("trace_sha256") or None
                 same = None if then is None else then == sha256

@@ -20,10 +20,10 @@ from harness.registry import environments, mutant_names, systems, unknown
 from harness.run.judge import Judgement
 from harness.sessions import live as session
 from harness.spec import STEADY, RunSpec
-from harness.store.folder import Store
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible.console import EXIT_INTERRUPTED, STYLE, Json, err, out, print_json
 from krucible.live import LiveStatus
+from krucible.stores import opened
 
 SEED_DRAWN_MAX = 2**31  # what we draw is short enough to type
 SEED_MAX = 2**63 - 1
@@ -114,7 +114,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     )
     check_mutant(spec)
     check_hosts(spec, hosts)
-    prepared = session.prepare(spec, Store(store))
+    prepared = session.prepare(spec, opened(store))
     code = execute(prepared)
     if prepared.judgement is not None:
         if json:

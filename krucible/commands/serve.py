@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from threading import Lock
 from typing import Annotated
@@ -64,9 +63,10 @@ class _Front:
         with self._making:
             seen = self._look()
             if seen != self._seen:
-                fleet = importlib.import_module("reports.fleet")
-                model = importlib.import_module("reports.fleet_model")
-                self._page = fleet.render_fleet(model.read_fleet(self._store)).encode()
+                from reports.fleet import render_fleet  # noqa: PLC0415 - not for --help
+                from reports.fleet_model import read_fleet  # noqa: PLC0415 - likewise
+
+                self._page = render_fleet(read_fleet(self._store)).encode()
                 self._seen = seen
             return self._page
 

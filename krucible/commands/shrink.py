@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import time
@@ -16,13 +15,14 @@ from rich.status import Status
 
 from harness.errors import UsageError
 from harness.shrink.moves import Candidate
-from harness.shrink.search import SECONDS, TRIES, Budget, Failure, Shrunk, Step, shrink
+from harness.shrink.search import SECONDS, TRIES, Budget, Failure, HaltedError, Shrunk, Step, shrink
 from harness.store.folder import Store
 from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
 from krucible import options
 from krucible.commands.run import DEFAULT_STORE, StoreDir
 from krucible.console import Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
+from krucible.stores import opened
 
 JOBS_MAX = 256
 BUDGET_MAX_S = 86_400.0
@@ -44,7 +44,9 @@ def add_to(app: typer.Typer) -> None:
     )(shrink_command)
 
 
-def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
+@options.pins
+def shrink_command(  # noqa: PLR0913 - one parameter per option
+    *,
     run: Annotated[
         str,
         typer.Argument(
@@ -66,34 +68,13 @@ def shrink_command(  # noqa: PLR0913, PLR0917 - one parameter per option
         int | None, typer.Option(min=1, max=JOBS_MAX, help="Tries at a time; one per processor.")
     ] = None,
     seed: options.ScheduleSeed = None,
-    voters: options.Voters = None,
-    observers: options.Observers = None,
-    workload: options.Workload = None,
-    nemesis: options.Nemesis = None,
-    time_limit: options.TimeLimit = None,
-    rate: options.Rate = None,
-    concurrency: options.Concurrency = None,
-    pace: options.Pace = None,
-    mutant: options.Mutant = None,
-    setting: options.Settings = None,
+    given: dict[str, Any],
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Shrink, save and tell; the exit code is the shrunk run's."""
-    pinned = options.pinned(
-        setting,
-        nemesis,
-        workload=workload,
-        voters=voters,
-        observers=observers,
-        time_limit_s=time_limit,
-        rate_hz=rate,
-        concurrency=concurrency,
-        pace=pace,
-        mutant=mutant,
-    )
-    where = Store(store)
-    failing = _failing(run, pinned, seed, where)
+    where = opened(store)
+    failing = _failing(run, given, seed, where)
     start = Candidate(failing.spec, failing.faults)
     wanted = invariant or failing.first_broken
     jobs = jobs or os.cpu_count() or 1
@@ -127,11 +108,6 @@ def _failing(text: str, pinned: Mapping[str, Any], seed: int | None, store: Stor
     return replace(found, faults=tuple(faults))
 
 
-def _runs() -> Any:
-    """The tries, which bring the whole node with them: not for ``--help``."""
-    return importlib.import_module("harness.shrink.tries")
-
-
 # --------------------------------------------------------------------------- search and report
 
 
@@ -147,27 +123,35 @@ class _Search:
 def _search(
     start: Candidate, invariant: str | None, budget: Budget, jobs: int, *, loud: bool
 ) -> _Search:
+    from harness.shrink.tries import Pool  # noqa: PLC0415 - it brings the node: not for --help
+
     began_s = time.monotonic()
     with (
-        _runs().Pool(jobs) as pool,
-        _interruptible() as halt,
+        Pool(jobs) as pool,
+        _interruptible(pool.halt) as halt,
         _watched(began_s + budget.seconds, loud=loud) as tell,
     ):
-        found = shrink(
-            start,
-            pool,
-            budget=budget,
-            now_s=time.monotonic,
-            invariant=invariant,
-            tell=tell,
-            halt=halt,
-        )
+        try:
+            found = shrink(
+                start,
+                pool,
+                budget=budget,
+                now_s=time.monotonic,
+                invariant=invariant,
+                tell=tell,
+                halt=halt,
+            )
+        except HaltedError:  # nothing was found yet
+            raise KeyboardInterrupt from None
         return _Search(found, time.monotonic() - began_s, pool.broken)
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves."""
+def _interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves.
+
+    ``give_up`` is called then, and may raise.
+    """
     pressed = False
 
     def press(*_: object) -> None:
@@ -175,6 +159,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         pressed = True
         signal.signal(signal.SIGINT, before)
         err().print("stopping with the best so far; Ctrl-C again leaves without it")
+        give_up()
 
     before = signal.signal(signal.SIGINT, press)
     try:
@@ -243,8 +228,10 @@ def _what(broke: list[str], wanted: str | None) -> str:
 
 def _report(text: str, start: Candidate, found: Shrunk, store: Store) -> dict[str, Any]:
     """Run the outcome once more, save it, and say all about it as one JSON object."""
+    from harness.shrink.tries import final  # noqa: PLC0415 - as above
+
     end = found.candidate
-    saved = _runs().final(end, found.invariant, store)
+    saved = final(end, found.invariant, store)
     was, now = start.spec, end.spec
     return {
         "run": text,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from traceback import format_exception
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,11 +20,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from harness.errors import UsageError
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.reached import never, reached
-from harness.store.folder import Store
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
 from krucible.commands.run import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import STYLE, Json, err, out, print_json
+from krucible.stores import opened
+
+if TYPE_CHECKING:
+    from harness.sessions.simulated import SimRun
 
 JOBS_MAX = 256
 SEEDS_MAX = 10_000_000
@@ -49,7 +52,9 @@ def add_to(app: typer.Typer) -> None:
     )(sim)
 
 
-def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
+@options.pins
+def sim(  # noqa: PLR0913 - one parameter per option
+    *,
     seed: Annotated[
         int | None, typer.Option(min=0, max=SEED_MAX, help="One seed; 1 when none is given.")
     ] = None,
@@ -65,33 +70,12 @@ def sim(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
     go_on: options.GoOn = False,
-    voters: options.Voters = None,
-    observers: options.Observers = None,
-    workload: options.Workload = None,
-    nemesis: options.Nemesis = None,
-    time_limit: options.TimeLimit = None,
-    rate: options.Rate = None,
-    concurrency: options.Concurrency = None,
-    pace: options.Pace = None,
-    mutant: options.Mutant = None,
-    setting: options.Settings = None,
+    given: dict[str, Any],
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Simulate one seed or many; the exit code is the worst one's."""
-    pinned = options.pinned(
-        setting,
-        nemesis,
-        workload=workload,
-        voters=voters,
-        observers=observers,
-        time_limit_s=time_limit,
-        rate_hz=rate,
-        concurrency=concurrency,
-        pace=pace,
-        mutant=mutant,
-        go_on=go_on,
-    )
+    pinned = options.to_the_end(given, go_on=go_on)
     wanted = _seeds(seed, seeds)
     options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
     batch = _Batch(pinned, wanted, twice=twice, keep=save, store=store)
@@ -140,33 +124,37 @@ class _Work:
 
         A seed that breaks the harness is a result, too: it costs the other seeds nothing.
         """
-        simulation = options.simulation()
+        from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
+
         try:
             plan = options.plan_of_seed(self.seed, self.pinned)
         except UsageError as error:  # the options do not go with what this seed draws
             told = {"harness_reasons": [str(error)], "exit_code": error.exit_code}
             return _result({"seed": self.seed, "verdict": str(Valid.UNKNOWN), **told})
         try:
-            run = simulation.simulate(plan)
+            run = simulated.simulate(plan)
             result = _result({**run.summary(), "reached": reached(run.data)})
             if self.twice:
-                again = simulation.simulate(plan)
+                again = simulated.simulate(plan)
                 result["same_bytes"] = again.trace_sha256 == run.trace_sha256
             if self.keep or _fails(result):
-                result["store"] = str(simulation.save(run, Store(self.store)).path)
+                result["store"] = str(simulated.save(run, opened(self.store)).path)
         except Exception as error:
-            reason, trace = simulation.reason_of(error), "".join(format_exception(error))
-            return self._stored(simulation.never_done(plan, reason, trace))
+            reason, trace = simulated.reason_of(error), "".join(format_exception(error))
+            return self._stored(simulated.never_done(plan, reason, trace))
         return result
 
     def died(self, reason: str) -> dict[str, Any]:
         """The result of a seed in which its process died; the run that is stored has no events."""
-        simulation = options.simulation()
-        plan = options.plan_of_seed(self.seed, self.pinned)
-        return self._stored(simulation.never_done(plan, reason))
+        from harness.sessions.simulated import never_done  # noqa: PLC0415 - as above
 
-    def _stored(self, run: Any) -> dict[str, Any]:
-        store = options.simulation().save(run, Store(self.store)).path
+        plan = options.plan_of_seed(self.seed, self.pinned)
+        return self._stored(never_done(plan, reason))
+
+    def _stored(self, run: SimRun) -> dict[str, Any]:
+        from harness.sessions.simulated import save  # noqa: PLC0415 - as above
+
+        store = save(run, opened(self.store)).path
         return _result({**run.summary(), "store": str(store)})
 
 

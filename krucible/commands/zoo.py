@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -105,16 +104,15 @@ def _work(
     arms: Sequence[str], only: Sequence[str], budget_s: float, seeds: int
 ) -> Iterator[tuple[Job, Result]]:
     """The jobs, each with what is to be said when nothing comes of it."""
-    zoo_module = importlib.import_module(
-        "harness.sessions.zoo"
-    )  # it brings the node: not for --help
+    from harness.sessions import zoo as hunts  # noqa: PLC0415 - it brings the node: not for --help
+
     for arm in ARMS[:2]:
-        for bug in zoo_module.bugs(only) if arm in arms else ():
+        for bug in hunts.bugs(only) if arm in arms else ():
             if arm == "directed":
-                hunt, limit_s = partial(zoo_module.directed, bug), LATE_S
+                hunt, limit_s = partial(hunts.directed, bug), LATE_S
             else:
-                hunt, limit_s = partial(zoo_module.exploratory, bug, budget_s), budget_s + LATE_S
-            blank = zoo_module.Hunt(bug.name, arm).to_json()
+                hunt, limit_s = partial(hunts.exploratory, bug, budget_s), budget_s + LATE_S
+            blank = hunts.Hunt(bug.name, arm).to_json()
             yield Job(f"{bug.name}, {arm}", partial(_hunting, hunt), limit_s), blank
     if "control" in arms:
         for first in range(1, seeds + 1, SEEDS_PER_JOB):
@@ -127,9 +125,10 @@ def _hunting(hunt: Callable[[], Iterator[Any]]) -> Iterator[Result]:
 
 
 def _control(seeds: Sequence[int]) -> Iterator[Result]:
-    zoo_module = importlib.import_module("harness.sessions.zoo")
+    from harness.sessions.zoo import control  # noqa: PLC0415 - as above
+
     for seed in seeds:
-        summary = zoo_module.control(seed).summary()
+        summary = control(seed).summary()
         yield {
             **_alarm_of(seed),
             "verdict": summary["verdict"],

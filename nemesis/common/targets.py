@@ -119,6 +119,16 @@ async def choose_or_one(
     return Choice(instead.nodes, note=note)
 
 
+async def aim(fault: Fault, cluster: Cluster, *kinds: str) -> tuple[str, Choice]:
+    """The target that a fault names, ``one`` when it names none, and its nodes; at least one.
+
+    With ``kinds`` those count that are alive and whose things of these kinds are free.
+    """
+    target = str(fault.params.get("target", "one"))
+    fits = alive_and_free(fault, cluster, *kinds) if kinds else None
+    return target, await choose_or_one(target, fault_rng(fault), cluster, fits)
+
+
 def alive_and_free(fault: Fault, cluster: Cluster, *kinds: str) -> Fits:
     """Whether a node's process answers, and no other fault has claimed things of it."""
 

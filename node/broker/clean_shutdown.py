@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class _Content(msgspec.Struct):
-    """What the file says; fields of later versions are skipped."""
+    """The content of the file; fields of later versions are skipped."""
 
     version: int
     broker_epoch: int = msgspec.field(name="brokerEpoch")

@@ -1,4 +1,4 @@
-"""What can happen to a broker's lifecycle (inputs) and what it wants done (effects)."""
+"""The inputs of a broker's lifecycle, and the effects that it wants run."""
 
 from __future__ import annotations
 

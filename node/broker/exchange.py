@@ -67,7 +67,7 @@ async def exchange(
 
 
 def listener_structs(request: type, listeners: Iterable[BrokerEndpoint]) -> tuple[Any, ...]:
-    """Where a node listens, as a registration of a broker or controller tells it."""
+    """Build the listeners of a node, as the registration of a broker or controller tells them."""
     return tuple(
         build(
             request,
@@ -82,7 +82,7 @@ def listener_structs(request: type, listeners: Iterable[BrokerEndpoint]) -> tupl
 
 
 def feature_structs(request: type, features: Iterable[BrokerFeature]) -> tuple[Any, ...]:
-    """What a node supports, as a registration of a broker or controller tells it."""
+    """Build the features of a node, as the registration of a broker or controller tells them."""
     return tuple(
         build(
             request,

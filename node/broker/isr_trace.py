@@ -5,7 +5,7 @@ Source: KRaft's partition records; what is needed to judge leaders, ISRs and the
 
 from __future__ import annotations
 
-from node.broker.loader import Manifest, Trace
+from node.loading.loader import Manifest, Trace
 from node.metadata.delta import MetadataDelta
 from node.metadata.image import MetadataImage
 

@@ -68,7 +68,7 @@ class LifecycleError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleConfig:
-    """Who the broker is and what it tells the controller; times in milliseconds.
+    """The identity of a broker, and what it tells the controller; times in milliseconds.
 
     ``previous_broker_epoch`` is the epoch that was written down at the last clean stop, else -1.
     """
@@ -127,7 +127,7 @@ class BrokerLifecycle:
         return kip500_name(self.state, fenced=self.is_fenced)
 
     def next_deadline_ms(self) -> int | None:
-        """When the next ``Tick`` is due; None: never, only other inputs matter."""
+        """Give the time when the next ``Tick`` is due; None: never, only other inputs matter."""
         if self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
             return None
         deadlines = (
@@ -153,7 +153,7 @@ class BrokerLifecycle:
     # ------------------------------------------------------------------ inputs
 
     def _on_tick(self, _: Tick) -> None:
-        """What is due happens after every input."""
+        """Do nothing more: what is due happens after every input."""
 
     def _on_start(self, _: Start) -> None:
         if self.state is not BrokerState.NOT_RUNNING:

@@ -135,7 +135,7 @@ class BrokerRunner:
         self._step(ReadyToUnfence())
 
     def resend_registration(self) -> None:
-        """What was registered has changed."""
+        """Register again: what was registered has changed."""
         self._step(ResendRegistration())
 
     async def stop(self, timeout_s: float) -> bool:

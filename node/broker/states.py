@@ -36,7 +36,7 @@ TRANSITIONS: Final[Mapping[BrokerState, frozenset[BrokerState]]] = {
 
 
 def kip500_name(state: BrokerState, *, fenced: bool) -> str:
-    """What KIP-500 calls that state: Offline, Fenced, Online or Stopping.
+    """KIP-500's name of the state: Offline, Fenced, Online or Stopping.
 
     ``fenced`` is what the broker knows: the controller said so, or it has lost its session.
     """

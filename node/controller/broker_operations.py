@@ -1,4 +1,4 @@
-"""What brokers and other controllers ask of the controller, and its answers, as plain data.
+"""The requests of brokers and other controllers, and the controller's answers, as plain data.
 
 Names are those of Kafka's BrokerRegistration (62), BrokerHeartbeat (63), UnregisterBroker (64),
 AllocateProducerIds (67), ControllerRegistration (70) and DescribeCluster (60).

@@ -1,4 +1,4 @@
-"""Which settings a resource may have, and which values they take.
+"""The settings that a resource may have, and the values that they take.
 
 Topic settings are Kafka's: another name is refused. A broker may have settings of any name, as in
 Kafka, where plug-ins bring their own; those known here are checked for their type.

@@ -64,7 +64,7 @@ def replace(ctx: Context, operation: Operation, request: ReplaceResource) -> Non
 
 
 def _kept(ctx: Context, resource: ConfigResource) -> set[str]:
-    """What replacing all settings leaves as it is: eligible leaders rely on it (KIP-966)."""
+    """Name the settings that a replacement of all leaves: eligible leaders need them (KIP-966)."""
     return {MIN_ISR} if ctx.elr_enabled and resource == CLUSTER_DEFAULT else set()
 
 

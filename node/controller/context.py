@@ -1,4 +1,4 @@
-"""What all operations of an active controller work on, and what they ask about it."""
+"""The state that all operations of an active controller work on, and questions about it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Context:
         return min(int(self.topic_setting(topic, MIN_ISR, "1")), factor)
 
     def default_directory(self, broker_id: int) -> UUID | None:
-        """Where a broker's new replica is: in its only directory, or not assigned yet."""
+        """Give the directory of a broker's new replica: its only one, or "not assigned yet"."""
         broker = self.overlay.broker(broker_id)
         if broker is not None and len(broker.log_dirs) == 1:
             return broker.log_dirs[0]
@@ -136,7 +136,7 @@ class Context:
         )
 
     def election_for(self, topic: str) -> Election:
-        """How to find a leader when a topic's partition has lost its own."""
+        """Choose how to find a leader when a topic's partition has lost its own."""
         return Election.UNCLEAN if self.allows_unclean(topic) else Election.ONLINE
 
     def _directory_online(self, state: PartitionState, broker_id: int) -> bool:

@@ -10,7 +10,7 @@ from node.controller.errors import ApiError
 
 
 class UpgradeType(IntEnum):
-    """Which way a finalised level may go (KIP-584, KIP-778)."""
+    """The directions that a finalised level may go (KIP-584, KIP-778)."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -45,7 +45,7 @@ class FinalizedFeatures:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapMetadata:
-    """What the log begins with when it is empty: feature levels, and broker default settings."""
+    """The beginning of an empty log: feature levels, and broker default settings."""
 
     features: Mapping[str, int]
     broker_defaults: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""UpdateFeatures, and what an empty log begins with.
+"""UpdateFeatures, and the first records of an empty log.
 
 Source: Kafka's FeatureControlManager and ActivationRecordsGenerator; KIP-584, KIP-778, KIP-868,
 KIP-966.
@@ -111,7 +111,7 @@ def _downgrade_problem(update: FeatureUpdate, new: int, old: int) -> str | None:
 
 
 def _reasons(ctx: Context, feature: str, level: int) -> Iterator[str]:
-    """Why this controller, a broker or another controller cannot do with a level."""
+    """List why this controller, a broker or another controller cannot do with a level."""
     local = ctx.config.supported_features or {
         name: (known.lowest, known.highest) for name, known in FEATURES.items()
     }
@@ -185,7 +185,7 @@ def _cluster_setting(name: str, value: str) -> ConfigRecord:
 
 
 def bootstrap_records(ctx: Context, bootstrap: BootstrapMetadata) -> tuple[MetadataRecord, ...]:
-    """What an empty log begins with, in a transaction where the records know such."""
+    """Make the first records of an empty log, in a transaction where the level knows such."""
     settings = dict(bootstrap.broker_defaults)
     if bootstrap.features.get(ELR_VERSION, 0) > 0:
         settings.setdefault(MIN_ISR, ctx.config.static.get(MIN_ISR, "1"))

@@ -1,4 +1,4 @@
-"""What a change of one broker does to the partitions it has to do with.
+"""Changes the partitions of a broker that comes, goes or stops.
 
 With very many partitions it takes more than one operation (see ``sweeps``). Until it is done a
 broker that leaves is told that it is fenced, is let go only then, and may neither lead nor be in

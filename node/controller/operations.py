@@ -1,4 +1,4 @@
-"""What the controller is asked and what it answers, as plain data."""
+"""The requests to the controller and its answers, as plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ConfigOp(IntEnum):
-    """What to do with a setting (KIP-339)."""
+    """The operations on a setting (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -53,7 +53,7 @@ class ReplaceResource:
 
 @dataclass(frozen=True, slots=True)
 class AlterResult:
-    """What became of one resource of an alter request."""
+    """The outcome of one resource of an alter request."""
 
     resource_type: int
     resource_name: str
@@ -77,7 +77,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateResult:
-    """What became of one topic of a create request; the numbers are -1 on error."""
+    """The outcome of one topic of a create request; the numbers are -1 on error."""
 
     name: str
     topic_id: UUID | None = None
@@ -98,7 +98,7 @@ class TopicRef:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """What became of one topic of a delete request; name and id as far as they are known."""
+    """The outcome of one topic of a delete request; name and id as far as they are known."""
 
     name: str | None
     topic_id: UUID | None

@@ -17,7 +17,7 @@ from node.controller.operations import PendingWrite
 from node.controller.overlay_map import Journal, OverlayMap
 from node.controller.overlay_partitions import PartitionMap
 from node.metadata.fold import HANDLERS as FOLD
-from node.metadata.fold import changed, partition_state
+from node.metadata.fold import changed, partition_state, without_elr
 from node.metadata.image import (
     TOPIC,
     BrokerState,
@@ -71,7 +71,11 @@ class Overlay:
         self._producer_ids = OverlayMap[None, int](
             self._journal, lambda _: self.image.next_producer_id
         )
-        self.partitions = PartitionMap(self._journal, image, self._names.pending)
+        # Topics whose committed eligible leaders do not count any more; None: of all.
+        self._cleared = OverlayMap[UUID | None, bool](self._journal, lambda _: None)
+        self.partitions = PartitionMap(
+            self._journal, image, self._names.pending, self._is_elr_cleared
+        )
         self.tables: Mapping[str, OverlayMap[Any, Any]] = {
             "settings": self._settings,
             "topics": self._topics,
@@ -82,6 +86,7 @@ class Overlay:
             "controllers": self._controllers,
             "producer ids": self._producer_ids,
             "partitions": self.partitions,
+            "cleared": self._cleared,
         }
         self._registering: dict[int, PendingWrite] = {}  # broker id -> its registration
         self.leaving: set[int] = set()  # brokers that are being taken out of all ISRs
@@ -127,7 +132,7 @@ class Overlay:
         return sorted(names)
 
     def partition_count(self, topic_id: UUID) -> int:
-        """How many partitions a live topic has: they are numbered from 0."""
+        """Count the partitions of a live topic: they are numbered from 0."""
         return self._sizes.get(topic_id) or 0
 
     def partition(self, topic_id: UUID, index: int) -> PartitionState | None:
@@ -176,7 +181,7 @@ class Overlay:
         return self._registering.get(broker_id)
 
     def __len__(self) -> int:
-        """How many entries are pending."""
+        """Count the entries that are pending."""
         return sum(map(len, self.tables.values()))
 
     # ------------------------------------------------------------------ change
@@ -238,6 +243,11 @@ class Overlay:
         topic = self.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
+    def _is_elr_cleared(self, topic_id: UUID) -> bool:
+        return len(self._cleared) > 0 and (
+            self._cleared.pending(None) or self._cleared.pending(topic_id)
+        )
+
     def _committed_size(self, topic_id: UUID) -> int | None:
         topic = self.image.topic_by_id(topic_id)
         return None if topic is None else len(topic.partitions)
@@ -277,13 +287,13 @@ class Overlay:
         self.partitions.put(write, key, changed(old, record))
 
     def _clear_elr(self, write: PendingWrite, record: ClearElrRecord) -> None:
-        for name in [record.topic_name] if record.topic_name else self.topic_names():
-            topic_id = self.topic_id(name)
-            assert topic_id is not None, record  # noqa: S101
-            for index in range(self.partition_count(topic_id)):
-                old = self.partition(topic_id, index)
-                if old is not None and (old.eligible_leaders or old.last_known_leaders):
-                    self._partition_change(write, _cleared_elr(topic_id, index))
+        only = self.topic_id(record.topic_name) if record.topic_name else None
+        assert only is not None or not record.topic_name, record  # noqa: S101
+        for key in self.partitions.pending_eligible():
+            state = self.partitions.get(key)
+            if state is not None and only in (None, key[0]):
+                self.partitions.put(write, key, without_elr(state))
+        self._cleared.put(write, only, True)
 
     def _config(self, write: PendingWrite, record: ConfigRecord) -> None:
         resource = (record.resource_type, record.resource_name)
@@ -306,16 +316,6 @@ class Overlay:
         FOLD[type(record)](_Target(self, write), record, self.image.end_offset)  # type: ignore[arg-type] # like an image
 
 
-def _cleared_elr(topic_id: UUID, index: int) -> PartitionChangeRecord:
-    return PartitionChangeRecord(
-        version=2,
-        topic_id=topic_id,
-        partition_id=index,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
-    )
-
-
 class _Target:
     """The tables of the overlay, in the words in which the fold of the image changes them."""
 
@@ -329,7 +329,7 @@ class _Target:
         self._overlay.tables[table].put(self._write, key, value)
 
     def put_next_producer_id(self, value: int) -> None:
-        """Where the next block of producer ids begins."""
+        """Set where the next block of producer ids begins."""
         self._overlay.tables["producer ids"].put(self._write, None, value)
 
 

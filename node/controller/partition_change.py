@@ -1,4 +1,4 @@
-"""What becomes of one partition: its next ISR, leader, replicas and eligible leaders.
+"""Works out the change of one partition: ISR, leader, replicas and eligible leaders.
 
 Source: Kafka's PartitionChangeBuilder and PartitionReassignmentReplicas; KIP-455 (reassignment),
 KIP-704 (leader recovery), KIP-858 (directories), KIP-966 (eligible leader replicas).
@@ -28,7 +28,7 @@ Ids = tuple[int, ...]
 
 
 class Election(Enum):
-    """Which leader to look for."""
+    """The kinds of leader to look for."""
 
     PREFERRED = "the first replica, if it is in sync"
     ONLINE = "the present leader, or the first replica in sync"
@@ -37,7 +37,7 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decides a change besides the partition: the brokers, the features, the settings."""
+    """The rules of a change beside the partition: brokers, features and settings."""
 
     acceptable: Callable[[PartitionState, int], bool]  # whether that broker may lead it
     default_directory: Callable[[int], UUID | None]  # of a broker's new replicas
@@ -48,7 +48,7 @@ class Rules:
 
 
 class PartitionChange:
-    """Say what is wanted of a partition, then ``build`` the record that does it."""
+    """Collects what is wanted of a partition; ``build`` makes the record that does it."""
 
     def __init__(self, state: PartitionState, topic_id: UUID, index: int, rules: Rules) -> None:
         self.isr: Ids = state.isr
@@ -112,7 +112,7 @@ class PartitionChange:
             self.removing = self.adding = ()
 
     def _populate_elr(self) -> None:
-        """Who leaves an ISR that gets too small stays eligible (KIP-966)."""
+        """Keep those eligible who leave an ISR that gets too small (KIP-966)."""
         if not self._rules.elr:
             return
         if len(self.isr) >= self._rules.min_isr:

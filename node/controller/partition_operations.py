@@ -1,4 +1,4 @@
-"""What is asked of the controller about partitions, and its answers, as plain data.
+"""The requests about partitions, and the controller's answers, as plain data.
 
 Names are those of Kafka's AlterPartition (56), CreatePartitions (37), ElectLeaders (43),
 AlterPartitionReassignments (45), ListPartitionReassignments (46) and AssignReplicasToDirs (73).
@@ -82,7 +82,7 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitionsResult:
-    """What became of one topic of CreatePartitions."""
+    """The outcome of one topic of CreatePartitions."""
 
     name: str
     error: ApiError = ApiError.NONE
@@ -93,7 +93,7 @@ class NewPartitionsResult:
 
 
 class ElectionType(IntEnum):
-    """How to elect (KIP-460)."""
+    """The kinds of election (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -101,7 +101,7 @@ class ElectionType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What became of one partition of ElectLeaders, reassignment or directory assignment."""
+    """The outcome of one partition of ElectLeaders, reassignment or directory assignment."""
 
     partition: int
     error: ApiError = ApiError.NONE

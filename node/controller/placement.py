@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go: in turn over racks, and over the brokers of each.
+"""Places the replicas of new partitions: in turn over racks, and over the brokers of each.
 
 Each partition begins one rack and one broker further than the one before. Fenced brokers are used
 only when there are not enough others, and never for the first replica. After as many partitions as

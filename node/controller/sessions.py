@@ -1,4 +1,4 @@
-"""Which brokers are alive, as far as the active controller has heard: soft state.
+"""The sessions of brokers, as far as the active controller has heard: soft state.
 
 It begins anew with each reign, so that a broker that is dead is fenced late after a failover, and
 none that is alive is fenced early. Source: Kafka's BrokerHeartbeatManager and
@@ -18,7 +18,7 @@ SessionKey = tuple[int, int]  # (broker id, broker epoch)
 
 @dataclass(slots=True)
 class BrokerHeart:
-    """What a broker has last said.
+    """The last news of a broker.
 
     ``registered``: the write that has amended its registration; ``shutdown``: the one after which
     it may stop. ``cleared``: it was taken out of all ISRs since it was unfenced, and not only
@@ -86,7 +86,7 @@ class Sessions:
     # ------------------------------------------------------------------ heartbeats
 
     def heart(self, broker_id: int) -> BrokerHeart:
-        """What a registered broker has last said."""
+        """Give the last news of a registered broker."""
         return self._hearts.setdefault(broker_id, BrokerHeart())
 
     def forget(self, broker_id: int) -> None:
@@ -99,7 +99,7 @@ class Sessions:
         return heart is not None and heart.shutdown is not None
 
     def active_offsets(self, brokers: Iterable[BrokerState]) -> dict[int, int]:
-        """How far each active broker has come in its metadata, by id; -1 = it has not said."""
+        """Give the metadata offset of each active broker, by id; -1 = it has not said."""
         return {
             broker.id: self.heart(broker.id).metadata_offset
             for broker in brokers

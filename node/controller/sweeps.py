@@ -54,7 +54,7 @@ class Sweeps:
         self._going: dict[tuple[str, int], Sweep] = {}
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """Count the walks that are under way."""
         return len(self._going)
 
     def is_about(self, broker_id: int, *names: str) -> bool:

@@ -1,4 +1,4 @@
-"""The sans-IO consensus core of KRaft.
+"""The core does the consensus of KRaft without any input or output of its own.
 
 ``Replica.step(input, now_ms)`` takes one input and returns effects. It reads no clock, owns no
 randomness, touches no file and no socket, and logs nothing. The duties of whoever drives it:
@@ -23,9 +23,9 @@ randomness, touches no file and no socket, and logs nothing. The duties of whoev
    clean beyond the high watermark or the newest snapshot.
 9. On ``Fatal`` stop at once: the log or the quorum is not what it must be.
 
-The layers, each a class built on the one before: ``own_log`` (log ends, snapshots, voters),
-``state`` (epoch, vote, the one place where the role changes), ``elections``, ``leading``,
-``barriers``, ``serving``, ``reconfiguring``, ``upgrading`` (what a leader does), ``following``,
-``downloading``, ``updating`` (what a follower does), ``replica`` (dispatch, timers, what all
-responses have in common). Decisions are small methods, so that a mutant overrides one.
+``Replica`` only dispatches. Each duty is a handler of its own: it gets the shared ``state`` and, by
+name, the handlers that it needs. ``parts`` names their classes, ``assembly`` builds them and lists
+who hears of an event inside (``events``): a lost leadership, a commit, another voter set. All
+handlers of a leader are in ``leader``, those of a follower in ``follower``. Decisions are small
+methods, so that a mutant replaces the class of one handler and overrides one of them.
 """

@@ -1,4 +1,4 @@
-"""What a replica is told about itself before it starts. All times are milliseconds."""
+"""A replica is told this about itself before it starts. All times are milliseconds."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MIB = 1024 * 1024
 
 
 class Rng(Protocol):
-    """The randomness of a replica: it draws its election timeouts and bootstrap servers here."""
+    """A replica draws its election timeouts and bootstrap servers from this randomness."""
 
     def random(self) -> float:
-        """Uniform in [0, 1)."""
+        """Draw a number, uniform in [0, 1)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaConfig:
-    """Identity, quorum and timers of one replica; the defaults are Kafka's.
+    """A configuration names identity, quorum and timers of a replica; the defaults are Kafka's.
 
     ``voters`` is the static quorum, empty where the voters are in the log (KIP-853); the replica
     votes when the set in force contains ``key``, otherwise it is an observer. ``listeners`` are
@@ -67,7 +67,7 @@ class ReplicaConfig:
 
     @property
     def as_voter(self) -> Voter | None:
-        """Its own entry of a voter set, None when it has no listener to put into one."""
+        """Make its own entry of a voter set, None when it has no listener to put into one."""
         if not self.listeners:
             return None
         return Voter(self.key, self.listeners[0].endpoint, self.listeners, KRAFT_VERSIONS)
@@ -75,7 +75,7 @@ class ReplicaConfig:
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """The log as found on disk: exclusive ends, and the (epoch, start offset) pairs in it."""
+    """The state describes a log as found on disk; ends are exclusive, epochs have start offsets."""
 
     start_offset: int = 0
     end_offset: int = 0

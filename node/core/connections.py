@@ -1,25 +1,19 @@
-"""Who is being asked what: at most one request in flight per peer, and a pause after a failure.
+"""``Connections`` lets one request per peer be in flight, and makes a pause after a failure.
 
 Source: Kafka 4.1 ``RequestManager``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from node.core.messages import FetchRequest, FetchSnapshotRequest, Request
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import value
 
 _FETCHES = (FetchRequest, FetchSnapshotRequest)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InFlight:
-    """A request that waits for its answer."""
+    """A request in flight waits for its answer."""
 
     peer: int
     correlation: int
@@ -27,7 +21,7 @@ class InFlight:
 
 
 class Connections:
-    """The outgoing requests of one replica, by peer."""
+    """The connections keep the outgoing requests of one replica, by peer."""
 
     def __init__(self) -> None:
         self._in_flight: dict[int, InFlight] = {}
@@ -45,7 +39,7 @@ class Connections:
         return flight
 
     def close(self, peer: int, correlation: int) -> InFlight | None:
-        """The request that this answer belongs to, now done; None when nobody waits for it."""
+        """Give the request that this answer ends; None when nobody waits for the answer."""
         flight = self._in_flight.get(peer)
         if flight is None or flight.correlation != correlation:
             return None
@@ -58,20 +52,20 @@ class Connections:
         self._ready_at_ms[peer] = until_ms
 
     def is_ready(self, peer: int, now_ms: int) -> bool:
-        """Whether a request may leave for ``peer`` now."""
+        """Say whether a request may leave for ``peer`` now."""
         return peer not in self._in_flight and self._ready_at_ms.get(peer, 0) <= now_ms
 
     def is_busy(self, peer: int) -> bool:
-        """Whether ``peer`` still owes an answer."""
+        """Say whether ``peer`` still owes an answer."""
         return peer in self._in_flight
 
     def ready_at_ms(self, peer: int) -> int:
-        """When the pause after the last failure ends; 0 without one."""
+        """Say when the pause after the last failure ends; 0 without one."""
         return self._ready_at_ms.get(peer, 0)
 
     @property
     def fetching(self) -> bool:
-        """Whether a Fetch or FetchSnapshot is in flight, to whomever.
+        """Say whether a Fetch or FetchSnapshot is in flight, to whomever.
 
         Two would append the same offsets twice.
         """

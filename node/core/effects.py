@@ -1,4 +1,4 @@
-"""What a replica wants done: the effects that ``Replica.step`` returns, to be run in order.
+"""Effects say what a replica wants done: ``Replica.step`` returns them, to be run in order.
 
 The order is the safety argument. Within the effects of one step, anything that makes a promise
 durable (``PersistElectionState``, ``AppendBatches``, ``FlushLog``, ``TruncateLog``) stands before
@@ -9,25 +9,21 @@ describes becomes visible outside. A driver that runs effects out of order break
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from node.core.messages import Batch, ControlRecords, Records, Request, Response
 from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, VoterSet
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PersistElectionState:
     """Write and fsync ``quorum-state`` before anything that follows."""
 
     state: ElectionState
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendAsLeader:
     """Encode and append one batch; its first record gets ``base_offset``, which is the log end."""
 
@@ -36,35 +32,35 @@ class AppendAsLeader:
     content: ControlRecords | Records
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendBatches:
     """Append the leader's batches as they are (follower, observer)."""
 
     batches: tuple[Batch, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FlushLog:
     """Fsync the log; when done step ``LogFlushed(upto)``. Need not block the effects after it."""
 
     upto: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TruncateLog:
     """Drop every record at or above ``to``, and prune the epoch cache."""
 
     to: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenSnapshot:
     """Begin to receive a snapshot into a partial file; one left from before is discarded."""
 
     id: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WriteSnapshot:
     """Append bytes to the partial snapshot; ``position`` is how many it has already."""
 
@@ -73,7 +69,7 @@ class WriteSnapshot:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InstallSnapshot:
     """The partial snapshot is whole: check it, make it durable, begin the log anew after it.
 
@@ -83,14 +79,14 @@ class InstallSnapshot:
     id: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DiscardSnapshot:
     """Delete the partial snapshot: this replica does not follow that leader any more."""
 
     id: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VotersChanged:
     """The voter set in force is another one now (latest in the log, committed or not)."""
 
@@ -98,7 +94,7 @@ class VotersChanged:
     kraft_version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """Send a request; answer with ``ResponseReceived`` or ``SendFailed`` of the same correlation.
 
@@ -112,12 +108,12 @@ class Send:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResetConnections:
     """Drop outgoing connections: answers to an earlier role must not be heard any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reply:
     """Answer the request of that token."""
 
@@ -125,14 +121,14 @@ class Reply:
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HighWatermarkAdvanced:
     """Records below ``high_watermark`` (exclusive) are committed and may be applied."""
 
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProposalAccepted:
     """The entries of that proposal are in the log, the last record at ``last_offset``."""
 
@@ -141,15 +137,15 @@ class ProposalAccepted:
     last_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProposalRejected:
-    """Not leader, or another epoch: nothing was written."""
+    """The proposal was refused, by no leader or in another epoch: nothing was written."""
 
     token: int
     leader_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeadershipAcquired:
     """This replica leads ``epoch``; claim the controller once applied up to ``epoch_start`` + 1."""
 
@@ -157,14 +153,14 @@ class LeadershipAcquired:
     epoch_start: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeadershipLost:
-    """No longer leader of ``epoch``: pending operations have an unknown outcome."""
+    """This replica leads ``epoch`` no more: pending operations have an unknown outcome."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BarrierConfirmed:
     """Leadership was confirmed; state applied up to ``read_offset`` (exclusive) may be read."""
 
@@ -172,26 +168,26 @@ class BarrierConfirmed:
     read_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BarrierFailed:
-    """Not leader (any more): the read must go elsewhere."""
+    """This replica does not lead (any more): the read must go elsewhere."""
 
     token: int
     leader_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Trace:
-    """One protocol event of ``epoch`` for the trace; ``fields`` are JSON values."""
+    """Write one protocol event of ``epoch`` to the trace; ``fields`` are JSON values."""
 
     type: str
     epoch: int
     fields: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fatal:
-    """An illegal state: the process must log it and die; it must never go on."""
+    """The state is illegal: the process must log it and die; it must never go on."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""Which epoch began at which offset: all that is needed to find where two logs diverge.
+"""``EpochCache`` knows where each epoch began: enough to find where two logs diverge.
 
 Source: KIP-101 (leader epoch checkpoint), KIP-595 "Fetch" (diverging epoch).
 """
@@ -12,7 +12,7 @@ from node.core.types import OffsetAndEpoch
 
 
 class EpochCache:
-    """Ordered (epoch, start offset) pairs of one log, both strictly increasing in epoch.
+    """The cache keeps the (epoch, start offset) pairs of one log, both strictly increasing.
 
     Two neighbours may share a start offset: a leader that was elected and wrote nothing.
     """
@@ -41,12 +41,12 @@ class EpochCache:
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """All (epoch, start offset) pairs, ascending."""
+        """Give all (epoch, start offset) pairs, ascending."""
         return tuple(zip(self._epochs, self._starts, strict=True))
 
     @property
     def latest_epoch(self) -> int:
-        """The last epoch that began in this log, in an empty one that of the snapshot before it.
+        """Give the last epoch that began in this log, else that of the snapshot before it.
 
         0 without either, as epoch 0 has no records.
         """
@@ -86,12 +86,12 @@ class EpochCache:
             self._starts[0] = offset
 
     def epoch_before(self, offset: int) -> int:
-        """The epoch of the record just below ``offset``, which lies within the log."""
+        """Give the epoch of the record just below ``offset``, which lies within the log."""
         found = bisect_left(self._starts, offset) - 1
         return self._epochs[found] if found >= 0 else self.before
 
     def end_offset_for(self, epoch: int, log_end: int) -> OffsetAndEpoch:
-        """Where ``epoch`` ends in this log, with the epoch that was really found.
+        """Find where ``epoch`` ends in this log, with the epoch that was really found.
 
         The answer names ``epoch`` itself when the log has it (or begins above it), otherwise the
         nearest lower epoch; ``log_end`` is the exclusive end of the log. O(log n).

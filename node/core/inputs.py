@@ -1,24 +1,18 @@
-"""What can happen to a replica: the inputs of ``Replica.step``."""
+"""Inputs say what happened to a replica: ``Replica.step`` takes them one by one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from node.core.messages import Records, Request, Response
 from node.core.types import OffsetAndEpoch, SnapshotInfo, VoterSet
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """Time passed: expired timers fire."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestReceived:
     """A request arrived. ``token`` names the reply; ``connection`` the link it came by.
 
@@ -31,7 +25,7 @@ class RequestReceived:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResponseReceived:
     """The answer to the ``Send`` of that correlation arrived from ``peer``."""
 
@@ -40,7 +34,7 @@ class ResponseReceived:
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SendFailed:
     """The ``Send`` of that correlation got no answer: refused, reset, timed out, unsupported."""
 
@@ -50,7 +44,7 @@ class SendFailed:
     unsupported_version: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Propose:
     """The controller wants these records in the log, each entry one atomic batch.
 
@@ -62,14 +56,14 @@ class Propose:
     entries: tuple[Records, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogFlushed:
     """All records below ``upto`` (exclusive) are on disk."""
 
     upto: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotsChanged:
     """These complete snapshots are on disk now, oldest first, and the log begins at ``log_start``.
 
@@ -80,7 +74,7 @@ class SnapshotsChanged:
     log_start: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotInstalled:
     """The snapshot of an ``InstallSnapshot`` is in place and the log begins and ends with it.
 
@@ -94,7 +88,7 @@ class SnapshotInstalled:
     sha: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotRejected:
     """The bytes of an ``InstallSnapshot`` are no complete snapshot; they are deleted."""
 
@@ -102,21 +96,21 @@ class SnapshotRejected:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadBarrier:
     """Confirm leadership by fetches begun after now, then say up to where it is safe to read."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resign:
     """The controller gives up the leadership of ``epoch``."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shutdown:
     """Leave the quorum gracefully: a leader resigns and tells its successors."""
 

@@ -1,4 +1,4 @@
-"""The RPCs of the quorum as plain data; ``node.wire`` maps them to and from Kafka's schemas.
+"""Messages are the RPCs of the quorum; ``node.wire`` maps them to and from Kafka's schemas.
 
 Each request names its sender and receiver by replica key where the Kafka schema does. ``epoch``
 is always the sender's. Errors are Kafka error codes (``Error``).
@@ -10,19 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from node.core.types import Endpoint, Listener, OffsetAndEpoch, ReplicaKey, VersionRange, VoterSet
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import value
 
 
 class Error(IntEnum):
-    """The Kafka error codes that the quorum speaks."""
+    """An error is one of the Kafka error codes that the quorum speaks."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -43,7 +39,7 @@ class Error(IntEnum):
     VOTER_NOT_FOUND = 127
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteRequest:
     """Ask for a vote, or with ``pre_vote`` whether one would be given (key 52)."""
 
@@ -55,9 +51,9 @@ class VoteRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteResponse:
-    """Answer to a vote request."""
+    """Answer a vote request."""
 
     error: Error
     epoch: int
@@ -66,7 +62,7 @@ class VoteResponse:
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginQuorumEpochRequest:
     """A leader announces itself to a voter (key 53)."""
 
@@ -77,7 +73,7 @@ class BeginQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndQuorumEpochRequest:
     """A leader resigns and names its preferred successors, best first (key 54)."""
 
@@ -88,9 +84,9 @@ class EndQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QuorumEpochResponse:
-    """Answer to BeginQuorumEpoch and EndQuorumEpoch."""
+    """Answer BeginQuorumEpoch and EndQuorumEpoch."""
 
     error: Error
     epoch: int
@@ -98,7 +94,7 @@ class QuorumEpochResponse:
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchRequest:
     """Replicate from the leader; from a voter, a promise that all below ``offset`` is on disk.
 
@@ -116,17 +112,17 @@ class FetchRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordRange:
-    """Records the driver reads from its log when it writes the reply: whole batches from offset."""
+    """The driver reads these records from its log when it writes the reply: whole batches."""
 
     offset: int
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChange:
-    """The control record that opens an epoch (KIP-595 LeaderChangeMessage).
+    """This control record opens an epoch (KIP-595 LeaderChangeMessage).
 
     Directory ids are None where the quorum is static (record version 0).
     """
@@ -137,16 +133,16 @@ class LeaderChange:
     directory_ids: Mapping[int, UUID | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KRaftVersion:
-    """The control record that sets the level of ``kraft.version`` (KIP-853)."""
+    """This control record sets the level of ``kraft.version`` (KIP-853)."""
 
     level: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Voters:
-    """The control record that sets the voters (KIP-853): in force as soon as it is in the log."""
+    """This control record sets the voters (KIP-853), as soon as it is in the log."""
 
     voters: VoterSet
 
@@ -154,16 +150,16 @@ class Voters:
 ControlRecord = LeaderChange | KRaftVersion | Voters
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ControlRecords:
-    """Control records that become exactly one control batch, in this order."""
+    """These control records become exactly one control batch, in this order."""
 
     records: tuple[ControlRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Batch:
-    """One record batch as the core sees it: position, epoch, fingerprint and opaque bytes.
+    """A batch has position, epoch, fingerprint and bytes that the core does not read.
 
     ``crc`` is the batch's own CRC-32C, already verified by whoever made this object; ``data`` is
     the whole batch in Kafka's format v2 and never looked into here.
@@ -179,9 +175,9 @@ class Batch:
     controls: tuple[ControlRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchResponse:
-    """Answer to a fetch: at most one of ``records``, ``diverging``, ``snapshot``.
+    """Answer a fetch, with at most one of ``records``, ``diverging``, ``snapshot``.
 
     The leader side sets ``records`` to a RecordRange for the driver to fill; the fetching side
     receives ``batches``, CRC-checked, in offset order.
@@ -199,7 +195,7 @@ class FetchResponse:
     batches: tuple[Batch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchSnapshotRequest:
     """Ask the leader for the bytes of a snapshot from ``position`` on (key 59)."""
 
@@ -211,18 +207,18 @@ class FetchSnapshotRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotRange:
-    """Bytes the driver reads from its snapshot when it writes the reply."""
+    """The driver reads these bytes from its snapshot when it writes the reply."""
 
     snapshot: OffsetAndEpoch
     position: int
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchSnapshotResponse:
-    """Answer to a snapshot fetch; ``size`` is that of the whole snapshot, in bytes.
+    """Answer a snapshot fetch; ``size`` is that of the whole snapshot, in bytes.
 
     The leader side sets ``chunk`` for the driver to read; the fetching side receives ``data``.
     """
@@ -238,7 +234,7 @@ class FetchSnapshotResponse:
     data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AddVoterRequest:
     """Ask the leader to make a caught-up observer a voter (key 80)."""
 
@@ -249,7 +245,7 @@ class AddVoterRequest:
     ack_when_committed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RemoveVoterRequest:
     """Ask the leader to remove a voter, which may be itself (key 81)."""
 
@@ -257,7 +253,7 @@ class RemoveVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpdateVoterRequest:
     """A voter tells its leader new listeners or supported versions (key 82)."""
 
@@ -268,7 +264,7 @@ class UpdateVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpgradeVersionRequest:
     """Ask this very node, as leader, for another kraft.version; part of UpdateFeatures (key 57)."""
 
@@ -276,9 +272,9 @@ class UpgradeVersionRequest:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoterChangeResponse:
-    """Answer to a change of the voters or the kraft.version; only UpdateVoter's says who leads."""
+    """Answer a change of the voters or the kraft.version; only UpdateVoter's says who leads."""
 
     error: Error
     epoch: int
@@ -287,12 +283,12 @@ class VoterChangeResponse:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProbeVersionsRequest:
-    """What a leader asks a node that wants to be a voter: ApiVersions, for its kraft.version."""
+    """A leader asks a node that wants to be a voter for its kraft.version (ApiVersions)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProbeVersionsResponse:
     """The node answered; ``kraft_versions`` is None when it does not say."""
 
@@ -300,14 +296,14 @@ class ProbeVersionsResponse:
     kraft_versions: VersionRange | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DescribeQuorumRequest:
     """Ask the leader for the state of the quorum (key 55)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaStatus:
-    """Progress of one replica as its leader sees it; times are the leader's clock in ms."""
+    """A status tells the progress of one replica; times are the leader's clock in ms."""
 
     key: ReplicaKey
     log_end_offset: int | None
@@ -315,9 +311,9 @@ class ReplicaStatus:
     last_caught_up_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DescribeQuorumResponse:
-    """The leader's view of the quorum."""
+    """The leader tells its view of the quorum."""
 
     error: Error
     epoch: int
@@ -351,9 +347,9 @@ Response = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Records:
-    """Records of one atomic operation, opaque to the core; they become exactly one batch."""
+    """These records of one atomic operation become one batch; the core does not read them."""
 
     count: int
     payload: Any  # a tuple of metadata records; the driver's encoder knows the type

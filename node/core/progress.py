@@ -1,4 +1,4 @@
-"""What a leader knows about the replicas that fetch from it, and when it may commit.
+"""``LeaderProgress`` knows how far the replicas are that fetch from a leader.
 
 Source: KIP-595 "Fetch" and "Log replication", KIP-853 (progress is kept by replica key).
 """
@@ -17,7 +17,7 @@ OBSERVERS_MAX = 1_000  # anybody may claim to be an observer: bound what they co
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """How far one replica has come; ``end_offset`` is exclusive and None before its first fetch."""
+    """A progress tells how far one replica is; ``end_offset`` is None before its first fetch."""
 
     key: ReplicaKey
     end_offset: int | None = None
@@ -41,23 +41,23 @@ class ReplicaProgress:
 
     @property
     def ack(self) -> tuple[int, str | None, int | None]:
-        """Node id, directory and end offset, for the trace."""
+        """Give node id, directory and end offset, for the trace."""
         directory_id = self.key.directory_id
         return self.key.id, None if directory_id is None else directory_id.hex, self.end_offset
 
     def heard(self, now_ms: int) -> tuple[int, str | None, int | None]:
-        """Node id, directory and how many ms ago it has fetched, for the trace."""
+        """Give node id, directory and how many ms ago it has fetched, for the trace."""
         directory_id, last_ms = self.key.directory_id, self.last_fetch_ms
         silent_ms = None if last_ms is None else now_ms - last_ms
         return self.key.id, None if directory_id is None else directory_id.hex, silent_ms
 
     def status(self) -> ReplicaStatus:
-        """As DescribeQuorum shows it."""
+        """Describe it for DescribeQuorum."""
         return ReplicaStatus(self.key, self.end_offset, self.last_fetch_ms, self.last_caught_up_ms)
 
 
 class LeaderProgress:
-    """Progress of all voters, and of the observers that fetched lately."""
+    """A leader keeps the progress of all voters, and of the observers that fetched lately."""
 
     def __init__(self, voters: VoterSet, local: ReplicaKey) -> None:
         self.voters: dict[int, ReplicaProgress] = {}
@@ -88,13 +88,13 @@ class LeaderProgress:
         self._set = voters
 
     def voter(self, key: ReplicaKey) -> ReplicaProgress | None:
-        """The voter that ``key`` speaks for; never the leader itself, whose disk it knows."""
+        """Find the voter that ``key`` speaks for; never the leader itself, whose disk it knows."""
         if key.id == self._local_id or not self._set.contains(key):
             return None
         return self.voters[key.id]
 
     def observer(self, key: ReplicaKey, now_ms: int) -> ReplicaProgress | None:
-        """The observer ``key``, made known if new; None for an anonymous reader."""
+        """Find the observer ``key``, made known if new; None for an anonymous reader."""
         if key.id < 0 or key.id == self._local_id:
             return None
         if key not in self.observers:
@@ -103,7 +103,7 @@ class LeaderProgress:
         return self.observers[key]
 
     def live_observers(self, now_ms: int) -> tuple[ReplicaProgress, ...]:
-        """Observers that fetched within the last five minutes, by key."""
+        """List the observers that fetched within the last five minutes, by key."""
         return tuple(
             sorted(
                 (p for p in self.observers.values() if not self._expired(p, now_ms)),
@@ -112,11 +112,11 @@ class LeaderProgress:
         )
 
     def local(self) -> ReplicaProgress:
-        """The leader's own entry, voter or not; its ``end_offset`` is what it has flushed."""
+        """Give the leader's own entry, voter or not; its ``end_offset`` is what it has flushed."""
         return self._local
 
     def caught_up_lately(self, key: ReplicaKey, now_ms: int) -> bool:
-        """Whether the observer ``key`` was level with the leader once and still fetches.
+        """Say whether the observer ``key`` was level with the leader once and still fetches.
 
         Source: Kafka 4.1 ``LeaderState.isReplicaCaughtUp``: a fetch within the last hour.
         """
@@ -129,12 +129,12 @@ class LeaderProgress:
         )
 
     def end_offsets_descending(self) -> list[int]:
-        """End offsets of the voters, highest first; -1 for one that has not fetched."""
+        """List the end offsets of the voters, highest first; -1 for one that has not fetched."""
         ends = (-1 if p.end_offset is None else p.end_offset for p in self.voters.values())
         return sorted(ends, reverse=True)
 
     def others_by_progress(self) -> tuple[ReplicaKey, ...]:
-        """The other voters, the most advanced first; ids decide between equals."""
+        """List the other voters, the most advanced first; ids decide between equals."""
         others = [p for p in self.voters.values() if p is not self._local]
         others.sort(key=lambda p: (-(-1 if p.end_offset is None else p.end_offset), p.key.id))
         return tuple(p.key for p in others)

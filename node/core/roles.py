@@ -1,4 +1,4 @@
-"""The roles of a replica, what each of them remembers, and which may follow which.
+"""The roles say what a replica remembers in each of them, and ``TRANSITIONS`` which may follow.
 
 ``TRANSITIONS`` is the rule: for a pair of roles it says how the new epoch must relate to the old
 one. A pair that is not in it must never happen; the replica then stops with ``Fatal``.
@@ -30,7 +30,7 @@ from node.core.types import ElectionState, Endpoint, OffsetAndEpoch, ReplicaKey,
 
 
 class RoleName(StrEnum):
-    """The role names as they stand in the trace."""
+    """The roles have these names in the trace."""
 
     UNATTACHED = "unattached"
     PROSPECTIVE = "prospective"
@@ -41,7 +41,7 @@ class RoleName(StrEnum):
 
 
 class NewEpoch(Enum):
-    """How the epoch of the new role must relate to that of the old one."""
+    """The epoch of the new role must relate so to that of the old one."""
 
     SAME = "the same epoch"
     NEXT = "exactly one epoch later"
@@ -49,7 +49,7 @@ class NewEpoch(Enum):
     NOT_EARLIER = "the same epoch or any later one"
 
     def allows(self, old: int, new: int) -> bool:
-        """Whether a move from epoch ``old`` to ``new`` is of this kind."""
+        """Say whether a move from epoch ``old`` to ``new`` is of this kind."""
         match self:
             case NewEpoch.SAME:
                 return new == old
@@ -92,7 +92,7 @@ TRANSITIONS: Mapping[tuple[RoleName, RoleName], NewEpoch] = {
 
 @dataclass(slots=True)
 class VoteTally:
-    """Answers of the voters to one round of (pre-)votes; the candidate's own is among them."""
+    """A tally counts the answers to one round of (pre-)votes, the candidate's own among them."""
 
     voters: int
     granted: set[int] = field(default_factory=set)
@@ -104,18 +104,18 @@ class VoteTally:
             (self.granted if granted else self.rejected).add(voter_id)
 
     def has_answer_of(self, voter_id: int) -> bool:
-        """Whether that voter need not be asked any more."""
+        """Say whether that voter need not be asked any more."""
         return voter_id in self.granted or voter_id in self.rejected
 
     @property
     def lost(self) -> bool:
-        """Whether a majority has become impossible."""
+        """Say whether a majority has become impossible."""
         return self.voters - len(self.rejected) < self.voters // 2 + 1
 
 
 @dataclass(slots=True)
 class Unattached:
-    """No leader to fetch from. An observer has no ``deadline_ms``: it never stands."""
+    """An unattached replica has no leader to fetch from; an observer has no ``deadline_ms``."""
 
     epoch: int
     leader_id: int | None
@@ -125,18 +125,18 @@ class Unattached:
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
-        """Unknown; with it this replica would be a follower."""
+        """Give None: with an endpoint this replica would be a follower."""
         return None
 
     @property
     def durable(self) -> ElectionState:
-        """What must be on disk in this role."""
+        """Give what must be on disk in this role."""
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks for pre-votes in its old epoch; remembers the last leader to go back to."""
+    """A prospective asks for pre-votes in its old epoch; it can go back to its last leader."""
 
     epoch: int
     leader_id: int | None
@@ -148,13 +148,13 @@ class Prospective:
 
     @property
     def durable(self) -> ElectionState:
-        """What must be on disk: what was there before."""
+        """Give what must be on disk: what was there before."""
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
 
 @dataclass(slots=True)
 class Candidate:
-    """Voted for itself in ``epoch``."""
+    """A candidate voted for itself in ``epoch``."""
 
     epoch: int
     voted: ReplicaKey
@@ -164,23 +164,23 @@ class Candidate:
 
     @property
     def leader_id(self) -> None:
-        """Nobody leads yet."""
+        """Give None: nobody leads yet."""
         return
 
     @property
     def leader_endpoint(self) -> None:
-        """Nobody leads yet."""
+        """Give None: nobody leads yet."""
         return
 
     @property
     def durable(self) -> ElectionState:
-        """The vote for itself."""
+        """Give the vote for itself."""
         return ElectionState(self.epoch, None, self.voted)
 
 
 @dataclass(slots=True)
 class Leader:
-    """Leads ``epoch``; its first batch lies at ``epoch_start``.
+    """A leader leads ``epoch``; its first batch lies at ``epoch_start``.
 
     ``check_quorum_deadline_ms`` is None for a lone voter (KAFKA-16144). ``told`` is what static
     voters have said of themselves: at kraft.version 0 there is no record for it (KAFKA-16538).
@@ -203,13 +203,13 @@ class Leader:
 
     @property
     def durable(self) -> ElectionState:
-        """That this replica leads: it must not come back as anything but resigned."""
+        """Give that this replica leads: it must not come back as anything but resigned."""
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
 
 @dataclass(slots=True)
 class Download:
-    """A snapshot on its way here: ``position`` bytes of ``size`` have been written.
+    """A download has written ``position`` bytes of the ``size`` of a snapshot.
 
     ``size`` is None before the first chunk; ``is_whole`` once it waits to be installed.
     """
@@ -220,13 +220,13 @@ class Download:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every byte is here."""
+        """Say whether every byte is here."""
         return self.position == self.size
 
 
 @dataclass(slots=True)
 class Follower:
-    """Fetches from the leader of ``epoch``; ``failures`` in a row got no answer from it.
+    """A follower fetches from a leader; ``failures`` requests in a row got no answer from it.
 
     ``update_voter_ms`` is when it next compares its entry in the voter set with the truth;
     ``has_told`` that this leader knows of it what static voter sets do not say.
@@ -246,13 +246,13 @@ class Follower:
 
     @property
     def durable(self) -> ElectionState:
-        """The leader, and the vote kept from before it was known."""
+        """Give the leader, and the vote kept from before it was known."""
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
 
 @dataclass(slots=True)
 class Resigned:
-    """Led ``epoch`` and does not any more; ``deadline_ms`` None means until it hears of another.
+    """A resigned replica led ``epoch``; without ``deadline_ms`` it waits to hear of another.
 
     ``unacked`` voters still have to be told who should follow, best first in ``preferred``.
     """
@@ -268,7 +268,7 @@ class Resigned:
 
     @property
     def durable(self) -> ElectionState:
-        """Still the leadership: nothing durable changes on resigning."""
+        """Give the leadership still: nothing durable changes on resigning."""
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
 

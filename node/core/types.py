@@ -1,4 +1,4 @@
-"""The nouns of the consensus core: replica keys, offsets, voter sets, election state.
+"""The consensus core speaks in these nouns: replica keys, offsets, voter sets, election state.
 
 Three kinds of number that are never mixed: an *offset* names a record (0-based), an *end
 offset* and a *high watermark* are exclusive (the offset of the first record not covered), a
@@ -10,42 +10,39 @@ Source: KIP-595 (quorum state), KIP-853 (replica keys, voter sets).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from node.core.values import dataclass
+from node.core.values import ordered_value, value
 
 
 class OffsetAndEpoch(NamedTuple):
-    """A point in a log: an end offset and the epoch of the record before it. Orders by epoch."""
+    """A point in a log has an end offset and the epoch of the record before it."""
 
     offset: int
     epoch: int
 
     def at_least(self, other: OffsetAndEpoch) -> bool:
-        """Whether a log ending here is as up to date as one ending at ``other`` (Raft 5.4.1)."""
+        """Say whether a log ending here is as up to date as one at ``other`` (Raft 5.4.1)."""
         return (self.epoch, self.offset) >= (other.epoch, other.offset)
 
 
 class SnapshotInfo(NamedTuple):
-    """A complete snapshot on disk: its id and its size in bytes."""
+    """A complete snapshot on disk has an id and a size in bytes."""
 
     id: OffsetAndEpoch
     size: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@ordered_value
 class ReplicaKey:
-    """Identity of a replica: node id, and the directory id of its disk when known (KIP-853)."""
+    """A key identifies a replica: node id, and directory id of its disk when known (KIP-853)."""
 
     id: int
     directory_id: UUID | None = None
 
     def matches(self, other: ReplicaKey) -> bool:
-        """Same node, and the same disk unless either side does not say which disk."""
+        """Say whether both are one node, and one disk unless either side does not say which."""
         return self.id == other.id and (
             self.directory_id is None
             or other.directory_id is None
@@ -58,9 +55,9 @@ class ReplicaKey:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Endpoint:
-    """Where a node listens."""
+    """A node listens at an endpoint."""
 
     host: str
     port: int
@@ -69,16 +66,16 @@ class Endpoint:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Listener:
-    """A named endpoint, as the voters record of KIP-853 keeps them."""
+    """A listener is a named endpoint, as the voters record of KIP-853 keeps them."""
 
     name: str
     endpoint: Endpoint
 
 
 class VersionRange(NamedTuple):
-    """The levels of a feature that a node supports, both ends included."""
+    """A node supports these levels of a feature, both ends included."""
 
     min: int
     max: int
@@ -88,9 +85,9 @@ KRAFT_VERSIONS = VersionRange(0, 1)  # 0: static voters, 1: voters in the log (K
 STATIC_ONLY = VersionRange(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Voter:
-    """One member of a voter set.
+    """A voter is one member of a voter set.
 
     ``endpoint`` is the one to speak to; ``listeners`` are all that it advertises, by name, empty
     when only ``endpoint`` is known (static voters).
@@ -102,9 +99,9 @@ class Voter:
     kraft_versions: VersionRange = STATIC_ONLY
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoterSet:
-    """The voters of a quorum, by node id."""
+    """A voter set keeps the voters of a quorum, by node id."""
 
     voters: Mapping[int, Voter]
 
@@ -121,16 +118,16 @@ class VoterSet:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Node ids, ascending."""
+        """Give the node ids, ascending."""
         return tuple(sorted(self.voters))
 
     @property
     def majority(self) -> int:
-        """How many voters make a majority: floor(n / 2) + 1."""
+        """Say how many voters make a majority: floor(n / 2) + 1."""
         return len(self.voters) // 2 + 1
 
     def contains(self, key: ReplicaKey) -> bool:
-        """Whether ``key`` is a member: its id is, and on that very disk if the set names one.
+        """Say whether ``key`` is a member: its id is, and that very disk if the set names one.
 
         A set of ``kraft.version`` 0 names no disks. Source: Kafka 4.1 ``VoterSet.isVoter``.
         """
@@ -138,22 +135,22 @@ class VoterSet:
         return voter is not None and voter.key.directory_id in (None, key.directory_id)
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        """This set with ``voter`` added, or in the place of the one with its id."""
+        """Make a set with ``voter`` added, or in the place of the one with its id."""
         return VoterSet.of(*(v for v in self if v.key.id != voter.key.id), voter)
 
     def without(self, node_id: int) -> VoterSet:
-        """This set without that node."""
+        """Make a set without that node."""
         return VoterSet.of(*(v for v in self if v.key.id != node_id))
 
     def endpoint(self, node_id: int) -> Endpoint | None:
-        """The endpoint of a voter, None when ``node_id`` is not a voter."""
+        """Give the endpoint of a voter, None when ``node_id`` is not a voter."""
         voter = self.voters.get(node_id)
         return None if voter is None else voter.endpoint
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ElectionState:
-    """What a replica must have on disk before it speaks: epoch, leader and vote.
+    """A replica must have epoch, leader and vote on disk before it speaks.
 
     Epoch and vote are one record on purpose: written apart, a crash between the two writes lets
     a replica vote twice in one epoch. Source: KIP-595 "quorum-state"; Kafka's ElectionState.

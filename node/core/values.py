@@ -1,18 +1,25 @@
-"""Plain values: frozen dataclasses for whoever reads and checks the code, quick ones at run time.
+"""This module makes plain values: classes whose fields nobody sets after the object is made.
 
-To set the fields of a really frozen dataclass takes three times as long, and a node makes a few
-dozen messages, inputs and effects for each record that it commits.
+The type checker enforces that, and nothing does at run time: a really frozen dataclass takes three
+times as long to make, and a node makes a few dozen messages, inputs and effects for each record
+that it commits.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
 
-def dataclass(*, frozen: bool, slots: bool, order: bool = False) -> Callable[[type[T]], type[T]]:
-    """As ``dataclasses.dataclass``; that nobody sets a frozen field is left to the type checker."""
-    return dataclasses.dataclass(slots=slots, order=order, unsafe_hash=frozen)
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def value(cls: type[T]) -> type[T]:
+    """Make ``cls`` a dataclass with slots that compares and hashes by its fields."""
+    return dataclasses.dataclass(slots=True, unsafe_hash=True)(cls)
+
+
+@dataclass_transform(frozen_default=True, order_default=True, field_specifiers=(dataclasses.field,))
+def ordered_value(cls: type[T]) -> type[T]:
+    """Make ``cls`` a value that also sorts by its fields."""
+    return dataclasses.dataclass(slots=True, unsafe_hash=True, order=True)(cls)

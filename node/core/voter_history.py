@@ -1,4 +1,4 @@
-"""Which voter set is in force: the newest one that the log holds, committed or not.
+"""``VoterHistory`` knows the voter set in force: the newest one in the log, committed or not.
 
 A replica uses a voter set as soon as it is in its log, and falls back to the one before when the
 record is truncated. Without any in the log the static set of the configuration holds.
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _History(Generic[T]):
-    """Values by the offset from which on they hold, ascending."""
+    """A history keeps values by the offset from which on they hold, ascending."""
 
     def __init__(self, entries: Iterable[tuple[int, T]]) -> None:
         self._entries: list[tuple[int, T]] = []
@@ -30,7 +30,7 @@ class _History(Generic[T]):
         return self._entries[-1] if self._entries else None
 
     def at(self, end: int) -> T | None:
-        """The value in force at the last offset below ``end``."""
+        """Give the value in force at the last offset below ``end``."""
         found = [value for offset, value in self._entries if offset < end]
         return found[-1] if found else None
 
@@ -54,7 +54,7 @@ class _History(Generic[T]):
 
 
 class VoterHistory:
-    """The voter sets and ``kraft.version`` levels of one log, by offset of their records.
+    """A voter history keeps the voter sets and ``kraft.version`` levels of one log, by offset.
 
     What a snapshot says counts at the last offset it covers; the bootstrap snapshot at -1.
     """
@@ -72,24 +72,24 @@ class VoterHistory:
 
     @property
     def voters(self) -> VoterSet:
-        """The set in force."""
+        """Give the set in force."""
         last = self._voters.last
         return self._static if last is None else last[1]
 
     @property
     def offset(self) -> int | None:
-        """Where the set in force comes from, None for the static one."""
+        """Give the offset that the set in force comes from, None for the static one."""
         last = self._voters.last
         return None if last is None else last[0]
 
     @property
     def kraft_version(self) -> int:
-        """The level in force: 0 for static voters, 1 for voters in the log."""
+        """Give the level in force: 0 for static voters, 1 for voters in the log."""
         last = self._versions.last
         return 0 if last is None else last[1]
 
     def at(self, end: int) -> tuple[VoterSet | None, int]:
-        """Voter set (None: the static one) and level as of the log up to ``end``, exclusive."""
+        """Give voter set (None: the static one) and level of the log up to ``end``, exclusive."""
         return self._voters.at(end), self._versions.at(end) or 0
 
     def add(self, offset: int, record: ControlRecord) -> None:
@@ -103,16 +103,16 @@ class VoterHistory:
                 pass
 
     def truncate_from_end(self, to: int) -> None:
-        """The records at and above ``to`` are gone: what was in force before is so again."""
+        """Drop the records at and above ``to``: what was in force before is so again."""
         self._voters.truncate_from_end(to)
         self._versions.truncate_from_end(to)
 
     def truncate_from_start(self, start: int) -> None:
-        """The log begins at ``start`` now; what is in force there stays known."""
+        """Begin the log at ``start``; what is in force there stays known."""
         self._voters.truncate_from_start(start)
         self._versions.truncate_from_start(start)
 
     def reset(self, end: int, voters: VoterSet | None, kraft_version: int) -> None:
-        """The log begins anew after a snapshot that ends at ``end`` and says this."""
+        """Begin the log anew after a snapshot that ends at ``end`` and says this."""
         self._voters = _History([] if voters is None else [(end - 1, voters)])
         self._versions = _History([(end - 1, kraft_version)])

@@ -1,4 +1,4 @@
-"""What a cluster begins with: the records that formatting has put beside the log.
+"""Loads the first records of a cluster, which formatting has put beside the log.
 
 Source: KIP-778; Kafka's BootstrapDirectory and BootstrapMetadata.
 """
@@ -29,7 +29,7 @@ def save_bootstrap(disk: Disk, log_dir: Path, features: Mapping[str, int]) -> No
 
 
 def load_bootstrap(disk: Disk, log_dir: Path) -> BootstrapMetadata:
-    """What formatting has written, or the defaults; raises SnapshotError."""
+    """Load what formatting has written, or the defaults; raises SnapshotError."""
     values = read_bootstrap_metadata(disk, log_dir)
     if values is None:
         return BootstrapMetadata(default_features(), source="the default bootstrap")

@@ -1,4 +1,4 @@
-"""What a node keeps while it runs: its storage, and the client requests it has not answered."""
+"""The storage of a running node, and the client requests that it has not answered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from node.wire.network import Network
 
 @dataclass(slots=True)
 class Storage:
-    """What a node has on disk."""
+    """The log and the election state of a node, and whose they are."""
 
     log: FileLog
     elections: ElectionStateStore
@@ -64,8 +64,7 @@ class HeldRead:
 
 @dataclass(slots=True)
 class Counters:
-    """What the node did, for tests."""
+    """Counts what the pump did, for tests."""
 
     steps: int = 0
     flushes: int = 0
-    rejected_connections: int = 0

@@ -29,7 +29,7 @@ SUPPORTED = {feature.name: (feature.lowest, feature.highest) for feature in FEAT
 
 
 def client_tls(config: NodeConfig, listener_name: str, *, tls: bool) -> ssl.SSLContext | None:
-    """How to speak to listeners of that name; None in plaintext. Raises TlsConfigError."""
+    """Make the TLS context for calls to a listener; None: plaintext. Raises TlsConfigError."""
     if not tls:
         return None
     where = f"the ssl settings of listener {listener_name}"
@@ -42,6 +42,7 @@ class Listeners:
     def __init__(self, config: NodeConfig, node: Node) -> None:
         """Raises TlsConfigError."""
         self._config = config
+        self.rejected_connections = 0  # closed because of the peer
         self._node = node
         name = config.controller_listener_names[0]
         self._controller_tls = client_tls(config, name, tls=config.controller_tls)
@@ -80,7 +81,7 @@ class Listeners:
             listener_name=listener.name,
             forwarder=self._channel() if role == "broker" else None,
             quorum=quorum,
-            now_ms=node.now_ms,
+            now_ms=node.clock.now_ms,
         )
         self._apis.append(apis)
 
@@ -117,7 +118,7 @@ class Listeners:
         )
 
     def _rejected(self, peer: tuple[str, int], reason: str) -> None:
-        self._node.counters.rejected_connections += 1
+        self.rejected_connections += 1
         log.warning("closed the connection of %s:%s: %s", *peer[:2], reason)
 
     def _features(self) -> Features:
@@ -174,7 +175,7 @@ class Listeners:
 
         def reply(response: Response, records: bytes) -> None:
             if isinstance(response, DescribeQuorumResponse):
-                response = _since_1970(response, node.wall_ms() - node.now_ms())
+                response = _since_1970(response, node.clock.wall_ms() - node.clock.now_ms())
             answer(response, records)
 
         node.request(lambda token: inputs.RequestReceived(token, connection, message), reply)

@@ -58,7 +58,7 @@ def endpoints_of(listeners: tuple[ListenerConfig, ...]) -> tuple[BrokerEndpoint,
 
 
 def supported_features() -> tuple[BrokerFeature, ...]:
-    """What this node supports, as a registration tells it."""
+    """List the features that this node supports, as a registration tells them."""
     return tuple(
         BrokerFeature(
             name=feature.name,
@@ -116,7 +116,7 @@ class Broker:
             config.node_id,
             lambda: self.runner.broker_epoch,
             channel(),
-            now_ms=node.now_ms,
+            now_ms=node.clock.now_ms,
             on_fatal=on_fatal,
         )
         self._node = node
@@ -124,8 +124,8 @@ class Broker:
     def start(self) -> None:
         """Register, and tell the controller from now on how far the metadata has come."""
         node = self._node
-        node.on_applied.append(self._applied)
-        node.machine.loader.add_publisher(IsrTrace(node.trace_fields))
+        node.work.on_applied.append(self._applied)
+        node.machine.loader.add_publisher(IsrTrace(node.pump.trace_fields))
         self.runner.start()
 
     async def stop(self, timeout_s: float) -> None:
@@ -139,8 +139,8 @@ class Broker:
         self.runner.halt()
 
     def _applied(self) -> None:
-        if self._node.published is not None:
-            self.runner.on_published(self._node.published - 1)
+        if self._node.machine.published is not None:
+            self.runner.on_published(self._node.machine.published - 1)
 
 
 class ControllerRegistration:
@@ -165,7 +165,7 @@ class ControllerRegistration:
 
     def start(self) -> None:
         """Look after each change of the image whether there is something to tell."""
-        self._node.on_applied.append(self._look)
+        self._node.work.on_applied.append(self._look)
 
     def close(self) -> None:
         """Tell nothing any more. Idempotent."""
@@ -194,7 +194,7 @@ class ControllerRegistration:
             return
         error = task.exception()
         if error is not None:
-            self._node.fail(error)
+            self._node.pump.fail(error)
             return
         loop = asyncio.get_running_loop()
         if task.result():  # the image will have it when it has caught up

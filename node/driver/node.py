@@ -1,7 +1,7 @@
-"""The driver of one node: runs the core's effects, in order, on a log, a trace and sockets.
+"""One node: builds its parts, hands them to each other, and passes on what is asked of it.
 
-Layers, each a class built on the one before: ``pump`` (queue, outbox, timers), ``writing``
-(controller, state machine, clients that wait), and here the effects and the life of the node.
+``pump`` has queue, outbox and timers, ``controller_work`` the controller and the clients that
+wait, ``effects`` runs what the core wants done, ``snapshots`` makes, installs and cleans.
 """
 
 from __future__ import annotations
@@ -9,162 +9,131 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from node.broker.loader import MetadataLoader
-from node.broker.snapshot_policy import SnapshotPolicy
+from node.broker.producer_ids import ProducerIds
 from node.config import NodeConfig
 from node.controller.context import ControllerConfig
-from node.controller.controller import QuorumController
 from node.controller.feature_operations import BootstrapMetadata
-from node.controller.operations import payload_values
-from node.core import effects as fx
 from node.core import inputs
 from node.core.messages import (
-    ControlRecords,
-    FetchResponse,
-    FetchSnapshotResponse,
+    Records,
     Response,
     UpgradeVersionRequest,
     VoterChangeResponse,
 )
 from node.core.replica import LogState, Replica, ReplicaConfig
 from node.core.types import ElectionState, VoterSet
-from node.driver.held import Outside, Storage
+from node.driver.held import HeldRead, HeldWrite, Outside, Storage
+from node.driver.long_work import LongWork
+from node.driver.parts import NodeParts
 from node.driver.peers import Peers
-from node.driver.pump import NodeFatalError
-from node.driver.snapshots import Snapshots
-from node.driver.state_machine import StateMachine
-from node.driver.writing import Writing
-from node.log.batch import Record, encode_batch
-from node.log.control import encode_control
-
-__all__ = ["Node", "NodeFatalError", "Parts"]
+from node.driver.pump import Pump
+from node.loading.snapshot_policy import SnapshotPolicy
+from node.log.file_log import FileLog
 
 log = logging.getLogger("krucible.node")
 
 _NO_CONNECTION = -1  # of a request that came inside of another one
 
 
-class Parts(Protocol):
-    """The classes a node is made of; see ``node.driver.parts``."""
+class Node:
+    """One KRaft node over real or simulated effects; see ``pump`` for the order of things.
 
-    @property
-    def replica(self) -> type[Replica]:
-        """The consensus core."""
-        ...
-
-    @property
-    def controller(self) -> type[QuorumController]:
-        """The quorum controller."""
-        ...
-
-    @property
-    def machine(self) -> type[StateMachine]:
-        """The state machine."""
-        ...
-
-    @property
-    def loader(self) -> type[MetadataLoader]:
-        """What turns committed records into images."""
-        ...
-
-    @property
-    def snapshots(self) -> type[Snapshots]:
-        """What makes, installs and cleans."""
-        ...
-
-
-class Node(Writing):
-    """One KRaft node over real or simulated effects; see ``pump`` for the order of things."""
+    Args:
+        config: Its settings.
+        storage: What it has on disk.
+        parts: The classes that it is made of.
+        peers: Makes what sends the core's requests; it gives answers to the pump.
+        bootstrap: The first records of a new cluster.
+        outside: Its ways to the world beside its disk.
+    """
 
     def __init__(
         self,
         config: NodeConfig,
         storage: Storage,
         *,
-        parts: Parts,
-        peers: Callable[[Node], Peers],
+        parts: NodeParts,
+        peers: Callable[[Pump], Peers],
         bootstrap: BootstrapMetadata,
         outside: Outside,
     ) -> None:
+        self.config = config
+        self.storage = storage
+        self.clock = outside.clock
+        self.network = outside.network
+        self.tracer = outside.trace
+        self.rng = outside.rng
+        self.producer_ids: ProducerIds | None = None  # of a broker that is registered
+        self.replica = Replica(
+            _replica_config(config, storage),
+            storage.elections.load() or ElectionState(),
+            _log_state(storage.log),
+            outside.rng,
+            parts.core,
+        )
+        self.pump = parts.pump(self.replica, storage.log, self._step, outside)
         policy = SnapshotPolicy(
             max_bytes=config.retention.snapshot_bytes,
             max_interval_ms=config.retention.snapshot_interval_ms,
         )
-        machine = parts.machine(
+        self.machine = parts.machine(
             storage.log,
             policy,
-            trace=self.trace_fields,
-            publish=self.trace_fields if config.is_broker else _untold,
+            trace=self.pump.trace_fields,
+            publish=self.pump.trace_fields if config.is_broker else _untold,
             loader=parts.loader,
         )
-        controller = None
+        self.controller = None
         if config.is_controller:
-            controller = parts.controller(
-                rng=outside.rng, image=machine.image, config=_controller_config(config, storage)
+            self.controller = parts.controller(
+                rng=outside.rng,
+                image=self.machine.image,
+                config=_controller_config(config, storage),
             )
-        super().__init__(
-            config,
-            storage,
-            outside,
-            machine=machine,
-            controller=controller,
-            bootstrap=bootstrap,
-        )
-        self.snapshots = parts.snapshots(self, machine, policy)
-        self.on_applied.append(self.snapshots.applied)
-        self._peers = peers(self)
-        self._replies: dict[int, Callable[[Response, bytes], None]] = {}
+        self.work = parts.work(config, self.pump, self.machine, self.controller, bootstrap)
+        self.snapshots = parts.snapshots(config, self.pump, self.machine, policy, storage.log)
+        self.work.on_applied.append(self.snapshots.applied)
+        self._peers = peers(self.pump)
+        self.effects = parts.effects(self.pump, storage, self.work, self.snapshots, self._peers)
+        self.pump.on_halt += [self.work.close, self._peers.close]
         self._closed = False
-        self.replica = parts.replica(
-            self._replica_config(),
-            storage.elections.load() or ElectionState(),
-            self._log_state(),
-            outside.rng,
-        )
 
     # ------------------------------------------------------------------ lifecycle
 
-    @property
-    def voters(self) -> VoterSet:
-        """The voter set in force at this node."""
-        return self.replica.voters
-
     def start(self) -> None:
-        """Let the core begin; whatever was submitted before is stepped after that."""
-        self._started = True
-        self._inputs.appendleft(self._begin)
-        self._schedule_pump()
-        self._schedule_controller()
+        """Let the core begin; whatever was queued before is stepped after that."""
+        self.pump.start(self._begin)
+        self.work.schedule()
         self.snapshots.schedule()
 
     def _begin(self) -> None:
         log_ = self.storage.log
-        self.tracer.emit(
+        self.pump.trace(
             "start",
-            self.replica.epoch,
-            {
-                "leo": log_.end_offset,
-                "last_ep": log_.last_epoch,
-                "log_start": log_.start_offset,
-                "flushed": log_.flushed_offset,
-                "qs": _election_fields(self.replica.election_state),
-                "snaps": [list(info.id) for info in self.storage.log.snapshots.infos],
-                "voters": list(self.replica.voters.ids),
-                "roles": sorted(self.config.roles),
-            },
+            leo=log_.end_offset,
+            last_ep=log_.last_epoch,
+            log_start=log_.start_offset,
+            flushed=log_.flushed_offset,
+            qs=_election_fields(self.replica.election_state),
+            snaps=[list(info.id) for info in log_.snapshots.infos],
+            voters=list(self.replica.voters.ids),
+            roles=sorted(self.config.roles),
         )
         self.snapshots.restore()
         if self.machine.is_behind:
-            self._catch_up()
-        self._run(self.replica.start(self.clock.now_ms()))
+            self.work.catch_up()
+        self.effects.run(self.replica.start(self.clock.now_ms()))
+
+    def _step(self, input_: inputs.Input, now_ms: int) -> None:
+        self.effects.run(self.replica.step(input_, now_ms))
 
     async def shutdown(self, timeout_s: float) -> None:
         """Leave the quorum: a leader resigns, and its successors get a moment to hear of it."""
         left = asyncio.Event()
-        self.enqueue(inputs.Shutdown())
-        self.later(left.set)
+        self.pump.enqueue(inputs.Shutdown())
+        self.pump.later(left.set)
         try:
             async with asyncio.timeout(timeout_s):
                 await left.wait()
@@ -174,8 +143,7 @@ class Node(Writing):
 
     def halt(self) -> None:
         """Do nothing any more. Idempotent."""
-        super().halt()
-        self._peers.close()
+        self.pump.halt()
 
     def close(self, why: str | None = None) -> None:
         """Halt, and close the log and the trace, which tells ``why`` if the end is orderly."""
@@ -183,8 +151,8 @@ class Node(Writing):
         if self._closed:
             return
         self._closed = True
-        if why is not None and self._started:
-            self.tracer.emit("stop", self.replica.epoch, {"why": why})
+        if why is not None and self.pump.started:
+            self.pump.trace("stop", why=why)
         try:
             self.snapshots.close()
             self.machine.close()
@@ -192,7 +160,12 @@ class Node(Writing):
         finally:
             self.tracer.close()
 
-    # ------------------------------------------------------------------ requests of others
+    # ------------------------------------------------------------------ what handlers ask
+
+    @property
+    def voters(self) -> VoterSet:
+        """The voter set in force at this node."""
+        return self.replica.voters
 
     def request(
         self,
@@ -200,9 +173,7 @@ class Node(Writing):
         reply: Callable[[Response, bytes], None],
     ) -> None:
         """Hand a quorum request to the core; ``reply`` gets the answer and its record bytes."""
-        token = self._token()
-        self._replies[token] = reply
-        self.submit(make(token))
+        self.effects.request(make, reply)
 
     def upgrade_quorum(
         self, level: int, *, validate_only: bool, told: Callable[[VoterChangeResponse], None]
@@ -216,153 +187,65 @@ class Node(Writing):
         request = UpgradeVersionRequest(level, validate_only)
         self.request(lambda token: inputs.RequestReceived(token, _NO_CONNECTION, request), reply)
 
-    # ------------------------------------------------------------------ effects
+    @property
+    def long_work(self) -> LongWork:
+        """The operation of the controller that is worked out in slices, and who waits for it."""
+        return self.work.long_work
 
-    def _run(self, effects: Sequence[fx.Effect]) -> None:
-        for effect in effects:
-            self._run_one(effect)
+    def propose(self, entries: Sequence[Records], write: HeldWrite) -> None:
+        """Append entries, and settle ``write`` when they are committed."""
+        self.work.propose(entries, write)
 
-    def _run_one(self, effect: fx.Effect) -> None:  # noqa: C901, PLR0912 - one line per effect
-        match effect:
-            case fx.Trace():
-                self.tracer.emit(effect.type, effect.epoch, effect.fields)
-            case fx.Send():
-                self._outbox.append(lambda: self._peers.send(effect))
-            case fx.Reply():
-                self._reply(effect)
-            case fx.AppendAsLeader():
-                self._append_as_leader(effect)
-            case fx.AppendBatches():
-                self.storage.log.append_batches(effect.batches)
-            case fx.FlushLog():
-                self._flush_wanted = True
-            case fx.HighWatermarkAdvanced():
-                self._committed(effect.high_watermark)
-            case fx.PersistElectionState():
-                self.storage.elections.save(
-                    effect.state,
-                    kraft_version=self.replica.kraft_version,
-                    voter_ids=self.replica.voters.ids,
-                )
-            case fx.TruncateLog():
-                self._truncate(effect.to)
-            case fx.ProposalAccepted():
-                self._proposal_accepted(effect)
-            case fx.ProposalRejected():
-                self._proposal_rejected(effect)
-            case fx.BarrierConfirmed():
-                self._barrier_confirmed(effect)
-            case fx.BarrierFailed():
-                self._barrier_failed(effect)
-            case fx.LeadershipAcquired():
-                self._lead(effect.epoch, effect.epoch_start)
-            case fx.LeadershipLost():
-                self._renounce()
-            case fx.OpenSnapshot():
-                self.snapshots.open(effect.id)
-            case fx.WriteSnapshot():
-                self.snapshots.write(effect.id, effect.position, effect.data)
-            case fx.InstallSnapshot():
-                self._install(effect)
-            case fx.DiscardSnapshot():
-                self.snapshots.discard(effect.id)
-            case fx.VotersChanged():
-                log.info(
-                    "voters are now %s (kraft.version %d)",
-                    ", ".join(str(v.key) for v in effect.voters) or "nobody",
-                    effect.kraft_version,
-                )
-            case fx.ResetConnections():
-                self._outbox.append(self._peers.reset)
-            case fx.Fatal():
-                raise NodeFatalError(effect.reason)
+    def read(self, pending: HeldRead) -> None:
+        """Confirm leadership, then answer."""
+        self.work.read(pending)
 
-    def _truncate(self, to: int) -> None:
-        """Cut the log there and nowhere else: the core's next Fetch promises all below ``to``."""
-        end = self.storage.log.truncate_to(to)
-        if end < to:
-            raise NodeFatalError(
-                f"asked to truncate to {to}, inside of a batch that begins at {end}"
-            )
+    def when_published(self, look: Callable[[], None]) -> bool:
+        """Look at the image once it may be shown, which may be now; False: too many wait."""
+        return self.work.when_published(look)
 
-    def _install(self, effect: fx.InstallSnapshot) -> None:
-        self.step_next(self.snapshots.install(effect.id))
-        self._catch_up()
+    def fault(self, operation: str, error: Exception) -> None:
+        """Give up being the active controller after an operation that failed unexpectedly."""
+        self.work.fault(operation, error)
 
-    def _reply(self, effect: fx.Reply) -> None:
-        reply, response = self._replies.pop(effect.token), effect.response
-        data = b""
-        match response:
-            case FetchResponse(records=range_) if range_ is not None:
-                data = self.storage.log.read(range_.offset, range_.max_bytes)
-            case FetchSnapshotResponse(chunk=chunk) if chunk is not None:
-                store = self.storage.log.snapshots
-                data, _ = store.read_chunk(chunk.snapshot, chunk.position, chunk.max_bytes)
-        self._outbox.append(lambda: reply(response, data))
+    def later(self, send: Callable[[], None]) -> None:
+        """Do ``send`` once the trace of everything before it is written."""
+        self.pump.later(send)
 
-    def _append_as_leader(self, effect: fx.AppendAsLeader) -> None:
-        content, base_offset = effect.content, effect.base_offset
-        records: Sequence[Record]
-        if isinstance(content, ControlRecords):
-            records = [encode_control(record) for record in content.records]
-        else:
-            records = [(None, value) for value in payload_values(content.payload, base_offset)]
-        data = encode_batch(
-            base_offset,
-            effect.epoch,
-            records,
-            control=isinstance(content, ControlRecords),
-            timestamp_ms=self.clock.wall_ms(),
-        )
-        batch = self.storage.log.append_as_leader(data)
-        self.tracer.emit(
-            "append",
-            effect.epoch,
-            {
-                "base": batch.base_offset,
-                "last": batch.last_offset,
-                "bep": batch.epoch,
-                "h": batch.crc,
-                "ctl": batch.is_control,
-                "src": "leader",
-            },
-        )
+    def trace(self, type_: str, **fields: object) -> None:
+        """Trace an event of the present epoch."""
+        self.pump.trace(type_, **fields)
 
-    # ------------------------------------------------------------------ helpers
 
-    def trace_fields(self, type_: str, fields: Mapping[str, Any]) -> None:
-        """Trace an event of the present epoch whose fields are at hand."""
-        self.tracer.emit(type_, self.replica.epoch, fields)
+def _replica_config(config: NodeConfig, storage: Storage) -> ReplicaConfig:
+    timers = config.timers
+    return ReplicaConfig(
+        key=storage.key,
+        cluster_id=storage.cluster_id,
+        voters=config.voters,
+        endpoint=config.advertised,
+        listeners=config.voter_listeners,
+        bootstrap=config.bootstrap,
+        election_timeout_ms=timers.election_timeout_ms,
+        fetch_timeout_ms=timers.fetch_timeout_ms,
+        request_timeout_ms=timers.request_timeout_ms,
+        retry_backoff_ms=timers.retry_backoff_ms,
+        election_backoff_max_ms=timers.election_backoff_max_ms,
+        fetch_max_wait_ms=timers.fetch_max_wait_ms,
+        flush_before_fetch=config.is_controller,
+    )
 
-    def _replica_config(self) -> ReplicaConfig:
-        config, timers = self.config, self.config.timers
-        return ReplicaConfig(
-            key=self.storage.key,
-            cluster_id=self.storage.cluster_id,
-            voters=config.voters,
-            endpoint=config.advertised,
-            listeners=config.voter_listeners,
-            bootstrap=config.bootstrap,
-            election_timeout_ms=timers.election_timeout_ms,
-            fetch_timeout_ms=timers.fetch_timeout_ms,
-            request_timeout_ms=timers.request_timeout_ms,
-            retry_backoff_ms=timers.retry_backoff_ms,
-            election_backoff_max_ms=timers.election_backoff_max_ms,
-            fetch_max_wait_ms=timers.fetch_max_wait_ms,
-            flush_before_fetch=config.is_controller,
-        )
 
-    def _log_state(self) -> LogState:
-        log_ = self.storage.log
-        return LogState(
-            log_.start_offset,
-            log_.end_offset,
-            log_.flushed_offset,
-            tuple(log_.epoch_entries),
-            snapshots=log_.snapshots.infos,
-            voters=log_.voter_history(),
-            kraft_versions=log_.kraft_version_history(),
-        )
+def _log_state(file_log: FileLog) -> LogState:
+    return LogState(
+        file_log.start_offset,
+        file_log.end_offset,
+        file_log.flushed_offset,
+        tuple(file_log.epoch_entries),
+        snapshots=file_log.snapshots.infos,
+        voters=file_log.voter_history(),
+        kraft_versions=file_log.kraft_version_history(),
+    )
 
 
 def _controller_config(config: NodeConfig, storage: Storage) -> ControllerConfig:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from node.broker.lifecycle import BrokerLifecycle
-from node.broker.loader import MetadataLoader
 from node.controller.controller import QuorumController
-from node.core.replica import Replica
-from node.driver.node import Node
+from node.core.parts import CoreParts
+from node.driver.controller_work import ControllerWork
+from node.driver.effects import Effects
+from node.driver.pump import Pump
 from node.driver.snapshots import Snapshots
 from node.driver.state_machine import StateMachine
+from node.loading.loader import MetadataLoader
 from node.log.file_log import FileLog
 from node.log.quorum_state import ElectionStateStore
 
@@ -19,7 +21,7 @@ from node.log.quorum_state import ElectionStateStore
 class NodeParts:
     """The classes that ``build`` makes a node from."""
 
-    replica: type[Replica] = Replica
+    core: CoreParts = field(default_factory=CoreParts)
     election_store: type[ElectionStateStore] = ElectionStateStore
     log: type[FileLog] = FileLog
     controller: type[QuorumController] = QuorumController
@@ -27,4 +29,6 @@ class NodeParts:
     loader: type[MetadataLoader] = MetadataLoader
     snapshots: type[Snapshots] = Snapshots
     lifecycle: type[BrokerLifecycle] = BrokerLifecycle
-    node: type[Node] = Node
+    pump: type[Pump] = Pump
+    work: type[ControllerWork] = ControllerWork
+    effects: type[Effects] = Effects

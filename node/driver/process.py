@@ -22,6 +22,7 @@ from node.driver.membership import Broker, ControllerRegistration
 from node.driver.node import Node
 from node.driver.parts import NodeParts
 from node.driver.peers import Peers, parse_records
+from node.driver.pump import Pump
 from node.driver.turns import Turns
 from node.driver.world import World
 from node.log.disk import DirectoryLockedError
@@ -29,7 +30,7 @@ from node.log.meta_properties import MetaPropertiesError, load_meta_properties
 from node.log.quorum_state import QuorumStateError
 from node.log.recovery import RecoveryError
 from node.log.snapshots import SnapshotError
-from node.wire.network import Caller, QuorumCaller
+from node.wire.network import Caller, Network, QuorumCaller
 from node.wire.tls import TlsConfigError
 
 log = logging.getLogger("krucible.node")
@@ -116,8 +117,8 @@ async def serve(config: NodeConfig, turns: Turns | None = None) -> int:
         node.close()
         raise StartError(f"cannot listen on {config.listener}: {error}") from error
     if turns is not None:
-        turns.tell = node.turn_took
-    node.on_applied.append(_freeze_what_is_loaded(node))
+        turns.tell = node.pump.turn_took
+    node.work.on_applied.append(_freeze_what_is_loaded(node))
     log.info(
         "node %d serves on %s as %s, log end %d, epoch %d",
         config.node_id,
@@ -146,7 +147,7 @@ def _freeze_what_is_loaded(node: Node) -> Callable[[], None]:
     def applied() -> None:
         if not node.machine.is_behind:
             gc.freeze()
-            node.on_applied.remove(applied)
+            node.work.on_applied.remove(applied)
 
     return applied
 
@@ -222,7 +223,7 @@ class Running:
 
 
 def parts_of(config: NodeConfig) -> NodeParts:
-    """What the node is made of, with the seeded bug that the configuration names."""
+    """Choose the parts of a node, with the seeded bug that the configuration names."""
     parts = NodeParts()
     if config.mutant is not None:
         parts = mutants.get(config.mutant).apply(parts)
@@ -252,7 +253,7 @@ def build(
     if file_log.cut is not None:
         log.warning("recovery cut the log: %s", file_log.cut)
     try:
-        return parts.node(
+        return Node(
             config,
             Storage(
                 file_log,
@@ -261,7 +262,7 @@ def build(
                 meta.cluster_id,
             ),
             parts=parts,
-            peers=_peers(config),
+            peers=_peers(config, world.network),
             bootstrap=bootstrap,
             outside=Outside(
                 world.trace(meta.directory_id.hex),
@@ -277,16 +278,16 @@ def build(
         raise
 
 
-def _peers(config: NodeConfig) -> Callable[[Node], Peers]:
+def _peers(config: NodeConfig, network: Network) -> Callable[[Pump], Peers]:
     name = config.controller_listener_names[0]
     tls = client_tls(config, name, tls=config.controller_tls)
 
-    def make(node: Node) -> Peers:
+    def make(pump: Pump) -> Peers:
         async def connect(endpoint: Endpoint, timeout_s: float) -> QuorumCaller:
-            return await node.network.connect_to_replica(
+            return await network.connect_to_replica(
                 endpoint, parse_records, timeout_s=timeout_s, tls=tls, listener_name=name
             )
 
-        return Peers(node.submit, connect, on_error=node.fail)
+        return Peers(pump.enqueue, connect, on_error=pump.fail)
 
     return make

@@ -1,7 +1,7 @@
-"""The pump of a node: work queues up, the core is stepped through it, then everybody is told.
+"""Pumps work through a node: it queues up, the core is stepped through it, others are told.
 
 Everything happens on one event loop thread. Inputs queue up while a batch of socket reads is
-handled, then ``_pump`` steps the core through all of them; whatever they want told to others
+handled, then the pump steps the core through all of them; whatever they want told to others
 waits in an outbox until the trace is written, and the log is fsynced once for all of them
 (group commit). The outbox leaves *before* that fsync, so that followers copy while the leader
 flushes; the core counts the leader only up to what it flushed, so nothing commits early.
@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from node.config import NodeConfig
-from node.core import effects as fx
 from node.core import inputs
 from node.core.replica import Replica
-from node.driver.held import Counters, Outside, Storage
+from node.driver.held import Counters, Outside
+from node.log.file_log import FileLog
 
 log = logging.getLogger("krucible.node")
 
@@ -32,18 +32,31 @@ class NodeFatalError(Exception):
 
 
 class Pump:
-    """Queue, outbox and timers of a node; see the module's text for the order of things."""
+    """Keeps the queue, the outbox and the timers of a node; the module's text says the order.
 
-    replica: Replica
+    Args:
+        replica: Says the epoch for the trace, and when it wants to be woken.
+        file_log: Fsynced once for all inputs of a batch, when ``want_flush`` was called.
+        step: Steps the core with an input at a time (ms), and runs its effects.
+        outside: The trace, the clock, and who is told of a fatal error.
+    """
 
-    def __init__(self, config: NodeConfig, storage: Storage, outside: Outside) -> None:
-        self.config = config
-        self.storage = storage
+    def __init__(
+        self,
+        replica: Replica,
+        file_log: FileLog,
+        step: Callable[[inputs.Input, int], None],
+        outside: Outside,
+    ) -> None:
+        self.replica = replica
         self.counters = Counters()
         self.clock = outside.clock
-        self.network = outside.network
         self.tracer = outside.trace
-        self.rng = outside.rng
+        self.started = False
+        self.stopped = False
+        self.on_halt: list[Callable[[], None]] = []  # called by each ``halt``
+        self._log = file_log
+        self._step = step
         self._on_fatal = outside.on_fatal
         self._inputs: deque[Work] = deque()
         self._outbox: list[Callable[[], None]] = []
@@ -52,24 +65,22 @@ class Pump:
         self._timer_ms = 0  # on the clock of the core
         self._periodic: dict[str, asyncio.TimerHandle] = {}
         self._flush_wanted = False
-        self._started = False
-        self._stopped = False
+        self._tokens = 0
         self._loop = asyncio.get_running_loop()
 
     # ------------------------------------------------------------------ what others may ask
 
-    def submit(self, input_: inputs.Input) -> None:
-        """Queue an input; it is stepped when the present batch of events has been read."""
-        self.enqueue(input_)
-
     def enqueue(self, work: Work) -> None:
-        """Queue an input or a call, behind all that is queued already."""
+        """Queue an input or a call, behind all that is queued already.
+
+        It is done when the present batch of socket reads has been handled.
+        """
         self._inputs.append(work)
         self._schedule_pump()
 
-    def step_next(self, input_: inputs.Input) -> None:
-        """Step this input before all others: it says what has become true already."""
-        self._inputs.appendleft(input_)
+    def do_next(self, work: Work) -> None:
+        """Do this before all that is queued: it says what has become true already."""
+        self._inputs.appendleft(work)
         self._schedule_pump()
 
     def later(self, send: Callable[[], None]) -> None:
@@ -77,13 +88,30 @@ class Pump:
         self._outbox.append(send)
         self._schedule_pump()
 
+    def soon(self, work: Work) -> None:
+        """Queue ``work`` after a look at the sockets."""
+        self._loop.call_soon(self.enqueue, work)
+
+    def want_flush(self) -> None:
+        """Fsync the log after the present batch of inputs, and tell the core how far."""
+        self._flush_wanted = True
+
+    def new_token(self) -> int:
+        """Give a number that no other request, proposal or read of this node has."""
+        self._tokens += 1
+        return self._tokens
+
     def trace(self, type_: str, **fields: object) -> None:
         """Trace an event of the present epoch."""
         self.tracer.emit(type_, self.replica.epoch, fields)
 
+    def trace_fields(self, type_: str, fields: Mapping[str, Any]) -> None:
+        """Trace an event of the present epoch whose fields are at hand."""
+        self.tracer.emit(type_, self.replica.epoch, fields)
+
     def turn_took(self, wall_ms: float, cpu_ms: float) -> None:
         """Trace a turn of the event loop that was long; see ``node.driver.turns``."""
-        if not self._stopped:
+        if not self.stopped:
             self.trace("turn", ms=round(wall_ms, 1), cpu_ms=round(cpu_ms, 1))
 
     def every(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
@@ -93,34 +121,41 @@ class Pump:
             self.enqueue(work)
             self.every(name, interval_ms, work)
 
-        if not self._stopped:
+        if not self.stopped:
             self._periodic[name] = self._loop.call_later(interval_ms / 1000, fire)
 
     def after(self, name: str, delay_ms: int, work: Callable[[], None]) -> None:
         """Queue ``work`` once, unless the node halts before; ``name`` is of one such call."""
-        if not self._stopped:
+        if not self.stopped:
             self._periodic[name] = self._loop.call_later(delay_ms / 1000, self.enqueue, work)
 
     def now_ms(self) -> int:
-        """The node's steady clock."""
+        """Read the node's steady clock."""
         return self.clock.now_ms()
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Read the wall clock: milliseconds since 1970."""
         return self.clock.wall_ms()
 
     # ------------------------------------------------------------------ lifecycle
 
+    def start(self, begin: Callable[[], None]) -> None:
+        """Do ``begin``, and after it whatever was queued before."""
+        self.started = True
+        self.do_next(begin)
+
     def halt(self) -> None:
         """Do nothing any more. Idempotent."""
-        self._stopped = True
+        self.stopped = True
         for handle in (self._pump_handle, self._timer, *self._periodic.values()):
             if handle is not None:
                 handle.cancel()
+        for tell in self.on_halt:
+            tell()
 
     def fail(self, error: BaseException) -> None:
         """Stop for good: whatever it is, this node must not go on."""
-        if self._stopped:
+        if self.stopped:
             return
         self.halt()
         log.critical("fatal: %s: %s", type(error).__name__, error, exc_info=error)
@@ -133,11 +168,11 @@ class Pump:
     # ------------------------------------------------------------------ the pump
 
     def _schedule_pump(self) -> None:
-        if self._pump_handle is None and self._started and not self._stopped:
+        if self._pump_handle is None and self.started and not self.stopped:
             self._pump_handle = self._loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        if self._stopped:
+        if self.stopped:
             return
         try:
             while self._inputs:
@@ -158,18 +193,14 @@ class Pump:
             work()
             return
         self.counters.steps += 1
-        self._run(self.replica.step(work, now_ms))
-
-    def _run(self, effects: Sequence[fx.Effect]) -> None:
-        """Run what the core wants done, in order; defined where the means are."""
-        raise NotImplementedError
+        self._step(work, now_ms)
 
     def _flush_if_wanted(self) -> None:
         if not self._flush_wanted:
             return
         self._flush_wanted = False
         self._release()
-        upto = self.storage.log.flush()
+        upto = self._log.flush()
         self.counters.flushes += 1
         # Before all that queued up meanwhile: an input in between might truncate the log.
         self._inputs.appendleft(inputs.LogFlushed(upto))
@@ -197,4 +228,4 @@ class Pump:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self.submit(inputs.Tick())
+        self.enqueue(inputs.Tick())

@@ -15,14 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from node.broker.committed import Provenance
-from node.broker.snapshot_policy import SnapshotPolicy
+from node.config import NodeConfig
 from node.core import inputs
 from node.core.own_log import voter_keys
 from node.core.types import OffsetAndEpoch, SnapshotInfo, VoterSet
 from node.driver.pump import NodeFatalError, Pump
 from node.driver.state_machine import StateMachine
+from node.loading.committed import Provenance
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.cleaning import Retention
+from node.log.file_log import FileLog
 from node.log.snapshots import (
     PartialSnapshot,
     SnapshotError,
@@ -30,6 +32,7 @@ from node.log.snapshots import (
     SnapshotWriter,
 )
 from node.metadata.records import MetadataRecord, decode_record, encode_record
+from node.metadata.snapshot import image_records
 
 log = logging.getLogger("krucible.node")
 
@@ -46,14 +49,22 @@ class _Generation:
 
 
 class Snapshots:
-    """What a node does with snapshots; see the module's text."""
+    """Makes, receives and cleans the snapshots of a node; see the module's text."""
 
-    def __init__(self, pump: Pump, machine: StateMachine, policy: SnapshotPolicy) -> None:
-        retention = pump.config.retention
+    def __init__(
+        self,
+        config: NodeConfig,
+        pump: Pump,
+        machine: StateMachine,
+        policy: SnapshotPolicy,
+        file_log: FileLog,
+    ) -> None:
+        retention = config.retention
         self.policy = policy
         self._pump = pump
         self._machine = machine
-        self._log = pump.storage.log
+        self._log = file_log
+        self._clean_interval_ms = config.timers.log_clean_interval_ms
         self._store = self._log.snapshots
         self._retention = Retention(retention.retention_bytes, retention.retention_ms)
         self._partial: PartialSnapshot | None = None
@@ -64,8 +75,7 @@ class Snapshots:
 
     def schedule(self) -> None:
         """Look now and then for what need not be kept; call once."""
-        timers = self._pump.config.timers
-        self._pump.every("CleanLog", timers.log_clean_interval_ms, self.clean)
+        self._pump.every("CleanLog", self._clean_interval_ms, self.clean)
 
     def restore(self) -> None:
         """Begin with the newest snapshot, the image that an earlier process has left."""
@@ -169,11 +179,11 @@ class Snapshots:
             return
         self.policy.started()
         log.info("writing the snapshot %d-%d: %s", *snapshot, why)
-        self._generation = _Generation(snapshot, writer, machine.image.copy().to_records())
+        self._generation = _Generation(snapshot, writer, image_records(machine.image.copy()))
         self._write_slice()
 
     def _next_id(self) -> OffsetAndEpoch:
-        """What a snapshot of the present image is called: the first offset that is not in it."""
+        """Name a snapshot of the present image: by the first offset that is not in it."""
         return OffsetAndEpoch(self._machine.applied, self._machine.epoch)
 
     def _write_slice(self) -> None:
@@ -183,7 +193,7 @@ class Snapshots:
         values = [encode_record(r) for r in islice(generation.records, RECORDS_PER_SLICE)]
         generation.writer.append(values)
         if len(values) == RECORDS_PER_SLICE:
-            asyncio.get_running_loop().call_soon(self._pump.enqueue, self._write_slice)
+            self._pump.soon(self._write_slice)
             return
         self._generation = None
         info = generation.writer.freeze()
@@ -221,7 +231,7 @@ class Snapshots:
         )
 
     def _tell(self) -> None:
-        self._pump.step_next(inputs.SnapshotsChanged(self._store.infos, self._log.start_offset))
+        self._pump.do_next(inputs.SnapshotsChanged(self._store.infos, self._log.start_offset))
 
 
 def _records(reader: SnapshotReader) -> Iterator[MetadataRecord]:

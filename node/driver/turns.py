@@ -1,4 +1,4 @@
-"""How long the turns of a live node's event loop take.
+"""Times the turns of a live node's event loop.
 
 A turn is what the loop does between two looks at its sockets: every callback of it, whoever has
 asked for it. While it lasts nobody is answered and no vote is given, so the timeouts of a quorum

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from node.clock import Clock, SystemClock
-from node.clock_report import report_clock
 from node.config import NodeConfig
+from node.faults.clock_report import report_clock
+from node.faults.fault_disk import disk_of
 from node.log.disk import Disk
-from node.log.fault_disk import disk_of
 from node.trace import NoTrace, Tracer, TraceWriter
 from node.wire.network import Network, Sockets
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a process finds outside of itself; every part is a seam.
+    """The surroundings of a process; every part is a seam.
 
     ``incarnation`` grows from one process of a node to its next; ``trace`` makes the event trace
     for the directory of that id (32 hex digits).

@@ -1,4 +1,4 @@
-"""What of the log's beginning may go: pure policy, from sizes and times.
+"""Decides how much of the log's beginning may go: pure policy, from sizes and times.
 
 The log may begin at any snapshot, never before the oldest one is useless: as long as log and
 snapshots are too large, or the oldest snapshot is too old, and there is a next one, the oldest
@@ -56,7 +56,7 @@ def plan_cleaning(
     now_ms: int,
     retention: Retention,
 ) -> Cleaning | None:
-    """What to clean now, None for nothing.
+    """Decide what to clean now; None for nothing.
 
     Args:
         snapshots: All complete ones, oldest first.
@@ -81,7 +81,7 @@ def plan_cleaning(
 
 
 def removable_segments(bases: Sequence[int], log_start: int) -> int:
-    """How many of the first segments lie wholly below ``log_start``; never the last one."""
+    """Count the first segments that lie wholly below ``log_start``; never the last one."""
     return sum(1 for following in bases[1:] if following <= log_start)
 
 

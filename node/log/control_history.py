@@ -1,4 +1,4 @@
-"""Which voters and which kraft.version were in force at which offset of a log.
+"""The history of voters and kraft.version in a log, by offset.
 
 The newest entry counts whether committed or not, and goes when the log is truncated below it. What
 a snapshot says is filed at the last offset it covers: -1 for the bootstrap snapshot.

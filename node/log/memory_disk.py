@@ -198,7 +198,7 @@ class MemoryDisk:
         return b"" if inode is None else bytes(memoryview(inode.data)[offset : offset + size])
 
     def fsynced_size(self, path: Path) -> int:
-        """How many bytes at the beginning of a file no crash can change."""
+        """Give the number of bytes at the beginning of a file that no crash can change."""
         inode = self._existing(path)
         return min([len(inode.data), *(at for at, _, _ in inode.undo)])
 
@@ -348,7 +348,7 @@ class MemoryFile:
 
 
 def _common(one: bytes, other: bytearray) -> int:
-    """How many bytes at their beginning are the same."""
+    """Count the bytes at their beginning that are the same."""
     if other.startswith(one):
         return len(one)
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))

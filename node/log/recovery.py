@@ -1,4 +1,4 @@
-"""Opening a log directory after whatever happened to it.
+"""Opens a log directory after whatever happened to it.
 
 Every batch of every segment is checked: length, CRC-32C, contiguous offsets, epochs that never
 fall. At the first that fails the file is cut there and all later segments are dropped, durably.
@@ -121,7 +121,7 @@ def recover(
 
 
 def _history_of(snapshots: SnapshotStore, directory: Path) -> ControlHistory:
-    """What the latest snapshot says, which is read to its end, so that it is known to be whole."""
+    """Read the latest snapshot to its end, so that it is known to be whole; gives its history."""
     history = ControlHistory()
     latest = snapshots.latest
     if latest is None:
@@ -139,7 +139,7 @@ def _history_of(snapshots: SnapshotStore, directory: Path) -> ControlHistory:
 
 
 def _start(segments: list[Segment], snapshots: SnapshotStore) -> OffsetAndEpoch:
-    """Where the log begins: at 0, or at the oldest snapshot that the segments reach."""
+    """Find where the log begins: at 0, or at the oldest snapshot that the segments reach."""
     first = segments[0].base_offset
     if first > 0:
         for info in snapshots.infos:

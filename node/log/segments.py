@@ -1,4 +1,4 @@
-"""Creating and dropping segment files so that a crash in between is harmless."""
+"""Creates and drops segment files so that a crash in between is harmless."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _nobody(_: SnapshotInfo, __: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a new snapshot goes: the partition's folder, and who is told when it is complete.
+    """The place of a new snapshot: the partition's folder, and who is told when it is complete.
 
     ``installed`` takes its SHA-256 too, in hex.
     """

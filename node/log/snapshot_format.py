@@ -1,4 +1,4 @@
-"""The bytes of a snapshot: what makes them and what reads them back, without files.
+"""Makes the bytes of a snapshot and reads them back, without files.
 
 A snapshot is a run of record batches whose offsets begin at 0 and whose epoch is the snapshot's:
 a control batch (SnapshotHeader, and from kraft.version 1 on KRaftVersion and KRaftVoters), the
@@ -103,7 +103,7 @@ class SnapshotEncoder:
         return b"".join(full)
 
     def footer(self) -> bytes:
-        """What is left of the data, and the last batch."""
+        """Give the bytes of what is left of the data, and the last batch."""
         rest = self._drain() if self._pending else b""
         return rest + self._control([encode_control(SnapshotFooter())])
 

@@ -81,7 +81,7 @@ class SnapshotStore:
         return snapshot in self._sizes
 
     def timestamp_ms(self, snapshot: OffsetAndEpoch) -> int:
-        """When the last record it covers was appended, in ms since 1970, from its header.
+        """Read when the last record it covers was appended, in ms since 1970, from its header.
 
         Raises:
             SnapshotNotFoundError, SnapshotError

@@ -222,7 +222,7 @@ class _Field:
 
 @dataclass(slots=True)
 class _Plan:
-    """How one version of a record lies on the wire."""
+    """The layout of one version of a record on the wire."""
 
     cls: type[msgspec.Struct]
     body: list[_Field] = field(default_factory=list)

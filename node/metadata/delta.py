@@ -1,4 +1,4 @@
-"""What changed between two images: what publishers of metadata are told.
+"""The changes between two images, which publishers of metadata are told.
 
 A delta is the difference of two states, not the way between them: what was created and deleted in
 between, or changed and changed back, is not in it. Source: Kafka's MetadataDelta; KAFKA-14894 (a
@@ -41,7 +41,7 @@ class Change(NamedTuple, Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class TopicDelta:
-    """What changed in one topic; ``partitions`` has those that changed, by index.
+    """The changes of one topic; ``partitions`` has those that changed, by index.
 
     All partitions of a created topic are in it, and all of a deleted one, with no state after. A
     topic that was deleted and created again by the same name has two deltas, of its two ids.
@@ -142,7 +142,7 @@ class DeltaBuilder:
         image.record_to(self)
 
     def take(self) -> MetadataDelta:
-        """What changed since the last call; recording goes on."""
+        """Give what changed since the last call; recording goes on."""
         image = self._image
         topics = (self._topic(*key) for key in self._partitions | self._topics)
         tables: dict[str, dict[Any, Any]] = {
@@ -227,13 +227,13 @@ def _compared(
 
 
 def _differing(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> dict[Any, Change[Any]]:
-    """What differs in two tables."""
+    """List the differences of two tables."""
     gone = {key: value for key, value in old.items() if key not in new}
     return _changes({**gone, **{key: old.get(key) for key in new}}, new)
 
 
 def _changes(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Change[Any]]:
-    """What differs now of some entries as they were."""
+    """List what differs now of some entries as they were."""
     found = {}
     for key, old in before.items():
         new = now.get(key)

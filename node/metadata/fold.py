@@ -1,16 +1,17 @@
-"""What each kind of record does to the image. A record that does not fit changes nothing.
+"""Folds records into the image, each kind by its rule. A record that does not fit changes nothing.
 
 Source: Kafka's PartitionRegistration, BrokerRegistration and the deltas of its images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from node.metadata import schemas as s
+from node.metadata.image import MetadataImage
 from node.metadata.state import (
     TOPIC,
     UNASSIGNED_DIR,
@@ -27,10 +28,59 @@ from node.metadata.state import (
     sorted_ids,
 )
 
-if TYPE_CHECKING:
-    from node.metadata.image import MetadataImage
-
+TRANSACTION_MARKS = (s.BeginTransactionRecord, s.EndTransactionRecord, s.AbortTransactionRecord)
 _NO_CHANGE = -2  # of a leader
+
+
+def apply_record(image: MetadataImage, record: s.MetadataRecord, offset: int) -> None:
+    """Fold in the record at ``offset``; offsets must rise. O(1).
+
+    A removed topic costs a little more the more partitions it has: 2 ms for 100,000.
+
+    Raises:
+        ImageError: The record is out of order or does not fit; the image is unchanged.
+    """
+    if offset < image.end_offset:
+        raise ImageError(f"record at {offset} comes after all below {image.end_offset}")
+    handler = HANDLERS.get(type(record))
+    if handler is None:
+        raise ImageError(f"no rule for a {type(record).__name__} at {offset}")
+    handler(image, record, offset)
+    image.end_offset = offset + 1
+
+
+def apply_slices(
+    image: MetadataImage, record: s.MetadataRecord, offset: int, size: int
+) -> Iterator[None]:
+    """Do as ``apply_record``, with a pause after every ``size`` partitions that a record changes.
+
+    Until the iteration ends only a part of the record is in the image.
+    """
+    if not isinstance(record, s.ClearElrRecord) or offset < image.end_offset:
+        apply_record(image, record, offset)
+        return
+    for at, key in enumerate(list(eligible_of(image, record, offset)), 1):
+        clear_elr_of(image, *key)
+        if at % size == 0:
+            yield
+    image.end_offset = offset + 1
+
+
+def load_records(image: MetadataImage, records: Iterable[s.MetadataRecord]) -> int:
+    """Fold in the next records of a snapshot, of which the image holds all before.
+
+    Returns how many; ``end_offset`` counts them meanwhile.
+
+    Raises:
+        ImageError: A record does not fit, or marks a transaction, which no snapshot may cut.
+    """
+    before = image.end_offset
+    for record in records:
+        if isinstance(record, TRANSACTION_MARKS):
+            place = image.end_offset
+            raise ImageError(f"{type(record).__name__} in a snapshot, its record {place}")
+        apply_record(image, record, image.end_offset)
+    return image.end_offset - before
 
 
 # --------------------------------------------------------------------------- topics
@@ -73,18 +123,38 @@ def _remove_topic(image: MetadataImage, record: s.RemoveTopicRecord, offset: int
 
 
 def _clear_elr(image: MetadataImage, record: s.ClearElrRecord, offset: int) -> None:
-    topics = list(image.topics.values())
+    for topic_id, index in list(eligible_of(image, record, offset)):
+        clear_elr_of(image, topic_id, index)
+
+
+def eligible_of(
+    image: MetadataImage, record: s.ClearElrRecord, offset: int
+) -> Iterator[tuple[UUID, int]]:
+    """The partitions that a ClearElrRecord changes; raises ImageError."""
+    only = None
     if record.topic_name:
         if record.topic_name not in image.topics:
             raise ImageError(f"record at {offset} names topic {record.topic_name!r}, not there")
-        topics = [image.topics[record.topic_name]]
-    for topic in topics:
-        for index, state in list(topic.partitions.items()):
-            if state.eligible_leaders or state.last_known_leaders:
-                cleared = s.PartitionChangeRecord(
-                    version=2, topic_id=topic.id, eligible_leader_replicas=(), last_known_elr=()
-                )
-                image.put_partition(image.topics[topic.name], index, changed(state, cleared))
+        only = image.topics[record.topic_name].id
+    return (key for key in image.eligible_partitions() if only in (None, key[0]))
+
+
+def clear_elr_of(image: MetadataImage, topic_id: UUID, index: int) -> None:
+    """Forget the eligible leaders of one partition."""
+    topic = _required(image, topic_id, image.end_offset)
+    image.put_partition(topic, index, without_elr(topic.partitions[index]))
+
+
+def without_elr(state: PartitionState) -> PartitionState:
+    """A partition after its eligible leaders, if it has any, were forgotten."""
+    if not state.eligible_leaders and not state.last_known_leaders:
+        return state
+    return changed(state, _WITHOUT_ELR)
+
+
+_WITHOUT_ELR = s.PartitionChangeRecord(
+    version=2, topic_id=None, eligible_leader_replicas=(), last_known_elr=()
+)
 
 
 def _required(image: MetadataImage, topic_id: UUID | None, offset: int) -> TopicState:
@@ -260,7 +330,7 @@ def _quota(image: MetadataImage, record: s.ClientQuotaRecord, _: int) -> None:
 
 
 def quota_entity(record: s.ClientQuotaRecord) -> QuotaEntity:
-    """Whom a quota is for, in the one order of its parts."""
+    """Give whom a quota is for, in the one order of its parts."""
     return tuple(sorted([(part.entity_type, part.entity_name) for part in record.entity], key=str))
 
 

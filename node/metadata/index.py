@@ -1,4 +1,4 @@
-"""Which partitions a broker has to do with, kept up to date and small for a million of them."""
+"""Indexes partitions by broker, kept up to date and small for a million of them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PartitionIndex:
                 left ^= lowest
 
     def count(self, holder: int) -> int:
-        """How many partitions are in the holder's set. O(topics)."""
+        """Count the partitions in the holder's set. O(topics)."""
         return sum(bits.bit_count() for bits in self._bits.get(holder, {}).values())
 
     def copy(self) -> PartitionIndex:

@@ -18,7 +18,7 @@ import msgspec
 
 
 class Wire(Enum):
-    """How a value lies on the wire."""
+    """The types of values on the wire."""
 
     BOOL = "bool"
     INT8 = "int8"
@@ -171,7 +171,7 @@ class ConfigRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class PartitionChangeRecord(MetadataRecord, frozen=True, kw_only=True):
-    """What changed in one partition: absent fields (None, leader -2, state -1) stay as they are."""
+    """The changes of one partition: absent fields (None, leader -2, state -1) stay as they are."""
 
     KEY: ClassVar[int] = 5
     HIGHEST: ClassVar[int] = 2
@@ -264,7 +264,7 @@ class ProducerIdsRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class BrokerRegistrationChangeRecord(MetadataRecord, frozen=True, kw_only=True):
-    """What changed in a registration. ``fenced``: -1 unfence, 1 fence, 0 as it was."""
+    """The changes of a registration. ``fenced``: -1 unfence, 1 fence, 0 as it was."""
 
     KEY: ClassVar[int] = 17
     HIGHEST: ClassVar[int] = 3
@@ -304,7 +304,7 @@ class NoOpRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class ZkMigrationStateRecord(MetadataRecord, frozen=True, kw_only=True):
-    """How far a migration from ZooKeeper had come; only read in 4.x, and of no effect."""
+    """The progress of a migration from ZooKeeper; only read in 4.x, and of no effect."""
 
     KEY: ClassVar[int] = 21
     zk_migration_state: Int8
@@ -319,7 +319,7 @@ class RemoveUserScramCredentialRecord(MetadataRecord, frozen=True, kw_only=True)
 
 
 class BeginTransactionRecord(MetadataRecord, frozen=True, kw_only=True):
-    """What follows is in force when EndTransactionRecord comes, all at once (KIP-868)."""
+    """A transaction begins: its records are in force at EndTransactionRecord (KIP-868)."""
 
     KEY: ClassVar[int] = 23
     name: Annotated[NullableString, Tag(0)] = None

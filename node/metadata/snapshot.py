@@ -1,4 +1,4 @@
-"""An image as records, for a snapshot: equal images give equal records in one order.
+"""Turns an image into the records of a snapshot, and back: equal images give equal records.
 
 Records are written in the version of the image's metadata.version; a higher one is taken only for
 state that this could not hold, so that nothing is lost. Source: Kafka's MetadataImage.write.
@@ -6,12 +6,13 @@ state that this could not hold, so that nothing is lost. Source: Kafka's Metadat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 from uuid import UUID
 
 from node.metadata import schemas as s
 from node.metadata.features import METADATA_VERSION, partition_version, register_broker_version
+from node.metadata.fold import load_records
+from node.metadata.image import MetadataImage
 from node.metadata.state import (
     BrokerState,
     ControllerState,
@@ -20,14 +21,14 @@ from node.metadata.state import (
     TopicState,
 )
 
-if TYPE_CHECKING:
-    from node.metadata.image import MetadataImage
-
 Records = Iterator[s.MetadataRecord]
 
 
 def image_records(image: MetadataImage) -> Records:
-    """All of an image's state; the image must not change meanwhile, so give it a copy."""
+    """Give all of an image's state, in the one order that equal images have.
+
+    The image must not change while the records are taken: ``image_records(image.copy())``.
+    """
     level = image.metadata_version
     yield from _features(image)
     for _, broker in sorted(image.brokers.items()):
@@ -38,6 +39,18 @@ def image_records(image: MetadataImage) -> Records:
         yield from topic_records(topic, partition_version(level))
     yield from _settings(image)
     yield from _security(image)
+
+
+def image_of_records(records: Iterable[s.MetadataRecord], end_offset: int) -> MetadataImage:
+    """Make the image that a snapshot of the log below ``end_offset`` holds.
+
+    Raises:
+        ImageError: A record does not fit, or marks a transaction, which no snapshot may cut.
+    """
+    image = MetadataImage()
+    load_records(image, records)
+    image.end_offset = end_offset
+    return image
 
 
 def partition_record(

@@ -1,4 +1,4 @@
-"""What the image holds: plain values, replaced as a whole when something in them changes."""
+"""The values that the image holds: plain, replaced as a whole when something in them changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TopicState:
 
 
 class Listener(NamedTuple):
-    """Where a node listens; ``security_protocol`` is Kafka's number (0 PLAINTEXT, 1 SSL)."""
+    """One listener of a node; ``security_protocol`` is Kafka's number (0 PLAINTEXT, 1 SSL)."""
 
     name: str
     host: str
@@ -118,7 +118,7 @@ class AclState:
 
 @dataclass(frozen=True, slots=True)
 class ScramState:
-    """What a server keeps of a user's password."""
+    """The credential that a server keeps of a user's password."""
 
     salt: bytes
     stored_key: bytes

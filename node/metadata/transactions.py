@@ -1,4 +1,4 @@
-"""Metadata transactions: what lies between their marks counts all at once, or never (KIP-868)."""
+"""Metadata transactions: the records between their marks count all at once, or never (KIP-868)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Applied = Sequence[tuple[MetadataRecord, int]]  # (record, offset)
 
 
 class Transactions:
-    """Between the committed log and the image: feed it every record, apply what it returns.
+    """Holds the records of a transaction back: feed it every record, apply what it returns.
 
     The marks come through too, as records without state, so that the image's offset moves on.
     While ``open``, no snapshot may be taken: the image is that of ``start``, not of the log's end.
@@ -25,6 +25,12 @@ class Transactions:
 
     def __init__(self) -> None:
         self._held: list[tuple[MetadataRecord, int]] = []
+
+    def copy(self) -> Transactions:
+        """A gate of its own that holds back the same."""
+        other = Transactions()
+        other._held = list(self._held)
+        return other
 
     @property
     def open(self) -> bool:
@@ -37,7 +43,7 @@ class Transactions:
         return self._held[0][1] if self._held else None
 
     def feed(self, record: MetadataRecord, offset: int) -> Applied:
-        """What counts from now on: the record, nothing, or a whole transaction.
+        """Take a record; gives what counts from now on: it, nothing, or a whole transaction.
 
         Raises:
             ImageError: A transaction begins within another, or ends where there is none.

@@ -5,6 +5,9 @@ A mutant is a function from the healthy ``NodeParts`` to parts with the bug::
     @mutant("forgotten-vote", breaks=("S3", "S2"), source="KIP-595: votes must survive a restart")
     def forgotten_vote(parts: NodeParts) -> NodeParts: ...
 
+It puts a small subclass in the place of one of their classes, or of two or three; those of the
+consensus core are in ``parts.core``, one per duty.
+
 ``breaks`` names the invariants of which at least one must catch it; a catch by none of them does
 not count. ``scenario`` is a run in which one of them does, within seconds; see ``scenario``.
 """

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.fencing import Fencing
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class Hospitable(Replica):
+class Hospitable(Fencing):
     """Does not look which cluster a request is for."""
 
-    def _same_cluster(self, cluster_id: str | None) -> bool:
+    def same_cluster(self, cluster_id: str | None) -> bool:
+        """Take every cluster for this one."""
         del cluster_id
         return True
 
@@ -29,4 +30,4 @@ class Hospitable(Replica):
 )
 def any_cluster(parts: NodeParts) -> NodeParts:
     """Requests that name another cluster are served as if they named this one."""
-    return replace(parts, replica=Hospitable)
+    return replace(parts, core=replace(parts.core, fencing=Hospitable))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.fetches import Fetches
 from node.core.messages import FetchRequest
 from node.core.own_log import IllegalStateError
 from node.core.progress import ReplicaProgress
-from node.core.replica import Replica
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class BrittleLeader(Replica):
+class BrittleLeader(Fetches):
     """Takes it for impossible that a fetch begins below the one before."""
 
     def _take_progress(
@@ -34,4 +34,4 @@ class BrittleLeader(Replica):
 )
 def backward_fetch(parts: NodeParts) -> NodeParts:
     """A leader dies when a follower that has lost the end of its log fetches it again."""
-    return replace(parts, replica=BrittleLeader)
+    return replace(parts, core=replace(parts.core, fetches=BrittleLeader))

@@ -18,7 +18,7 @@ def trust(first: int, latest: OffsetAndEpoch | None, directory: Path) -> None:
 
 
 class TrustingLog(FileLog):
-    """Opens whatever it finds."""
+    """Opens a log without a look at where it begins."""
 
     check_begin = staticmethod(trust)
 

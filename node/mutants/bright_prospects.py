@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from node.core import effects as fx
+from node.core.leader.describe import QuorumDescription
 from node.core.messages import DescribeQuorumResponse, Error
-from node.core.replica import Replica
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class Optimist(Replica):
+class Optimist(QuorumDescription):
     """Takes what it has written for what is committed, when it is asked for that."""
 
-    def _on_describe_request(self, token: int) -> None:
-        super()._on_describe_request(token)
-        last = self._out[-1]
+    def on_describe_request(self, token: int) -> None:
+        """Tell the log end as the high watermark."""
+        super().on_describe_request(token)
+        last = self._state.out.effects[-1]
         if not isinstance(last, fx.Reply) or not isinstance(last.response, DescribeQuorumResponse):
             return
         if last.response.error is Error.NONE:
-            told = replace(last.response, high_watermark=self._log_end)
-            self._out[-1] = replace(last, response=told)
+            told = replace(last.response, high_watermark=self._state.log.end)
+            self._state.out.effects[-1] = replace(last, response=told)
 
 
 @mutant(
@@ -38,4 +39,4 @@ class Optimist(Replica):
 )
 def bright_prospects(parts: NodeParts) -> NodeParts:
     """DescribeQuorum tells the leader's log end as the high watermark."""
-    return replace(parts, replica=Optimist)
+    return replace(parts, core=replace(parts.core, description=Optimist))

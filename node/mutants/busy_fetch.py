@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.fetch_replies import FetchReplies
 from node.core.messages import FetchRequest
-from node.core.replica import Replica
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
 
-class RestlessLeader(Replica):
+class RestlessLeader(FetchReplies):
     """Has a fetch without news wait for next to no time."""
 
-    def _park(self, token: int, connection: int, request: FetchRequest) -> None:
-        super()._park(token, connection, replace(request, max_wait_ms=3))
+    def park(self, token: int, connection: int, request: FetchRequest) -> None:
+        """Hold the reply back for 3 ms."""
+        super().park(token, connection, replace(request, max_wait_ms=3))
 
 
 @mutant(
@@ -26,4 +27,4 @@ class RestlessLeader(Replica):
 )
 def busy_fetch(parts: NodeParts) -> NodeParts:
     """Fetches without news are answered at once, so an idle quorum fetches as fast as it can."""
-    return replace(parts, replica=RestlessLeader)
+    return replace(parts, core=replace(parts.core, replies=RestlessLeader))

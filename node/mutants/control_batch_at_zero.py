@@ -5,23 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from node.core import effects as fx
+from node.core.leader.replication import Replication
 from node.core.messages import ControlRecord, ControlRecords
-from node.core.replica import Replica
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class ZeroLeader(Replica):
+class ZeroLeader(Replication):
     """Forgets where its log ends when it writes control records."""
 
-    def _append_controls(self, records: tuple[ControlRecord, ...]) -> int:
-        self._emit(fx.AppendAsLeader(0, self.epoch, ControlRecords(records)))
-        base = self._log_end
-        self._epochs.assign(self.epoch, base)
-        self._log_end = base + len(records)
-        self._take_controls(base, records)
-        return self._log_end - 1
+    def append_controls(self, records: tuple[ControlRecord, ...]) -> int:
+        """Append one control batch with base offset 0."""
+        self._state.out.emit(fx.AppendAsLeader(0, self._state.epoch, ControlRecords(records)))
+        base = self._state.log.end
+        self._state.log.epochs.assign(self._state.epoch, base)
+        self._state.log.end = base + len(records)
+        self._state.log.take_controls(base, records)
+        return self._state.log.end - 1
 
 
 @mutant(
@@ -32,4 +33,4 @@ class ZeroLeader(Replica):
 )
 def control_batch_at_zero(parts: NodeParts) -> NodeParts:
     """The batch that opens an epoch is written with base offset 0, wherever the log ends."""
-    return replace(parts, replica=ZeroLeader)
+    return replace(parts, core=replace(parts.core, replication=ZeroLeader))

@@ -12,7 +12,7 @@ from node.mutants.scenario import Scenario
 
 
 class TrustfulController(QuorumController):
-    """Takes silence for assent."""
+    """Never ends the session of a broker that is silent."""
 
     def expire_sessions(self, now_ms: int) -> ControllerResult[int | None]:
         """Fence nobody, as if all had been heard of just now."""

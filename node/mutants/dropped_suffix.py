@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.leadership import Leadership
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class TidyLeader(Replica):
+class TidyLeader(Leadership):
     """Leaves nothing in its log of which it does not know that it is committed."""
 
-    def _left_leadership(self, leader: Leader) -> None:
-        super()._left_leadership(leader)
-        end = max(self._committed_floor, self._log_start)
-        if end < self._log_end:
-            self._truncate(end, "stepped down")
+    def on_left(self, leader: Leader) -> None:
+        """Tell the controller, and cut the log."""
+        super().on_left(leader)
+        end = max(self._state.log.committed_floor, self._state.log.start)
+        if end < self._state.log.end:
+            self._state.log.truncate(end, "stepped down")
 
 
 @mutant(
@@ -40,4 +41,4 @@ class TidyLeader(Replica):
 )
 def dropped_suffix(parts: NodeParts) -> NodeParts:
     """On stepping down a leader cuts its log to the high watermark that it knows."""
-    return replace(parts, replica=TidyLeader)
+    return replace(parts, core=replace(parts.core, leadership=TidyLeader))

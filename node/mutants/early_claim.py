@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.driver.node import Node
+from node.driver.controller_work import ControllerWork
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class EagerNode(Node):
+class EagerWork(ControllerWork):
     """Claims as soon as the election is won."""
 
-    def _lead(self, epoch: int, epoch_start: int) -> None:
-        super()._lead(epoch, min(epoch_start, self.machine.applied - 1))
+    def lead(self, epoch: int, epoch_start: int) -> None:
+        """Claim before anything that is not applied."""
+        super().lead(epoch, min(epoch_start, self.machine.applied - 1))
 
 
 @mutant(
@@ -25,4 +26,4 @@ class EagerNode(Node):
 )
 def early_claim(parts: NodeParts) -> NodeParts:
     """The controller becomes active before the records of earlier reigns have been applied."""
-    return replace(parts, node=EagerNode)
+    return replace(parts, work=EagerWork)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.voter_changes import VoterChange
+from node.core.leader.voter_requests import VoterRequests
 from node.core.messages import AddVoterRequest
-from node.core.reconfiguring import VoterChange
-from node.core.replica import Replica
 from node.core.types import VersionRange
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class HastyLeader(Replica):
+class HastyLeader(VoterRequests):
     """Takes every AddVoter for one that does not want to wait for the commit."""
 
     def _append_added(
@@ -33,4 +33,4 @@ class HastyLeader(Replica):
 )
 def early_voter(parts: NodeParts) -> NodeParts:
     """AddVoter is answered when the new voter set is appended, not when it is committed."""
-    return replace(parts, replica=HastyLeader)
+    return replace(parts, core=replace(parts.core, voter_requests=HastyLeader))

@@ -1,4 +1,4 @@
-"""A snapshot that knows voters of the future."""
+"""A snapshot that holds voters of records after it."""
 
 from __future__ import annotations
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from node.core.messages import Error, VoteRequest
-from node.core.replica import Replica
 from node.core.roles import Follower, Unattached
+from node.core.votes import Votes
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class Patient(Replica):
+class Patient(Votes):
     """Gives a candidate time to win, although it has refused it."""
 
     def _answer_vote(self, request: VoteRequest) -> tuple[Error, bool]:
         error, granted = super()._answer_vote(request)
-        role = self._role
+        role = self._state.role
         if granted or request.pre_vote:
             return error, granted
         if isinstance(role, Follower):
-            role.deadline_ms = self._now_ms + self.config.fetch_timeout_ms
+            role.deadline_ms = self._state.now_ms + self._state.config.fetch_timeout_ms
         elif isinstance(role, Unattached) and role.deadline_ms is not None:
-            role.deadline_ms = self._random_election_deadline()
+            role.deadline_ms = self._state.random_election_deadline()
         return error, granted
 
 
@@ -44,4 +44,4 @@ class Patient(Replica):
 )
 def endless_patience(parts: NodeParts) -> NodeParts:
     """A vote that is refused puts off the voter's own election as if it had been given."""
-    return replace(parts, replica=Patient)
+    return replace(parts, core=replace(parts.core, votes=Patient))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.elections import Elections
+from node.core.leader.replication import Replication
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class HalfQuorum(Replica):
+class HalfElections(Elections):
     """Rounds a majority up where it should be more than half."""
 
     def _has_majority(self, granted: set[int]) -> bool:
-        return 2 * len(granted) >= len(self._voters)
+        return 2 * len(granted) >= len(self._state.log.voters)
+
+
+class HalfReplication(Replication):
+    """Commits what half of the voters have."""
 
     def _quorum_end_offset(self, role: Leader) -> int:
         ends = role.progress.end_offsets_descending()
@@ -30,4 +35,6 @@ class HalfQuorum(Replica):
 )
 def even_majority(parts: NodeParts) -> NodeParts:
     """Half of the voters are a quorum, as it is right for an odd number of them."""
-    return replace(parts, replica=HalfQuorum)
+    return replace(
+        parts, core=replace(parts.core, elections=HalfElections, replication=HalfReplication)
+    )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.follower.fetching import Fetching
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
 
-class HastyFollower(Replica):
+class HastyFollower(Fetching):
     """Asks for more while what it has is still in the page cache."""
 
     def _is_durable(self) -> bool:
@@ -25,4 +25,4 @@ class HastyFollower(Replica):
 )
 def fetch_before_flush(parts: NodeParts) -> NodeParts:
     """A follower fetches before it has flushed: the leader counts what a power loss takes."""
-    return replace(parts, replica=HastyFollower)
+    return replace(parts, core=replace(parts.core, fetching=HastyFollower))

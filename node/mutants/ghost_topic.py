@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from node.broker.committed import CommittedBatch
-from node.broker.loader import MetadataLoader
 from node.driver.parts import NodeParts
+from node.loading.committed import CommittedBatch
+from node.loading.loader import MetadataLoader
 from node.metadata.schemas import RemoveTopicRecord, TopicRecord
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault

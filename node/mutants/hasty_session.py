@@ -12,7 +12,7 @@ from node.mutants.scenario import Scenario
 
 
 class HurriedController(QuorumController):
-    """Looks at sessions as they will be later."""
+    """Judges sessions by a clock that is ahead."""
 
     def expire_sessions(self, now_ms: int) -> ControllerResult[int | None]:
         """Fence who would be silent for a session half a session from now."""

@@ -26,7 +26,7 @@ class HastyWriter(SnapshotWriter):
 
 
 class HastyLog(FileLog):
-    """Makes its snapshots in a hurry."""
+    """Makes its snapshots with such a writer."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import TypeVar
 
 from node.controller.operations import ControllerResult
-from node.driver.node import Node
+from node.driver.controller_work import ControllerWork, no_answer
 from node.driver.parts import NodeParts
-from node.driver.writing import no_answer
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
 T = TypeVar("T")
 
 
-class HeadlessNode(Node):
+class HeadlessWork(ControllerWork):
     """Has an operation that fails, and renounces without resigning."""
 
     def _operate(
@@ -30,7 +29,7 @@ class HeadlessNode(Node):
         return super()._operate(name, operate, done)
 
     def _give_up(self) -> None:
-        self._renounce()
+        self.renounce()
 
 
 @mutant(
@@ -41,4 +40,4 @@ class HeadlessNode(Node):
 )
 def headless_leader(parts: NodeParts) -> NodeParts:
     """After an operation has failed the controller renounces, but its node stays leader."""
-    return replace(parts, node=HeadlessNode)
+    return replace(parts, work=HeadlessWork)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.fetches import Fetches
 from node.core.messages import FetchRequest
 from node.core.progress import ReplicaProgress
-from node.core.replica import Replica
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class NumberReader(Replica):
+class NumberReader(Fetches):
     """Takes whoever has a voter's id for that voter, whatever disk it has."""
 
     def _take_progress(
@@ -39,4 +39,4 @@ class NumberReader(Replica):
 )
 def identity_by_id(parts: NodeParts) -> NodeParts:
     """A replica with the id of a voter counts as that voter, though its disk is another."""
-    return replace(parts, replica=NumberReader)
+    return replace(parts, core=replace(parts.core, fetches=NumberReader))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.driver.node import Node
+from node.driver.controller_work import ControllerWork
 from node.driver.parts import NodeParts
 from node.driver.state_machine import StateMachine
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class IdleFollower(Node):
+class IdleFollower(ControllerWork):
     """Leaves the work to the leader, until it is the leader."""
 
     def _apply(self) -> None:
@@ -37,4 +37,4 @@ def _skip(machine: StateMachine) -> None:
 )
 def idle_follower(parts: NodeParts) -> NodeParts:
     """A follower takes committed records for applied, so a failover finds no state."""
-    return replace(parts, node=IdleFollower)
+    return replace(parts, work=IdleFollower)

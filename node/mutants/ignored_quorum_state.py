@@ -1,4 +1,4 @@
-"""A voter that ignores a quorum-state file it does not like."""
+"""A voter that ignores a quorum-state file of another version."""
 
 from __future__ import annotations
 

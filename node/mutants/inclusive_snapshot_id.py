@@ -1,4 +1,4 @@
-"""Snapshots with the id of the record before."""
+"""Snapshots that are named by their last record."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.follower.downloading import Downloading
 from node.core.inputs import SnapshotInstalled
-from node.core.replica import Replica
 from node.core.types import OffsetAndEpoch
 from node.driver.parts import NodeParts
 from node.log.file_log import FileLog
@@ -13,15 +13,16 @@ from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class SuffixReplica(Replica):
+class SuffixReplica(Downloading):
     """Goes on at the end of its own records, where these reach beyond the snapshot."""
 
-    def _on_snapshot_installed(self, installed: SnapshotInstalled) -> None:
-        end, epochs = self._log_end, self._epochs
-        super()._on_snapshot_installed(installed)
+    def on_snapshot_installed(self, installed: SnapshotInstalled) -> None:
+        """Begin at the snapshot, and keep the end."""
+        end, epochs = self._state.log.end, self._state.log.epochs
+        super().on_snapshot_installed(installed)
         if end > installed.snapshot.id.offset:
-            self._log_end = self._flushed = end
-            self._epochs = epochs
+            self._state.log.end = self._state.log.flushed = end
+            self._state.log.epochs = epochs
 
 
 class SuffixLog(FileLog):
@@ -56,4 +57,4 @@ class SuffixLog(FileLog):
 )
 def kept_suffix(parts: NodeParts) -> NodeParts:
     """An installed snapshot leaves records in the log that conflict with what follows it."""
-    return replace(parts, replica=SuffixReplica, log=SuffixLog)
+    return replace(parts, core=replace(parts.core, downloading=SuffixReplica), log=SuffixLog)

@@ -6,29 +6,39 @@ from copy import deepcopy
 from dataclasses import replace
 
 from node.core import effects as fx
+from node.core.fencing import Fencing, QuorumResponse
 from node.core.messages import VoteResponse
-from node.core.replica import QuorumResponse, Replica
+from node.core.role_changes import RoleChanges
 from node.core.roles import Candidate, Role, RoleName
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
 
-class HastyCandidate(Replica):
+class HastyCandidate(RoleChanges):
     """Raises its epoch on one path while answers to the epoch before come in on another."""
 
-    def _enter(self, role: Role, old: RoleName | None, why: str) -> None:
-        before = deepcopy(self._connections)
-        super()._enter(role, old, why)
+    def enter(self, role: Role, old: RoleName | None, why: str) -> None:
+        """Keep what is in flight when a candidate is made."""
+        state = self._state
+        before = deepcopy(state.connections)
+        super().enter(role, old, why)
         if isinstance(role, Candidate):
-            self._connections = before
-            self._out = [e for e in self._out if not isinstance(e, fx.ResetConnections)]
+            state.connections = before
+            state.out.effects = [
+                each for each in state.out.effects if not isinstance(each, fx.ResetConnections)
+            ]
 
-    def _is_settled_by_epoch(self, peer: int, response: QuorumResponse) -> bool:
-        late = isinstance(response, VoteResponse) and response.epoch == self.epoch - 1
-        if late and isinstance(self._role, Candidate):
+
+class OpenFencing(Fencing):
+    """Lets a candidate hear answers to the epoch before."""
+
+    def is_settled_by_epoch(self, peer: int, response: QuorumResponse) -> bool:
+        """Take a late vote for one of this epoch."""
+        late = isinstance(response, VoteResponse) and response.epoch == self._state.epoch - 1
+        if late and isinstance(self._state.role, Candidate):
             return False
-        return super()._is_settled_by_epoch(peer, response)
+        return super().is_settled_by_epoch(peer, response)
 
 
 @mutant(
@@ -39,4 +49,4 @@ class HastyCandidate(Replica):
 )
 def late_answers(parts: NodeParts) -> NodeParts:
     """Answers to pre-votes that come after the epoch was raised count as votes in the new one."""
-    return replace(parts, replica=HastyCandidate)
+    return replace(parts, core=replace(parts.core, roles=HastyCandidate, fencing=OpenFencing))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.fetches import Fetches
 from node.core.messages import FetchRequest
-from node.core.replica import Replica
 from node.core.types import OffsetAndEpoch
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class TrustingLeader(Replica):
+class TrustingLeader(Fetches):
     """Finds a divergence only where its own log has nothing to compare with."""
 
     def _find_divergence(self, request: FetchRequest) -> OffsetAndEpoch | None:
-        return super()._find_divergence(request) if request.offset > self._log_end else None
+        return super()._find_divergence(request) if request.offset > self._state.log.end else None
 
 
 @mutant(
@@ -27,4 +27,4 @@ class TrustingLeader(Replica):
 )
 def late_divergence(parts: NodeParts) -> NodeParts:
     """A fetch is credited and answered though the follower has other records below its offset."""
-    return replace(parts, replica=TrustingLeader)
+    return replace(parts, core=replace(parts.core, fetches=TrustingLeader))

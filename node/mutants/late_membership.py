@@ -6,32 +6,35 @@ from dataclasses import replace
 from typing import Any
 
 from node.core.messages import ControlRecord
-from node.core.replica import Replica
+from node.core.own_log import OwnLog
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class LateAdopter(Replica):
+class LateAdopter(OwnLog):
     """Uses control records when they are committed, not when they are in its log."""
 
-    def _init_leading(self) -> None:
-        super()._init_leading()
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._waiting: list[tuple[int, ControlRecord]] = []
 
-    def _take_controls(self, base: int, controls: tuple[ControlRecord, ...]) -> None:
+    def take_controls(self, base: int, controls: tuple[ControlRecord, ...]) -> None:
+        """Keep control records for later."""
         self._waiting += enumerate(controls, base)
 
-    def _truncate(self, to: int, why: str) -> None:
+    def truncate(self, to: int, why: str) -> None:
+        """Cut the log, and forget the records that are gone."""
         self._waiting = [each for each in self._waiting if each[0] < to]
-        super()._truncate(to, why)
+        super().truncate(to, why)
 
-    def _commit(self, high_watermark: int, **trace: Any) -> None:
-        super()._commit(high_watermark, **trace)
+    def commit(self, high_watermark: int, **trace: Any) -> None:
+        """Expose the high watermark, then put what is committed in force."""
+        super().commit(high_watermark, **trace)
         due = [each for each in self._waiting if each[0] < high_watermark]
         self._waiting = self._waiting[len(due) :]
         for offset, record in due:
-            self._history.add(offset, record)
+            self.history.add(offset, record)
         if due:
             self._adopt_voters(revert=False)
 
@@ -48,4 +51,4 @@ class LateAdopter(Replica):
 )
 def late_membership(parts: NodeParts) -> NodeParts:
     """A voter set is in force from its commit on, not from the moment it is in the log."""
-    return replace(parts, replica=LateAdopter)
+    return replace(parts, core=replace(parts.core, log=LateAdopter))

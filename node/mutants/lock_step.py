@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.state import ReplicaState
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class LockStep(Replica):
+class LockStep(ReplicaState):
     """Stands again after the longest backoff: the cap has cut off all that was random."""
 
-    def _random_election_deadline(self) -> int:
-        return self._now_ms + self.config.election_backoff_max_ms
+    def random_election_deadline(self) -> int:
+        """Give the same time to everybody."""
+        return self.now_ms + self.config.election_backoff_max_ms
 
 
 @mutant(
@@ -34,4 +35,4 @@ class LockStep(Replica):
 )
 def lock_step(parts: NodeParts) -> NodeParts:
     """Elections are tried again after a fixed time instead of a random one."""
-    return replace(parts, replica=LockStep)
+    return replace(parts, core=replace(parts.core, state=LockStep))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.leadership import Leadership
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
 
-class LonesomeLeader(Replica):
+class LonesomeLeader(Leadership):
     """Wants to be fetched from, even if nobody is there to do it."""
 
     def _check_quorum_deadline(self) -> int | None:
-        return self._now_ms + self._check_quorum_ms
+        return self._state.now_ms + self._check_quorum_ms
 
 
 @mutant(
@@ -25,4 +25,4 @@ class LonesomeLeader(Replica):
 )
 def lone_check_quorum(parts: NodeParts) -> NodeParts:
     """The only voter resigns again and again because nobody else fetches from it."""
-    return replace(parts, replica=LonesomeLeader)
+    return replace(parts, core=replace(parts.core, leadership=LonesomeLeader))

@@ -1,4 +1,4 @@
-"""A controller that wants more to be known with each heartbeat of a broker that stops."""
+"""A controller that moves the offset of a shutdown with each heartbeat of the broker."""
 
 from __future__ import annotations
 

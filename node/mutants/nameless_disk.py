@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.fetches import Fetches
 from node.core.messages import FetchRequest
 from node.core.progress import ReplicaProgress
-from node.core.replica import Replica
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class ForgivingLeader(Replica):
+class ForgivingLeader(Fetches):
     """Counts a node with a new disk as the voter that it was."""
 
     def _take_progress(
@@ -38,4 +38,4 @@ class ForgivingLeader(Replica):
 )
 def nameless_disk(parts: NodeParts) -> NodeParts:
     """A voter that comes back with an empty disk counts as the one that it was before."""
-    return replace(parts, replica=ForgivingLeader)
+    return replace(parts, core=replace(parts.core, fetches=ForgivingLeader))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.leadership import Leadership
 from node.core.messages import ControlRecord, LeaderChange
-from node.core.replica import Replica
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
 
-class Nameless(Replica):
+class Nameless(Leadership):
     """Opens its epoch with a LeaderChange that lists no voters."""
 
     def _opening(self, grants: tuple[int, ...]) -> tuple[ControlRecord, ...]:
         _, *others = super()._opening(grants)
-        return (LeaderChange(self.config.key.id, (), ()), *others)
+        return (LeaderChange(self._state.config.key.id, (), ()), *others)
 
 
 @mutant(
@@ -27,4 +27,4 @@ class Nameless(Replica):
 )
 def nameless_election(parts: NodeParts) -> NodeParts:
     """The LeaderChange record of an epoch names neither its voters nor who gave a vote."""
-    return replace(parts, replica=Nameless)
+    return replace(parts, core=replace(parts.core, leadership=Nameless))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.state import ReplicaState
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class NoBackoff(Replica):
+class NoBackoff(ReplicaState):
     """Makes no pause after a request that failed."""
 
-    def _back_off(self, peer: int) -> None:
+    def back_off(self, peer: int) -> None:
+        """Make no pause."""
         del peer
 
 
@@ -29,4 +30,4 @@ class NoBackoff(Replica):
 )
 def no_backoff(parts: NodeParts) -> NodeParts:
     """A request that failed is repeated at once, as fast as it can fail."""
-    return replace(parts, replica=NoBackoff)
+    return replace(parts, core=replace(parts.core, state=NoBackoff))

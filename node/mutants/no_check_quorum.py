@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.leadership import Leadership
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class LastingLeader(Replica):
+class LastingLeader(Leadership):
     """Does not mind that nobody fetches."""
 
     def _check_quorum_deadline(self) -> int | None:
@@ -25,4 +25,4 @@ class LastingLeader(Replica):
 )
 def no_check_quorum(parts: NodeParts) -> NodeParts:
     """A leader from which no majority fetches never resigns."""
-    return replace(parts, replica=LastingLeader)
+    return replace(parts, core=replace(parts.core, leadership=LastingLeader))

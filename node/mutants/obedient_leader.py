@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.fencing import Fencing
 from node.core.messages import Error
-from node.core.replica import Replica
 from node.core.state import EPOCH_MAX
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
 
-class Obedient(Replica):
+class Obedient(Fencing):
     """Goes to the epoch that a request for its leader names."""
 
-    def _check_leader_only(self, epoch: int) -> Error:
-        if self.epoch < epoch <= EPOCH_MAX:
-            self._become_unattached(epoch, "request of a newer epoch")
-        return super()._check_leader_only(epoch)
+    def check_leader_only(self, epoch: int) -> Error:
+        """Move to the epoch that is named."""
+        if self._state.epoch < epoch <= EPOCH_MAX:
+            self._roles.become_unattached(epoch, "request of a newer epoch")
+        return super().check_leader_only(epoch)
 
 
 @mutant(
@@ -34,4 +35,4 @@ class Obedient(Replica):
 )
 def obedient_leader(parts: NodeParts) -> NodeParts:
     """A Fetch of a newer epoch moves its receiver to that epoch."""
-    return replace(parts, replica=Obedient)
+    return replace(parts, core=replace(parts.core, fencing=Obedient))

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.follower.fetching import Fetching
+from node.core.role_changes import RoleChanges
 from node.core.roles import Follower, Role
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class AmbitiousReplica(Replica):
-    """Asks for votes when it hears of no leader, voter or not."""
+class LaxRoles(RoleChanges):
+    """Lets every role follow every other."""
 
     def _check_role(self, role: Role, why: str) -> None:
         """Whatever it is, it may be."""
 
-    def _poll_follower(self, role: Follower) -> None:
-        if role.deadline_ms <= self._now_ms:
-            self._become_prospective("fetch timeout")
+
+class AmbitiousReplica(Fetching):
+    """Asks for votes when it hears of no leader, voter or not."""
+
+    def poll_follower(self, role: Follower) -> None:
+        """Stand when the leader is silent."""
+        if role.deadline_ms <= self._state.now_ms:
+            self._roles.become_prospective("fetch timeout")
         else:
-            super()._poll_follower(role)
+            super().poll_follower(role)
 
 
 @mutant(
@@ -34,4 +40,4 @@ class AmbitiousReplica(Replica):
 )
 def observer_candidate(parts: NodeParts) -> NodeParts:
     """A node that is no voter asks for votes once it loses its leader."""
-    return replace(parts, replica=AmbitiousReplica)
+    return replace(parts, core=replace(parts.core, roles=LaxRoles, fetching=AmbitiousReplica))

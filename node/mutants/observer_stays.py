@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.follower.fetching import Fetching
 from node.core.types import Endpoint
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class LoyalObserver(Replica):
+class LoyalObserver(Fetching):
     """Fetches from where it has found its first leader."""
 
     _first: Endpoint | None = None
 
     def _send_fetch(self, peer: int, endpoint: Endpoint) -> None:
-        if not self.is_voter and endpoint == self.leader_endpoint:
+        if not self._state.log.is_voter and endpoint == self._state.leader_endpoint:
             self._first = endpoint = self._first or endpoint
         super()._send_fetch(peer, endpoint)
 
@@ -30,4 +30,4 @@ class LoyalObserver(Replica):
 )
 def observer_stays(parts: NodeParts) -> NodeParts:
     """An observer goes on fetching from the node that it found first, whoever leads by now."""
-    return replace(parts, replica=LoyalObserver)
+    return replace(parts, core=replace(parts.core, fetching=LoyalObserver))

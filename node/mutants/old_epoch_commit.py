@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.replication import Replication
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class EagerLeader(Replica):
+class EagerLeader(Replication):
     """Does not ask of which epoch the last record is that a majority has."""
 
     def _may_commit(self, role: Leader, end: int) -> bool:
@@ -27,4 +27,4 @@ class EagerLeader(Replica):
 )
 def old_epoch_commit(parts: NodeParts) -> NodeParts:
     """The high watermark moves over records of earlier epochs as soon as a majority has them."""
-    return replace(parts, replica=EagerLeader)
+    return replace(parts, core=replace(parts.core, replication=EagerLeader))

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.follower.appending import Appending
+from node.core.own_log import OwnLog
 from node.core.types import OffsetAndEpoch
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class OrphanKeeper(Replica):
+class OrphanKeeper(OwnLog):
     """Prunes its epochs above the new end of the log, but not the one that begins right there."""
 
-    def _truncate(self, to: int, why: str) -> None:
-        orphans = [epoch for epoch, start in self._epochs.entries if start == to]
-        super()._truncate(to, why)
+    def truncate(self, to: int, why: str) -> None:
+        """Cut the log, and put back the epoch that begins where it ends."""
+        orphans = [epoch for epoch, start in self.epochs.entries if start == to]
+        super().truncate(to, why)
         for epoch in orphans:
-            self._epochs.assign(epoch, to)
+            self.epochs.assign(epoch, to)
 
-    def _cut_divergence(self, peer: int, diverging: OffsetAndEpoch) -> None:
-        super()._cut_divergence(peer, diverging)
-        self._back_off(peer)  # it will be told the same for ever: not a thousand times a second
+
+class PausingFollower(Appending):
+    """Makes a pause after each cut."""
+
+    def cut_divergence(self, peer: int, diverging: OffsetAndEpoch) -> None:
+        """Cut: it will be told the same for ever, but not a thousand times a second."""
+        super().cut_divergence(peer, diverging)
+        self._state.back_off(peer)
 
 
 @mutant(
@@ -44,4 +51,4 @@ class OrphanKeeper(Replica):
 )
 def orphan_epoch(parts: NodeParts) -> NodeParts:
     """An epoch that begins where the log is cut stays in the epoch cache."""
-    return replace(parts, replica=OrphanKeeper)
+    return replace(parts, core=replace(parts.core, log=OrphanKeeper, appending=PausingFollower))

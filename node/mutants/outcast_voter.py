@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from node.core.leader.fetches import Fetches
+from node.core.leader.voter_requests import VoterRequests
 from node.core.messages import Error, FetchRequest, RemoveVoterRequest
-from node.core.replica import Replica
+from node.core.state import ReplicaState
 from node.core.types import ReplicaKey
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class RuthlessLeader(Replica):
-    """Refuses the fetches of replicas that it has removed."""
+class RuthlessState(ReplicaState):
+    """Remembers the replicas that were removed."""
 
-    def _init_leading(self) -> None:
-        super()._init_leading()
-        self._outcasts: set[ReplicaKey] = set()
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.outcasts: set[ReplicaKey] = set()
 
-    def _on_remove_voter(self, token: int, request: RemoveVoterRequest) -> None:
-        super()._on_remove_voter(token, request)
-        if not self._voters.contains(request.voter):
-            self._outcasts.add(request.voter)
+
+class RuthlessRequests(VoterRequests):
+    """Takes note of whom it has removed."""
+
+    _state: RuthlessState
+
+    def on_remove_voter(self, token: int, request: RemoveVoterRequest) -> None:
+        """Remove a voter, and cast it out at once."""
+        super().on_remove_voter(token, request)
+        if not self._state.log.voters.contains(request.voter):
+            self._state.outcasts.add(request.voter)
+
+
+class RuthlessFetches(Fetches):
+    """Refuses the fetches of replicas that are removed."""
+
+    _state: RuthlessState
 
     def _check_fetch(self, request: FetchRequest) -> Error:
         error = super()._check_fetch(request)
-        outcast = error is Error.NONE and request.replica in self._outcasts
+        outcast = error is Error.NONE and request.replica in self._state.outcasts
         return Error.NOT_LEADER_OR_FOLLOWER if outcast else error
 
 
@@ -41,4 +57,12 @@ class RuthlessLeader(Replica):
 )
 def outcast_voter(parts: NodeParts) -> NodeParts:
     """A leader refuses to serve a voter as soon as it removes it, which never learns of that."""
-    return replace(parts, replica=RuthlessLeader)
+    return replace(
+        parts,
+        core=replace(
+            parts.core,
+            state=RuthlessState,
+            voter_requests=RuthlessRequests,
+            fetches=RuthlessFetches,
+        ),
+    )

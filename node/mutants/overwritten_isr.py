@@ -19,7 +19,7 @@ from node.mutants.scenario import Scenario
 
 
 class ForgivingController(QuorumController):
-    """Looks at the leader epoch only."""
+    """Checks the leader epoch of AlterPartition, not the partition epoch."""
 
     def alter_partition(
         self, request: AlterPartitionRequest

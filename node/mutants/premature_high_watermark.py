@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.leadership import Leadership
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class PrematureLeader(Replica):
+class PrematureLeader(Leadership):
     """Begins its reign with the high watermark that it had as a follower."""
 
-    def _become_leader(self, grants: tuple[int, ...]) -> None:
-        known = self._committed
-        super()._become_leader(grants)
-        role = self._role
+    def begin(self, grants: tuple[int, ...]) -> None:
+        """Lead, and expose what was known to be committed."""
+        known = self._state.log.committed
+        super().begin(grants)
+        role = self._state.role
         if known is not None and isinstance(role, Leader):
             role.high_watermark = known
-            self._commit(known, **{"as": "leader"}, acks=[], voters=list(role.progress.voters))
-            self._committed_more(role, known)
+            voters = list(role.progress.voters)
+            self._state.log.commit(known, **{"as": "leader"}, acks=[], voters=voters)
+            for tell in self._state.events.committed:
+                tell(role, known)
 
 
 @mutant(
@@ -32,4 +35,4 @@ class PrematureLeader(Replica):
 )
 def premature_high_watermark(parts: NodeParts) -> NodeParts:
     """A new leader exposes what it knew to be committed before a record of its own epoch is."""
-    return replace(parts, replica=PrematureLeader)
+    return replace(parts, core=replace(parts.core, leadership=PrematureLeader))

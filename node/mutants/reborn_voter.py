@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from node.core.config import ReplicaConfig
-from node.core.replica import Replica
+from node.core.own_log import OwnLog
+from node.core.state import ReplicaState
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
@@ -14,15 +15,19 @@ from node.mutants.scenario import Scenario, fault
 FETCH_BYTES = 1_024  # what is in a log comes to light step by step
 
 
-class RebornReplica(Replica):
-    """Does not look which disk the voter of its number had."""
+class SmallSteps(ReplicaState):
+    """Fetches little at a time."""
 
     def __init__(self, config: ReplicaConfig, *args: Any, **kwargs: Any) -> None:
         super().__init__(replace(config, fetch_max_bytes=FETCH_BYTES), *args, **kwargs)
 
+
+class RebornReplica(OwnLog):
+    """Does not look which disk the voter of its number had."""
+
     def _adopt_voters(self, *, revert: bool) -> None:
         super()._adopt_voters(revert=revert)
-        self._is_voter = self.config.key.id in self._voters.voters
+        self.is_voter = self.config.key.id in self.voters.voters
 
 
 @mutant(
@@ -42,4 +47,4 @@ class RebornReplica(Replica):
 )
 def reborn_voter(parts: NodeParts) -> NodeParts:
     """A node with a new, empty disk is the voter that it was, as soon as it reads of that."""
-    return replace(parts, replica=RebornReplica)
+    return replace(parts, core=replace(parts.core, state=SmallSteps, log=RebornReplica))

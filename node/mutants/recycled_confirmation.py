@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.barriers import Barriers
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class RecyclingLeader(Replica):
+class RecyclingLeader(Barriers):
     """Takes the confirmation of its first read for one of all that follow."""
 
     def _confirmed_barrier(self, role: Leader) -> int:
-        return self._barriers_asked if super()._confirmed_barrier(role) else 0
+        return self._replies.rounds if super()._confirmed_barrier(role) else 0
 
 
 @mutant(
@@ -33,4 +33,4 @@ class RecyclingLeader(Replica):
 )
 def recycled_confirmation(parts: NodeParts) -> NodeParts:
     """Once a majority has confirmed a leader for one read, it answers all others at once."""
-    return replace(parts, replica=RecyclingLeader)
+    return replace(parts, core=replace(parts.core, barriers=RecyclingLeader))

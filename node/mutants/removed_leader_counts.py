@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.leadership import Leadership
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class SelfCountingLeader(Replica):
+class SelfCountingLeader(Leadership):
     """Takes itself for a voter when it counts who has fetched."""
 
-    def _heard_from(self, role: Leader, voter_id: int) -> None:
-        was, self._is_voter = self._is_voter, True
-        super()._heard_from(role, voter_id)
-        self._is_voter = was
+    def heard_from(self, role: Leader, voter_id: int) -> None:
+        """Count as if this leader were a voter."""
+        was, self._state.log.is_voter = self._state.log.is_voter, True
+        super().heard_from(role, voter_id)
+        self._state.log.is_voter = was
 
 
 @mutant(
@@ -32,4 +33,4 @@ class SelfCountingLeader(Replica):
 )
 def removed_leader_counts(parts: NodeParts) -> NodeParts:
     """A leader that is being removed still counts itself as one of those that keep it leader."""
-    return replace(parts, replica=SelfCountingLeader)
+    return replace(parts, core=replace(parts.core, leadership=SelfCountingLeader))

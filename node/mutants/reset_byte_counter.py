@@ -1,21 +1,22 @@
-"""A node that counts anew with each leader."""
+"""A node that counts the bytes since its snapshot anew with each role."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from node.core import effects as fx
-from node.driver.node import Node
+from node.driver.effects import Effects
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class ForgetfulNode(Node):
+class ForgetfulEffects(Effects):
     """Forgets how much was written since its last snapshot when its role changes."""
 
-    def _run_one(self, effect: fx.Effect) -> None:
-        super()._run_one(effect)
+    def run_one(self, effect: fx.Effect) -> None:
+        """Run an effect, and forget."""
+        super().run_one(effect)
         if isinstance(effect, fx.Trace) and effect.type == "role":
             self.snapshots.policy.loaded()
 
@@ -33,4 +34,4 @@ class ForgetfulNode(Node):
 )
 def reset_byte_counter(parts: NodeParts) -> NodeParts:
     """With each new role the bytes since the last snapshot are forgotten: none is ever due."""
-    return replace(parts, node=ForgetfulNode)
+    return replace(parts, effects=ForgetfulEffects)

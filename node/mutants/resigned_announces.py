@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from node.core import effects as fx
-from node.core.replica import Replica
+from node.core.elections import Elections
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class ProudReplica(Replica):
+class ProudReplica(Elections):
     """Tells its listener that it leads what it led before the restart."""
 
     def _start_resigned(self) -> None:
         super()._start_resigned()
-        self._emit(fx.LeadershipAcquired(self.epoch, self._log_start - 1))
+        self._state.out.emit(fx.LeadershipAcquired(self._state.epoch, self._state.log.start - 1))
 
 
 @mutant(
@@ -27,4 +27,4 @@ class ProudReplica(Replica):
 )
 def resigned_announces(parts: NodeParts) -> NodeParts:
     """A restarted leader, resigned by now, makes its controller active."""
-    return replace(parts, replica=ProudReplica)
+    return replace(parts, core=replace(parts.core, elections=ProudReplica))

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core import effects as fx
-from node.core.progress import LeaderProgress
-from node.core.replica import Replica
-from node.core.roles import Leader
+from node.core.elections import Elections
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class ResumingReplica(Replica):
+class ResumingReplica(Elections):
     """Comes back as leader of the epoch that it led."""
 
     def _start_resigned(self) -> None:
-        key, start = self.config.key, self._log_end
-        role = Leader(
-            epoch=self.epoch,
-            voted=key,
-            leader_id=key.id,
-            leader_endpoint=self.advertised,
-            epoch_start=start,
-            progress=LeaderProgress(self._voters, key),
-            check_quorum_deadline_ms=self._check_quorum_deadline(),
-            begin_deadline_ms=self._now_ms,
-            begin_pending=set(),
-        )
-        self._enter(role, None, "was leader before the restart")
-        self._append_controls(self._opening(self._voters.ids))
-        self._emit(fx.LeadershipAcquired(role.epoch, start), fx.FlushLog(self._log_end))
+        role = self._leadership.new_role()
+        self._roles.enter(role, None, "was leader before the restart")
+        self._leadership.open_epoch(role, self._state.log.voters.ids)
 
 
 @mutant(
@@ -42,4 +27,4 @@ class ResumingReplica(Replica):
 )
 def resumed_reign(parts: NodeParts) -> NodeParts:
     """A leader that restarts goes on leading its old epoch, whose last records it may have lost."""
-    return replace(parts, replica=ResumingReplica)
+    return replace(parts, core=replace(parts.core, elections=ResumingReplica))

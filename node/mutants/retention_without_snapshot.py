@@ -1,4 +1,4 @@
-"""Retention that knows only sizes."""
+"""Retention that looks at sizes only, not at snapshots."""
 
 from __future__ import annotations
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.elections import Elections
 from node.core.roles import Prospective
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class RevokedVote(Replica):
+class RevokedVote(Elections):
     """Goes back to its old epoch as if it had not voted in it."""
 
     def _give_up_pre_vote(self, role: Prospective, why: str) -> None:
@@ -30,4 +30,4 @@ class RevokedVote(Replica):
 )
 def revoked_vote(parts: NodeParts) -> NodeParts:
     """A Prospective that falls back in its epoch forgets the vote that it gave in it."""
-    return replace(parts, replica=RevokedVote)
+    return replace(parts, core=replace(parts.core, elections=RevokedVote))

@@ -1,4 +1,4 @@
-"""What brings a seeded bug to light, as plain data: a small cluster, its work and its faults."""
+"""The scenario that shows a seeded bug, as plain data: a small cluster, its work and its faults."""
 
 from __future__ import annotations
 

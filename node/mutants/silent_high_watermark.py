@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.fetch_replies import FetchReplies
+from node.core.leader.fetches import Fetches
 from node.core.messages import FetchRequest
 from node.core.progress import ReplicaProgress
-from node.core.replica import Replica
 from node.core.roles import Leader
-from node.core.serving import Serving
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 
 
-class SilentLeader(Replica):
+class SilentReplies(FetchReplies):
     """Wakes nobody when its high watermark moves."""
 
-    def _committed_more(self, role: Leader, high_watermark: int) -> None:
+    def on_committed(self, role: Leader, high_watermark: int) -> None:
         """Wake nobody; only barriers are told."""
-        super(Serving, self)._committed_more(role, high_watermark)
+
+
+class SilentFetches(Fetches):
+    """Has every fetch wait that could be told no more than the high watermark."""
 
     def _answer_at_once(
         self, role: Leader, voter: ReplicaProgress | None, request: FetchRequest
@@ -35,4 +38,4 @@ class SilentLeader(Replica):
 )
 def silent_high_watermark(parts: NodeParts) -> NodeParts:
     """A new high watermark is told with the next records: followers are always one write late."""
-    return replace(parts, replica=SilentLeader)
+    return replace(parts, core=replace(parts.core, replies=SilentReplies, fetches=SilentFetches))

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.leader.fetch_replies import FetchReplies
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class SilentResignation(Replica):
+class SilentResignation(FetchReplies):
     """Forgets whom it has made wait."""
 
-    def _left_leadership(self, leader: Leader) -> None:
+    def on_left(self, leader: Leader) -> None:
+        """Forget all who wait."""
         self._purgatory.take_all()
-        super()._left_leadership(leader)
+        super().on_left(leader)
 
 
 @mutant(
@@ -33,4 +34,4 @@ class SilentResignation(Replica):
 )
 def silent_resignation(parts: NodeParts) -> NodeParts:
     """Fetches that wait at a leader are not answered when it resigns."""
-    return replace(parts, replica=SilentResignation)
+    return replace(parts, core=replace(parts.core, replies=SilentResignation))

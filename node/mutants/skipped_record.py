@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.broker.committed import CommittedBatch
-from node.broker.loader import MetadataLoader
 from node.driver.parts import NodeParts
+from node.loading.committed import CommittedBatch
+from node.loading.loader import MetadataLoader
 from node.mutants import mutant
 from node.mutants.scenario import Scenario
 

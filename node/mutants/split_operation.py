@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from node.core.messages import Records
+from node.driver.controller_work import ControllerWork
 from node.driver.held import HeldWrite
-from node.driver.node import Node
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class SplittingNode(Node):
+class SplittingWork(ControllerWork):
     """Gives each record a batch of its own."""
 
     def propose(self, entries: Sequence[Records], write: HeldWrite) -> None:
@@ -32,4 +32,4 @@ class SplittingNode(Node):
 )
 def split_operation(parts: NodeParts) -> NodeParts:
     """The records of one operation become batches of their own, so half of it can survive."""
-    return replace(parts, node=SplittingNode)
+    return replace(parts, work=SplittingWork)

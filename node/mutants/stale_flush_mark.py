@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.own_log import OwnLog
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class UnloweredFlush(Replica):
+class UnloweredFlush(OwnLog):
     """Keeps the flushed offset of a log that was longer."""
 
-    def _truncate(self, to: int, why: str) -> None:
-        flushed = self._flushed
-        super()._truncate(to, why)
-        self._flushed = flushed
+    def truncate(self, to: int, why: str) -> None:
+        """Cut the log, but not what is known to be flushed."""
+        flushed = self.flushed
+        super().truncate(to, why)
+        self.flushed = flushed
 
 
 @mutant(
@@ -36,4 +37,4 @@ class UnloweredFlush(Replica):
 )
 def stale_flush_mark(parts: NodeParts) -> NodeParts:
     """Truncation leaves the flushed offset where it was: what comes next counts as on disk."""
-    return replace(parts, replica=UnloweredFlush)
+    return replace(parts, core=replace(parts.core, log=UnloweredFlush))

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from node.core.config import LogState, ReplicaConfig, Rng
-from node.core.replica import Replica
+from node.core.config import ReplicaConfig
+from node.core.state import ReplicaState
 from node.core.types import ElectionState, VoterSet
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class StandaloneReplica(Replica):
+class StandaloneReplica(ReplicaState):
     """The first node takes itself for the only voter when it comes back."""
 
     def __init__(
-        self, config: ReplicaConfig, election: ElectionState, log: LogState, rng: Rng
+        self, config: ReplicaConfig, election: ElectionState, *args: Any, **kwargs: Any
     ) -> None:
         own = config.voters.voters.get(config.key.id)
         if config.key.id == 1 and election.epoch and own is not None:
             config = replace(config, voters=VoterSet.of(own))
-        super().__init__(config, election, log, rng)
+        super().__init__(config, election, *args, **kwargs)
 
 
 @mutant(
@@ -32,4 +33,4 @@ class StandaloneReplica(Replica):
 )
 def standalone_restart(parts: NodeParts) -> NodeParts:
     """One node has a voter set of itself alone, and elects itself beside the others' leader."""
-    return replace(parts, replica=StandaloneReplica)
+    return replace(parts, core=replace(parts.core, state=StandaloneReplica))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.elections import Elections
 from node.core.roles import Prospective
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class StubbornProspective(Replica):
+class StubbornProspective(Elections):
     """Begins the next round of pre-votes where it should go back to its leader."""
 
     def _give_up_pre_vote(self, role: Prospective, why: str) -> None:  # noqa: ARG002 - the parent's
-        if role.deadline_ms <= self._now_ms:
-            role.deadline_ms = self._random_election_deadline()
-            role.tally = self._new_tally()
+        if role.deadline_ms <= self._state.now_ms:
+            role.deadline_ms = self._state.random_election_deadline()
+            role.tally = self._roles.new_tally()
 
 
 @mutant(
@@ -30,4 +30,4 @@ class StubbornProspective(Replica):
 )
 def stuck_prospective(parts: NodeParts) -> NodeParts:
     """A Prospective that loses its pre-vote asks again instead of following the leader."""
-    return replace(parts, replica=StubbornProspective)
+    return replace(parts, core=replace(parts.core, elections=StubbornProspective))

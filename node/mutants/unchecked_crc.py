@@ -1,4 +1,4 @@
-"""A log that believes what it reads."""
+"""A log that does not check the CRC of what it reads."""
 
 from __future__ import annotations
 

@@ -6,22 +6,23 @@ from dataclasses import replace
 
 from node.core import effects as fx
 from node.core.inputs import ReadBarrier
-from node.core.replica import Replica
+from node.core.leader.barriers import Barriers
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class TrustingLeader(Replica):
+class TrustingLeader(Barriers):
     """Asks nobody whether it still leads."""
 
-    def _on_read_barrier(self, barrier: ReadBarrier) -> None:
-        role = self._role
+    def on_read_barrier(self, barrier: ReadBarrier) -> None:
+        """Confirm at once."""
+        role = self._state.role
         if isinstance(role, Leader) and role.high_watermark is not None:
-            self._emit(fx.BarrierConfirmed(barrier.token, role.high_watermark))
+            self._state.out.emit(fx.BarrierConfirmed(barrier.token, role.high_watermark))
         else:
-            super()._on_read_barrier(barrier)
+            super().on_read_barrier(barrier)
 
 
 @mutant(
@@ -39,4 +40,4 @@ class TrustingLeader(Replica):
 )
 def unconfirmed_read(parts: NodeParts) -> NodeParts:
     """A leader answers reads at its own high watermark, without the fetches of a majority."""
-    return replace(parts, replica=TrustingLeader)
+    return replace(parts, core=replace(parts.core, barriers=TrustingLeader))

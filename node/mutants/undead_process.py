@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from node.driver.node import Node
 from node.driver.parts import NodeParts
+from node.driver.pump import Pump
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 log = logging.getLogger("krucible.node")
 
 
-class UndeadNode(Node):
-    """Stops for good, and lets the process go on listening."""
+class UndeadPump(Pump):
+    """Halts at a fatal error, and lets the process go on listening."""
 
     def fail(self, error: BaseException) -> None:
         """Only say that it is over."""
-        if not self._stopped:
+        if not self.stopped:
             self.halt()
             log.warning("the node has ended: %s", error)
 
@@ -31,4 +31,4 @@ class UndeadNode(Node):
 )
 def undead_process(parts: NodeParts) -> NodeParts:
     """After an error of its disk a node does nothing any more, but its process stays."""
-    return replace(parts, node=UndeadNode)
+    return replace(parts, pump=UndeadPump)

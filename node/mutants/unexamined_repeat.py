@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
 from node.core.roles import Prospective, Unattached
 from node.core.types import ReplicaKey
+from node.core.votes import Votes
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class TrustingVoter(Replica):
+class TrustingVoter(Votes):
     """Takes a candidate that it has voted for for what it was then."""
 
     def _grants_vote(self, candidate: ReplicaKey, *, up_to_date: bool) -> bool:
-        role = self._role
+        role = self._state.role
         if isinstance(role, Unattached | Prospective) and role.voted is not None:
             up_to_date = True
         return super()._grants_vote(candidate, up_to_date=up_to_date)
@@ -42,4 +42,4 @@ class TrustingVoter(Replica):
 )
 def unexamined_repeat(parts: NodeParts) -> NodeParts:
     """A vote that is asked for again is given again, however short the candidate's log is now."""
-    return replace(parts, replica=TrustingVoter)
+    return replace(parts, core=replace(parts.core, votes=TrustingVoter))

@@ -5,25 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from node.core.inputs import Propose
-from node.core.replica import Replica
+from node.core.leader.replication import Replication
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class UnflushedLeader(Replica):
+class UnflushedLeader(Replication):
     """Is one of the majority with all that it has written."""
 
-    def _local_quorum_end(self) -> int:
-        return self._log_end
+    def local_quorum_end(self) -> int:
+        """Say where the log ends."""
+        return self._state.log.end
 
-    def _on_propose(self, proposal: Propose) -> None:
-        super()._on_propose(proposal)
-        role = self._role
+    def on_propose(self, proposal: Propose) -> None:
+        """Append, and count at once."""
+        super().on_propose(proposal)
+        role = self._state.role
         if isinstance(role, Leader):
-            role.progress.local().end_offset = self._local_quorum_end()
-            self._advance_high_watermark(role)
+            role.progress.local().end_offset = self.local_quorum_end()
+            self.advance_high_watermark(role)
 
 
 @mutant(
@@ -34,4 +36,4 @@ class UnflushedLeader(Replica):
 )
 def unflushed_leader(parts: NodeParts) -> NodeParts:
     """The leader counts itself up to its log end, flushed or not."""
-    return replace(parts, replica=UnflushedLeader)
+    return replace(parts, core=replace(parts.core, replication=UnflushedLeader))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.replica import Replica
+from node.core.succession import Succession
 from node.core.types import ReplicaKey
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class Usurper(Replica):
+class Usurper(Succession):
     """Does not look for its place among the successors."""
 
     def _succession_delay_ms(self, preferred: tuple[ReplicaKey, ...]) -> int:
-        return super()._succession_delay_ms((self.config.key, *preferred))
+        return super()._succession_delay_ms((self._state.config.key, *preferred))
 
 
 @mutant(
@@ -29,4 +29,4 @@ class Usurper(Replica):
 )
 def unordered_succession(parts: NodeParts) -> NodeParts:
     """Every voter stands at once when its leader resigns, whoever should be the first."""
-    return replace(parts, replica=Usurper)
+    return replace(parts, core=replace(parts.core, succession=Usurper))

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from node.core.config import LogState, ReplicaConfig, Rng
-from node.core.replica import Replica
+from node.core.config import ReplicaConfig
+from node.core.state import ReplicaState
 from node.core.types import ElectionState, Endpoint
 from node.driver.parts import NodeParts
 from node.mutants import mutant
 from node.mutants.scenario import Scenario, fault
 
 
-class MisplacedReplica(Replica):
+class MisplacedReplica(ReplicaState):
     """Puts an endpoint into the voter set at which nobody listens."""
 
     def __init__(
-        self, config: ReplicaConfig, election: ElectionState, log: LogState, rng: Rng
+        self, config: ReplicaConfig, election: ElectionState, *args: Any, **kwargs: Any
     ) -> None:
         wrong = tuple(
             replace(each, endpoint=Endpoint(each.endpoint.host, 1)) for each in config.listeners
         )
-        super().__init__(replace(config, listeners=wrong), election, log, rng)
+        super().__init__(replace(config, listeners=wrong), election, *args, **kwargs)
 
 
 @mutant(
@@ -36,4 +37,4 @@ class MisplacedReplica(Replica):
 )
 def unreachable_voter(parts: NodeParts) -> NodeParts:
     """Voters update their entry in the voter set with an endpoint that nobody can reach."""
-    return replace(parts, replica=MisplacedReplica)
+    return replace(parts, core=replace(parts.core, state=MisplacedReplica))

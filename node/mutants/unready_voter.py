@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.core.leader.leadership import Leadership
 from node.core.progress import LeaderProgress
-from node.core.replica import Replica
 from node.core.roles import Leader
 from node.core.types import ReplicaKey
 from node.driver.parts import NodeParts
@@ -22,15 +22,16 @@ class TrustingProgress(LeaderProgress):
         return True
 
 
-class TrustingLeader(Replica):
+class TrustingLeader(Leadership):
     """Adds a voter as soon as that has told its versions, whatever it has of the log."""
 
-    def _become_leader(self, grants: tuple[int, ...]) -> None:
-        super()._become_leader(grants)
-        role = self._role
+    def begin(self, grants: tuple[int, ...]) -> None:
+        """Lead, and take every replica for ready."""
+        super().begin(grants)
+        role = self._state.role
         if isinstance(role, Leader):
-            role.progress = TrustingProgress(self._voters, self.config.key)
-            role.progress.local().end_offset = self._local_quorum_end()
+            role.progress = TrustingProgress(self._state.log.voters, self._state.config.key)
+            role.progress.local().end_offset = self._replication.local_quorum_end()
 
 
 @mutant(
@@ -48,4 +49,4 @@ class TrustingLeader(Replica):
 )
 def unready_voter(parts: NodeParts) -> NodeParts:
     """AddVoter does not ask whether the new voter has caught up with the leader."""
-    return replace(parts, replica=TrustingLeader)
+    return replace(parts, core=replace(parts.core, leadership=TrustingLeader))

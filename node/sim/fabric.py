@@ -1,4 +1,4 @@
-"""The links between simulated hosts: how long a message takes, and whether it gets through.
+"""The links between simulated hosts: they decide how long a message takes, or lose it.
 
 What travels are calls. Like TCP under our fault models a link keeps the order of one flow; a lost
 packet is sent again and so only comes late; a cut link holds everything back until it is healed,
@@ -65,7 +65,7 @@ class Link:
         self.odd = bool(self.cut or self.repeat or self.keep_back or self.bytes_per_s)
 
     def draw_ns(self, now_ns: int) -> int:
-        """How long a message that is sent now takes."""
+        """Draw the time that a message takes which is sent now."""
         luck, delay_ns = self.luck, self.latency_ns
         luck.at(now_ns)
         if self.jitter_ns:
@@ -81,7 +81,7 @@ class Link:
         return delay_ns
 
     def queue_ns(self, now_ns: int, size: int) -> int:
-        """How long a message of so many bytes waits on the way, or is kept back there."""
+        """Give the time that a message of so many bytes waits on the way, or is kept back there."""
         wait_ns = 0
         if self.bytes_per_s:
             begin_ns = max(now_ns, self.busy_until_ns)
@@ -94,7 +94,7 @@ class Link:
 
 
 class Fabric:
-    """All links, and who listens where.
+    """All links, and the listeners by address.
 
     Args:
         loop: The time.

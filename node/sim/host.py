@@ -15,11 +15,12 @@ import msgspec
 from node.config import NodeConfig
 from node.driver.process import EXIT_FATAL, UNSTARTABLE, Running
 from node.driver.world import World
+from node.faults.disk_trouble import PROBE_FILE, VirtualTroubles
 from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.sim.fabric import Fabric
 from node.sim.network import VirtualNetwork
-from node.sim.process import PPM, RUNNING, VirtualProcess
-from node.sim.trouble import PROBE_FILE, DiskTrouble
+from node.sim.process import VirtualProcess
+from node.sim.process_state import PPM, RUNNING, ProcessState
 
 log = logging.getLogger("krucible.sim")
 
@@ -34,7 +35,7 @@ EPOCH_MS: Final = 1_700_000_000_000  # what the wall clocks show when a simulati
 class VirtualClock:
     """The clocks of one host: a steady one, and one on the wall that may be set."""
 
-    def __init__(self, process: VirtualProcess, fabric: Fabric, host: VirtualHost) -> None:
+    def __init__(self, process: ProcessState, fabric: Fabric, host: VirtualHost) -> None:
         self._process = process
         self._loop = fabric.loop
         self._host = host
@@ -118,7 +119,7 @@ class VirtualHost:
         self.disk = MemoryDisk(self._on_disk)
         self.wall_offset_ms = 0
         self.rate_ppm = PPM
-        self.trouble = DiskTrouble()
+        self.trouble = VirtualTroubles()
         self.lost: dict[Path, int] = {}  # bytes, in the last loss of power
         self._owner: tuple[int, str] | None = None  # node and directory id that last ran here
         self._power_until: int | None = None  # so many writes from now the power fails
@@ -137,7 +138,7 @@ class VirtualHost:
 
     @property
     def exit_code(self) -> int | None:
-        """How the last process ended; None when none did or one is there."""
+        """The exit code of the last process; None when none ended or one is there."""
         return None if self._life is None else self._life.code
 
     def start(self, config: NodeConfig) -> None:
@@ -198,9 +199,9 @@ class VirtualHost:
         self.rate_ppm = rate_ppm
 
     def steady_ms(self) -> int:
-        """What the process reads on its steady clock; the true time when there is none."""
+        """Read the steady clock of the process; the true time when there is none."""
         now_ns, process = self.fabric.loop.now_ns, self.process
-        return (now_ns if process is None else process.local_ns(now_ns)) // 1_000_000
+        return (now_ns if process is None else process.state.local_ns(now_ns)) // 1_000_000
 
     def wall_ms(self, steady_ms: int | None = None) -> int:
         """Milliseconds since 1970 by the host's own clock."""
@@ -211,7 +212,7 @@ class VirtualHost:
     # ------------------------------------------------------------------ its life
 
     def _begin(self, life: _Life, config: NodeConfig) -> None:
-        clock = VirtualClock(life.process, self.fabric, self)
+        clock = VirtualClock(life.process.state, self.fabric, self)
         common = {"node": config.node_id, "inc": self._lives}
 
         def tell(line: bytes) -> None:
@@ -268,7 +269,7 @@ class VirtualHost:
         if RUNNING.get() is not None or path == PROBE_FILE:  # the harness reads what it likes
             self.trouble.refuse(operation, path)
         process = self.process
-        if process is None or RUNNING.get() is not process:
+        if process is None or RUNNING.get() is not process.state:
             return
         if operation == "fsync" and self.trouble.fsync_ns:
             self.trouble.slowed += 1

@@ -19,7 +19,7 @@ from contextvars import Context, copy_context
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 
-from node.sim.process import RUNNING, VirtualProcess
+from node.sim.process_state import NS_PER_S, RUNNING, ProcessState, VirtualHandle
 
 if TYPE_CHECKING:
     _Base = asyncio.BaseEventLoop  # whose missing methods the type checker does not count
@@ -28,7 +28,6 @@ else:
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-NS_PER_S: Final = 1_000_000_000
 CALLS_AT_ONE_TIME_MAX: Final = 100_000
 OBJECTS_PER_COLLECTION: Final = 100_000  # most of what is made stays, as trace or history
 
@@ -37,41 +36,6 @@ ErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 class StalledError(Exception):
     """Raised when the simulation cannot go on: nothing is left to do, or time stands still."""
-
-
-class VirtualHandle(asyncio.TimerHandle):
-    """A callback that is due, now or at a time; ``due_ns`` is on the loop's own clock."""
-
-    __slots__ = ("arguments", "call", "context", "due_ns", "is_cancelled", "process")
-
-    def __init__(  # the parent's fields stay unset: nothing of it is used but the type
-        self,
-        due_ns: int,
-        call: Callable[..., object],
-        arguments: tuple[Any, ...],
-        context: Context,
-    ) -> None:
-        self.due_ns = due_ns
-        self.call = call
-        self.arguments = arguments
-        self.context = context
-        self.process: VirtualProcess | None = context.get(RUNNING)
-        self.is_cancelled = False
-
-    def cancel(self) -> None:
-        """Do not call."""
-        self.is_cancelled = True
-
-    def cancelled(self) -> bool:
-        """Whether it will not be called."""
-        return self.is_cancelled
-
-    def when(self) -> float:
-        """When it is due, in seconds on the loop's own clock."""
-        return self.due_ns / NS_PER_S
-
-    def __repr__(self) -> str:
-        return f"<{self.call!r} at {self.when()} s>"
 
 
 class VirtualLoop(_Base):
@@ -97,7 +61,7 @@ class VirtualLoop(_Base):
         now_ns = self.now_ns if process is None else process.local_ns(self.now_ns)
         return now_ns / NS_PER_S
 
-    def retime(self, process: VirtualProcess, change: Callable[[], None]) -> None:
+    def retime(self, process: ProcessState, change: Callable[[], None]) -> None:
         """Let ``change`` set the clock of a process; its timers then go by the new clock."""
         local_ns = {
             id(handle): process.local_ns(due_ns)
@@ -314,7 +278,7 @@ class VirtualLoop(_Base):
             process.tasks.add(task)
         return task
 
-    def keep(self, process: VirtualProcess) -> None:
+    def keep(self, process: ProcessState) -> None:
         """Hold on to what a killed process was doing, lest its clean-up code runs."""
         self._kept += process.tasks
         process.tasks.clear()
@@ -332,7 +296,7 @@ class VirtualLoop(_Base):
         return future
 
     def set_exception_handler(self, handler: ErrorHandler | None) -> None:
-        """Who hears of errors that nobody has caught, outside of processes."""
+        """Set who hears of errors that nobody has caught, outside of processes."""
         self._on_error = handler
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ from node.wire.errors import (
 )
 from node.wire.network import Ask, Done, ParseRecords
 from node.wire.payloads import EncodedRequest, api_schema, decode
-from node.wire.quorum_probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
+from node.wire.quorum.probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
 
 _TICK_S: Final = 1e-9
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class VirtualInbound:
 
     @property
     def peer(self) -> tuple[str, int]:
-        """Where it came from."""
+        """The address that it came from."""
         return self._link.peer
 
     def reply(self, answer: ResponsePayload | bytes, *, then_close: str | None = None) -> None:
@@ -115,7 +115,7 @@ class VirtualListener:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return self.at.port
 
     async def start(self) -> None:
@@ -136,7 +136,7 @@ class VirtualListener:
             link.reset()
 
     def answer_probe(self) -> ProbeVersionsResponse:
-        """What ApiVersions says of the kraft.version."""
+        """Answer a probe: tell the range of kraft.version that the node supports."""
         levels = self.features().supported.get(KRAFT_VERSION_FEATURE)
         return ProbeVersionsResponse(Error.NONE, None if levels is None else VersionRange(*levels))
 

@@ -1,4 +1,4 @@
-"""What simulated processes print: log lines, by process, with the simulated time."""
+"""Collects the log lines of simulated processes, with the simulated time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 from types import TracebackType
 from typing import Self
 
-from node.sim.loop import NS_PER_S, VirtualLoop
-from node.sim.process import RUNNING
+from node.sim.loop import VirtualLoop
+from node.sim.process_state import NS_PER_S, RUNNING
 
 
 class VirtualOutput(logging.Handler):

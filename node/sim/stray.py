@@ -1,4 +1,4 @@
-"""Requests that come a second time, over a connection that nobody waits at the other end of.
+"""Delivers requests a second time, over a connection at whose other end nobody waits.
 
 As from a proxy that sends again what it believes was lost: late, out of order, perhaps to the next
 process of the host. Only what a replica or a prober asks comes twice: these requests must be
@@ -36,7 +36,7 @@ class StrayLink(VirtualLink):
 
 
 def repeater(fabric: Fabric) -> Callable[[Callable[..., object]], Callable[..., object] | None]:
-    """What ``Fabric.again`` asks: how to deliver a request again, if it may come twice."""
+    """Make the function for ``Fabric.again``: it delivers a request again, where that may be."""
 
     def again(call: Callable[..., object]) -> Callable[..., object] | None:
         link, name = getattr(call, "__self__", None), getattr(call, "__name__", "")

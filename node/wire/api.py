@@ -1,4 +1,4 @@
-"""Which APIs we speak, in which versions, and which listener serves them.
+"""The APIs that we speak, their versions, and the listeners that serve them.
 
 Version ranges are those of Kafka 4.1 where our code knows them. What a listener serves is a table
 of its own: those here hold what the quorum and the first admin requests need, and whoever has a
@@ -156,7 +156,7 @@ BROKER_APIS: Final = apis((*_ADMIN, ApiKey.METADATA))
 
 
 def apis_of(roles: Iterable[str]) -> ApiTable:
-    """What the listener of a node with these roles ("controller", "broker") serves.
+    """Give the APIs that the listener of a node with these roles serves.
 
     Raises:
         ValueError: A role has another name, or there is none.

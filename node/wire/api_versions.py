@@ -1,4 +1,4 @@
-"""ApiVersions: what a listener serves, said to clients and asked of servers.
+"""ApiVersions: answers clients what a listener serves, and asks servers.
 
 A request in a version that the server does not know is answered all the same, in version 0 with
 error 35 and the versions of ApiVersions itself, and the connection lives on: a client must be
@@ -119,7 +119,7 @@ _Finalized = tuple[tuple[str, int], ...]
 
 
 def _rows(features: Features, version: int) -> tuple[_Supported, _Finalized, int]:
-    """What a version can say of the features.
+    """Give the rows that a version has for the features.
 
     Below version 4 what is supported from level 0 on is left out: clients of that time fail on it
     (KAFKA-17011).

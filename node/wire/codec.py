@@ -40,32 +40,32 @@ from node.wire.api_versions import Negotiated
 from node.wire.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersionError
 from node.wire.fetch_bytes import encode_fetch_request, encode_fetch_response
 from node.wire.payloads import ApiSchema, EncodedRequest, api_schema, encode
-from node.wire.quorum_describe import (
+from node.wire.quorum.describe import (
     describe_request_from_wire,
     describe_request_to_wire,
     describe_response_from_wire,
     describe_response_to_wire,
 )
-from node.wire.quorum_fetch import (
+from node.wire.quorum.fetch import (
     ParseRecords,
     fetch_request_from_wire,
     fetch_request_to_wire,
     fetch_response_from_wire,
     fetch_response_to_wire,
 )
-from node.wire.quorum_parts import LISTENER_NAME
-from node.wire.quorum_probe import (
+from node.wire.quorum.parts import LISTENER_NAME
+from node.wire.quorum.probe import (
     probe_request_to_wire,
     probe_response_from_wire,
     probe_response_to_wire,
 )
-from node.wire.quorum_snapshot import (
+from node.wire.quorum.snapshot import (
     snapshot_request_from_wire,
     snapshot_request_to_wire,
     snapshot_response_from_wire,
     snapshot_response_to_wire,
 )
-from node.wire.quorum_voters import (
+from node.wire.quorum.voters import (
     add_request_from_wire,
     add_request_to_wire,
     change_response_from_wire,
@@ -76,7 +76,7 @@ from node.wire.quorum_voters import (
     update_request_from_wire,
     update_request_to_wire,
 )
-from node.wire.quorum_votes import (
+from node.wire.quorum.votes import (
     EndpointOf,
     begin_request_from_wire,
     begin_request_to_wire,
@@ -211,7 +211,7 @@ def answer(
     voters: Iterable[Voter] = (),
     listener_name: str = LISTENER_NAME,
 ) -> ResponsePayload | bytes:
-    """What ``InboundRequest.reply`` takes; arguments as ``response_to_wire``.
+    """Make what ``InboundRequest.reply`` takes; arguments as ``response_to_wire``.
 
     Only what carries records or a snapshot is encoded here, without an entity in between.
 

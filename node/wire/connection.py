@@ -32,7 +32,7 @@ from node.wire.payloads import (
     read_response_head,
     request_frame,
 )
-from node.wire.quorum_probe import CLIENT_NAME, CLIENT_VERSION
+from node.wire.quorum.probe import CLIENT_NAME, CLIENT_VERSION
 from node.wire.structs import build
 from node.wire.tls import explain
 
@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Where to read into."""
+        """Give the buffer to read into."""
         return self._read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong on a connection, and whose fault it is."""
+"""The errors of a connection, by whose fault they are."""
 
 from __future__ import annotations
 

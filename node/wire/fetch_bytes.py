@@ -1,4 +1,4 @@
-"""Fetch straight to bytes: what a quorum writes all day, without the detour over kio's writer.
+"""Writes Fetch straight to bytes, without the detour over kio's writer: it is most of the load.
 
 The bytes are the same as kio's (a test compares them); they take a few microseconds, not sixty.
 What does not change from one fetch to the next is kept.
@@ -15,8 +15,8 @@ from uuid import UUID
 from node.core.messages import FetchRequest, FetchResponse
 from node.core.types import Endpoint
 from node.wire.errors import LocalProtocolError
-from node.wire.quorum_fetch import NEVER_WAKE
-from node.wire.quorum_parts import METADATA_TOPIC, METADATA_TOPIC_ID, UNKNOWN, is_top_level
+from node.wire.quorum.fetch import NEVER_WAKE
+from node.wire.quorum.parts import METADATA_TOPIC, METADATA_TOPIC_ID, UNKNOWN, is_top_level
 from node.wire.shape import varint
 
 _FIRST_WITH_TOPIC_ID: Final = 13

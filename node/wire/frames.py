@@ -77,7 +77,7 @@ class Framer:
         return frame
 
     def describe_partial(self) -> str:
-        """How far the frame at hand has come, for a reason."""
+        """Describe how far the frame at hand has come, for a reason."""
         if self.buffered < _LENGTH_BYTES:
             return f"{self.buffered} of {_LENGTH_BYTES} bytes of a length"
         (size,) = LENGTH.unpack_from(self._buffer, self._start)

@@ -1,4 +1,4 @@
-"""What a listener grants its clients: every wait, buffer and count has a bound."""
+"""The limits of a listener: every wait, buffer and count has a bound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONNECTIONS_MAX: Final = 4096  # however many files may be open: TLS takes some 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one server grants its clients. Times in seconds."""
+    """The limits that one server grants its clients. Times in seconds."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX  # Kafka's socket.request.max.bytes, there 100 MiB
     first_frame_bytes_max: int = FIRST_FRAME_BYTES_MAX

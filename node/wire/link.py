@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, Final, cast
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
 
 from kio.static.protocol import ResponsePayload
 
-from node.wire.api import ApiKey
-from node.wire.api_versions import answer_api_versions, is_api_versions
+from node.wire.api import ApiKey, ApiTable
+from node.wire.api_versions import Features, answer_api_versions, is_api_versions
 from node.wire.errors import RemoteProtocolError
 from node.wire.frames import Framer
+from node.wire.limits import Limits
 from node.wire.payloads import (
     ApiSchema,
     api_schema,
@@ -23,11 +27,9 @@ from node.wire.payloads import (
 )
 from node.wire.tls_session import TlsSession
 
-if TYPE_CHECKING:
-    from node.wire.server import Server
-
 Peer = tuple[str, int]
 
+_READ_BYTES: Final = 64 * 1024
 _INSIDE_A_FRAME: Final = "inside a frame"
 _OF_BROKERS: Final = frozenset(
     {
@@ -97,25 +99,47 @@ class InboundRequest:
         return f"<{self._schema} #{self.correlation} from {self.peer} by {self.connection}>"
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Shared:
+    """All connections of one server share this: what is served, their limits, their counts.
+
+    ``opened`` counts a new link and gives its id, None when there are too many; ``closed`` is told
+    of each that is gone, whether it was counted or not.
+    """
+
+    apis: ApiTable
+    limits: Limits
+    features: Callable[[], Features]
+    handler: Callable[[InboundRequest], None]
+    on_reject: Callable[[Peer, str], None]
+    ssl_context: ssl.SSLContext | None
+    opened: Callable[[Link], int | None]
+    closed: Callable[[Link], None]
+    listens: bool = False  # new connections are welcome
+    buffered_bytes: int = 0
+    handshakes: int = 0  # under way
+    read_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(_READ_BYTES)))
+
+
 class Link(asyncio.BufferedProtocol):
     """One accepted connection."""
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, shared: Shared, loop: asyncio.AbstractEventLoop) -> None:
         self.id = 0
         self.peer: Peer = ("?", 0)
-        self._server = server
+        self._shared = shared
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.Transport | None = None  # while last bytes are written
-        self._tls = None if server.ssl_context is None else TlsSession(server.ssl_context)
-        self._shaking = False  # counted in server.handshakes
-        self._framer = Framer(server.limits.first_frame_bytes_max)
+        self._tls = None if shared.ssl_context is None else TlsSession(shared.ssl_context)
+        self._shaking = False  # counted in shared.handshakes
+        self._framer = Framer(shared.limits.first_frame_bytes_max)
         self._proven = False  # a valid request has come
         self._in_flight = False
         self._pumping = False
         self._reading = True
         self._writable = True
-        self._buffered = 0  # our part of server.buffered_bytes
+        self._buffered = 0  # our part of shared.buffered_bytes
         self._deadline = math.inf
         self._waits_for = ""
 
@@ -127,33 +151,33 @@ class Link(asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         if name:
             self.peer = (name[0], name[1])
-        if not self._server.listens:  # it came just before the end
+        if not self._shared.listens:  # it came just before the end
             self._transport.abort()
             return
-        id_ = self._server.opened(self)
+        id_ = self._shared.opened(self)
         if id_ is None:
-            self.reject(f"more than {self._server.limits.connections_max} connections")
+            self.reject(f"more than {self._shared.limits.connections_max} connections")
             return
         self.id = id_
         if self._tls is None:
             self._await_input()
             return
-        self._server.handshakes += 1
+        self._shared.handshakes += 1
         self._shaking = True
-        if self._server.handshakes > self._server.limits.handshakes_max:
-            self.reject(f"more than {self._server.limits.handshakes_max} TLS handshakes at a time")
+        if self._shared.handshakes > self._shared.limits.handshakes_max:
+            self.reject(f"more than {self._shared.limits.handshakes_max} TLS handshakes at a time")
             return
-        self._wait("in the TLS handshake", self._server.limits.handshake_timeout_s)
+        self._wait("in the TLS handshake", self._shared.limits.handshake_timeout_s)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """All connections read into one buffer: it is emptied before anything else is read."""
-        return self._server.read_buffer
+        return self._shared.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came."""
         if self._transport is None:
             return
-        data = self._server.read_buffer[:nbytes]
+        data = self._shared.read_buffer[:nbytes]
         if self._tls is None:
             self._framer.feed(data)
             self._pump()
@@ -170,12 +194,12 @@ class Link(asyncio.BufferedProtocol):
         self._transport = self._closing = None
         self._account(0)
         self._end_handshake()
-        self._server.closed(self)
+        self._shared.closed(self)
 
     def pause_writing(self) -> None:
         """The peer does not read its replies; take no more requests from it until it does."""
         self._writable = False
-        self._wait("reading its replies", self._server.limits.frame_timeout_s)
+        self._wait("reading its replies", self._shared.limits.frame_timeout_s)
 
     def resume_writing(self) -> None:
         """The peer reads again."""
@@ -204,7 +228,7 @@ class Link(asyncio.BufferedProtocol):
             return
         transport.abort()
         self._account(0)
-        self._server.on_reject(self.peer, reason)
+        self._shared.on_reject(self.peer, reason)
 
     def abort(self) -> None:
         """Close because we stop."""
@@ -247,7 +271,7 @@ class Link(asyncio.BufferedProtocol):
     def _end_handshake(self) -> None:
         if self._shaking:
             self._shaking = False
-            self._server.handshakes -= 1
+            self._shared.handshakes -= 1
 
     def _finish(self, last: bytes, reason: str) -> None:
         """Close because of the peer when the last bytes are written; told once."""
@@ -255,11 +279,11 @@ class Link(asyncio.BufferedProtocol):
         if transport is None:
             return
         self._closing = transport
-        self._wait("", self._server.limits.frame_timeout_s)
+        self._wait("", self._shared.limits.frame_timeout_s)
         transport.write(last)
         transport.close()
         self._account(0)
-        self._server.on_reject(self.peer, reason)
+        self._shared.on_reject(self.peer, reason)
 
     # ------------------------------------------------------------------ frames
 
@@ -287,13 +311,13 @@ class Link(asyncio.BufferedProtocol):
         api_key, version, correlation = peek_api(frame)
         if is_api_versions(api_key):
             reply = answer_api_versions(
-                self._server.apis, frame, version, correlation, self._server.features()
+                self._shared.apis, frame, version, correlation, self._shared.features()
             )
             self._prove()
             self._in_flight = True
             self.answer(reply)
             return
-        served = self._server.apis.get(api_key)
+        served = self._shared.apis.get(api_key)
         if served is None:
             raise RemoteProtocolError(f"API {api_key} is not served here")
         if version not in served:
@@ -303,7 +327,7 @@ class Link(asyncio.BufferedProtocol):
             )
         schema = api_schema(api_key, version)
         head = read_request_head(frame, flexible=schema.flexible_request_header)
-        limits = self._server.limits
+        limits = self._shared.limits
         elements_max = limits.broker_elements_max if api_key in _OF_BROKERS else limits.elements_max
         # surplus: librdkafka's Metadata request for all topics has three bytes too many
         body = decode(
@@ -312,22 +336,22 @@ class Link(asyncio.BufferedProtocol):
         self._prove()
         self._in_flight = True
         request = InboundRequest(self, schema, correlation, head.client_id, body)
-        self._server.handler(request)
+        self._shared.handler(request)
 
     def _prove(self) -> None:
         if not self._proven:
             self._proven = True
-            self._framer.limit_bytes = self._server.limits.frame_bytes_max
+            self._framer.limit_bytes = self._shared.limits.frame_bytes_max
 
     # ------------------------------------------------------------------ bounds
 
     def _await_input(self) -> None:
         """Bound what is buffered and for how long we wait."""
-        limits = self._server.limits
+        limits = self._shared.limits
         buffered = self._framer.buffered
         if buffered or self._buffered:
             self._account(buffered)
-            if self._server.buffered_bytes > limits.buffered_bytes_max:
+            if self._shared.buffered_bytes > limits.buffered_bytes_max:
                 self.reject(f"more than {limits.buffered_bytes_max} bytes wait in all connections")
                 return
         stuck = self._in_flight or not self._writable
@@ -355,7 +379,7 @@ class Link(asyncio.BufferedProtocol):
         self._deadline = self._loop.time() + seconds
 
     def _account(self, buffered: int) -> None:
-        self._server.buffered_bytes += buffered - self._buffered
+        self._shared.buffered_bytes += buffered - self._buffered
         self._buffered = buffered
 
     def _check_cut(self) -> None:

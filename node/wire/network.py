@@ -29,7 +29,7 @@ class Caller(Protocol):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Whom it leads to."""
+        """The address of the peer."""
         ...
 
     @property
@@ -81,7 +81,7 @@ class Listening(Protocol):
 
     @property
     def port(self) -> int:
-        """Where it listens, once started."""
+        """The port that it listens on, once started."""
         ...
 
     async def start(self) -> None:
@@ -94,7 +94,7 @@ class Listening(Protocol):
 
 
 class Network(Protocol):
-    """How a node reaches others and is reached."""
+    """The ways in which a node reaches others and is reached."""
 
     async def connect(
         self,

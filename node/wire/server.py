@@ -10,11 +10,10 @@ from typing import Final, Self
 from node.wire.api import ApiTable
 from node.wire.api_versions import NO_FEATURES, Features
 from node.wire.limits import Limits
-from node.wire.link import InboundRequest, Link, Peer
+from node.wire.link import InboundRequest, Link, Peer, Shared
 
 __all__ = ["InboundRequest", "Limits", "Peer", "Server"]
 
-_READ_BYTES: Final = 64 * 1024
 _BACKLOG: Final = 1024
 _SWEEP_S_MAX: Final = 5.0
 _SWEEP_S_MIN: Final = 0.02
@@ -55,16 +54,17 @@ class Server:
     ) -> None:
         self.host = host
         self.port = port
-        self.apis = apis
-        self.limits = limits or Limits.of_process()
-        self.handler = handler
-        self.on_reject = on_reject
-        self.on_disconnect = on_disconnect
-        self.ssl_context = ssl_context
-        self.features = features
-        self.buffered_bytes = 0
-        self.handshakes = 0
-        self.read_buffer = memoryview(bytearray(_READ_BYTES))
+        self._on_disconnect = on_disconnect
+        self._shared = Shared(
+            apis=apis,
+            limits=limits or Limits.of_process(),
+            features=features,
+            handler=handler,
+            on_reject=on_reject,
+            ssl_context=ssl_context,
+            opened=self._opened,
+            closed=self._closed,
+        )
         self._links: dict[int, Link] = {}
         self._made: set[Link] = set()  # that are not lost yet; some are not counted, or not yet
         self._connections = 0
@@ -78,6 +78,7 @@ class Server:
         self._listener = await loop.create_server(
             self._make, self.host, self.port, backlog=_BACKLOG
         )
+        self._shared.listens = True
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweep()
 
@@ -86,6 +87,7 @@ class Server:
         listener, self._listener = self._listener, None
         if listener is None:
             return
+        self._shared.listens = False
         if self._sweeper is not None:
             self._sweeper.cancel()
         # Accept nobody more, and let those who were accepted just now have their links: of a server
@@ -110,33 +112,38 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._links)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """The number of bytes that wait in all connections."""
+        return self._shared.buffered_bytes
+
+    @property
+    def handshakes(self) -> int:
+        """The number of TLS handshakes under way."""
+        return self._shared.handshakes
+
     def _make(self) -> Link:
-        link = Link(self, asyncio.get_running_loop())
+        link = Link(self._shared, asyncio.get_running_loop())
         self._made.add(link)
         return link
 
-    @property
-    def listens(self) -> bool:
-        """Whether new connections are welcome."""
-        return self._listener is not None
-
-    def opened(self, link: Link) -> int | None:
+    def _opened(self, link: Link) -> int | None:
         """Count a new connection and give it its id; None when there are too many."""
-        if len(self._links) >= self.limits.connections_max:
+        if len(self._links) >= self._shared.limits.connections_max:
             return None
         self._connections += 1
         self._links[self._connections] = link
         return self._connections
 
-    def closed(self, link: Link) -> None:
+    def _closed(self, link: Link) -> None:
         """A connection is gone, whether it was counted or not."""
         if link.id:
             del self._links[link.id]
-            if self.on_disconnect is not None:
-                self.on_disconnect(link.id)
+            if self._on_disconnect is not None:
+                self._on_disconnect(link.id)
         self._made.discard(link)
         if not self._made and self._drained is not None:
             self._drained.set()
@@ -147,7 +154,7 @@ class Server:
         now = loop.time()
         for link in list(self._links.values()):
             link.check_deadline(now)
-        limits = self.limits
+        limits = self._shared.limits
         shortest = min(limits.frame_timeout_s, limits.idle_timeout_s, limits.handshake_timeout_s)
         pause = min(max(shortest / 4, _SWEEP_S_MIN), _SWEEP_S_MAX)
         self._sweeper = loop.call_later(pause, self._sweep)

@@ -58,7 +58,7 @@ _SIZES: Final[Mapping[str, int]] = {
 
 
 class Scan:
-    """What a walk has seen of one message."""
+    """Counts the elements of one message, and collects its repairs, during a walk."""
 
     __slots__ = ("_elements_max", "edits", "elements")
 
@@ -109,7 +109,7 @@ def walker(entity: type) -> Walk:
 
 
 def skip_tags(data: bytes, offset: int, scan: Scan) -> int:
-    """Where a section of tagged fields ends, all of them unknown and to be ignored."""
+    """Find the end of a section of tagged fields, all of them unknown and to be ignored."""
     count, offset = read_varint(data, offset)
     scan.count(count)
     for _ in range(count):
@@ -180,7 +180,7 @@ def _compile(entity: type) -> tuple[Walk, int]:
 
 
 def _compile_field(entity: type, field: Field[Any], *, flexible: bool) -> tuple[Walk | int, int]:
-    """How to step over a field (a number of bytes when that is fixed), and its smallest size."""
+    """Compile the step over a field (bytes when that is fixed), and its smallest size."""
     name = f"{entity.__name__}.{field.name}"
     type_, nullable = _without_none(field.type)
     if get_origin(type_) is tuple:

@@ -13,8 +13,8 @@ from node.core.messages import FetchSnapshotResponse
 from node.core.types import Endpoint
 from node.wire.errors import LocalProtocolError
 from node.wire.fetch_bytes import compact_string
-from node.wire.quorum_parts import METADATA_PARTITION, METADATA_TOPIC, is_top_level, or_unknown
-from node.wire.quorum_snapshot import NO_SNAPSHOT
+from node.wire.quorum.parts import METADATA_PARTITION, METADATA_TOPIC, is_top_level, or_unknown
+from node.wire.quorum.snapshot import NO_SNAPSHOT
 from node.wire.shape import varint
 
 _FIRST_WITH_ENDPOINTS: Final = 1

@@ -1,4 +1,4 @@
-"""Building kio entities without writing each version: fields that a version lacks are left out.
+"""Builds kio entities without writing each version: fields that a version lacks are left out.
 
 kio has one class per struct and version, with the same names in all versions.
 """

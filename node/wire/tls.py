@@ -45,7 +45,7 @@ class TlsConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """What one side brings to TLS; keys and certificates are PEM texts.
+    """The keys and certificates of one side, as PEM texts.
 
     ``identity`` is the private key and the certificate chain, None = has none. ``trusted`` are
     the certificates that others may be signed with, None = those that the host trusts.
@@ -151,7 +151,7 @@ class TlsConfig:
 
 
 def explain(error: BaseException) -> str:
-    """What went wrong in TLS, in the words of OpenSSL without its line numbers."""
+    """Tell what went wrong in TLS, in the words of OpenSSL without its line numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:

@@ -52,7 +52,7 @@ class TlsSession:
             raise RemoteProtocolError(f"{what}: {explain(error)}") from error
 
     def outgoing(self) -> bytes:
-        """What is to be sent now; raises nothing."""
+        """Take the bytes that are to be sent now; raises nothing."""
         return self._to_peer.read()
 
     def encrypt(self, data: bytes) -> bytes:

@@ -24,7 +24,7 @@ The above exception was the direct cause of the following exception:
 Traceback (most recent call last):
   File "node/driver/node.py", line 14, in _pump
     raise NodeFatalError("no") from error
-node.driver.node.NodeFatalError: no
+node.driver.pump.NodeFatalError: no
 2026-01-01 10:00:01 INFO closed
 """
 
@@ -44,7 +44,7 @@ def test_a_traceback_is_one_finding_with_what_was_raised() -> None:
     found = only(scanned(TRACEBACK))
     assert found.invariant == "crash"
     assert found.message == (
-        "n2 printed the sign of a crash, traceback, in line 2: node.driver.node.NodeFatalError: no"
+        "n2 printed the sign of a crash, traceback, in line 2: node.driver.pump.NodeFatalError: no"
     )
     assert found.details["node"] == "n2"
     assert found.details["lines"] == [2]

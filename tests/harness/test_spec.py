@@ -24,6 +24,14 @@ def test_the_ops_that_are_done_are_kept_with_it(ops: tuple[int, ...] | None) -> 
     assert ("only_ops" in text) == (ops is not None), "a run that does all is stored as ever"
 
 
+@pytest.mark.parametrize("luck", [0, 3])
+def test_other_luck_is_kept_with_it(luck: int) -> None:
+    spec = RunSpec(seed=7, luck=luck)
+    text = json.loads(json.dumps(spec.to_json()))
+    assert RunSpec.from_json(text) == spec
+    assert ("luck" in text) == bool(luck), "a run of the seed's first luck is stored as ever"
+
+
 def test_what_is_missing_or_unknown_is_refused() -> None:
     whole = RunSpec(seed=7).to_json()
     with pytest.raises(TypeError, match="colour"):

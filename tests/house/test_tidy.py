@@ -19,7 +19,7 @@ IDS = [str(path.relative_to(ROOT)) for path in MODULES]
 # Who may read a clock, and why. Everything else is told the time.
 CLOCKS = {
     "node/clock.py": "the clock of a node",
-    "node/hands.py": "stamps damage in a node's trace, as the node would",
+    "node/faults/hands.py": "stamps damage in a node's trace, as the node would",
     "krucible/live.py": "what people see while a run lasts",
     "krucible/commands/shrink.py": "its budget is in seconds, and told when it is spent",
     "krucible/commands/sim.py": "tells people how much faster than real time it was",
@@ -54,7 +54,7 @@ DICE = {
     "node/driver/process.py": "the node's stream, from its seed and its incarnation",
     "node/sim/fabric.py": "the luck of a link, from the simulation's seed and its hosts' names",
     "node/formatting.py": "the identity of a disk that is formatted",
-    "node/hands.py": "what chance decides of damage, from the seed that comes with each order",
+    "node/faults/hands.py": "damage by chance, from the seed that comes with each order",
 }
 CLOCK_USE = re.compile(
     r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|process_time|sleep)\b"

@@ -14,6 +14,7 @@ from node.log.batch import decode_records
 from node.log.disk import FileDisk
 from node.log.file_log import FileLog
 from node.log.layout import partition_dir, segment_name
+from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.records import RecordError, decode_record, encode_record
 from node.metadata.state import TOPIC
@@ -113,7 +114,7 @@ def test_our_image_of_the_log_is_what_kafkas_broker_tells(written: Written) -> N
     for batch in written.ours:
         if not batch.is_control and batch.base_offset < written.told_at:
             for offset, _, value in decode_records(batch):
-                image.apply(decode_record(value or b""), offset)
+                apply_record(image, decode_record(value or b""), offset)
     told = written.told
     assert {
         name: {i: (p.leader, p.replicas, p.isr) for i, p in topic.partitions.items()}

@@ -13,10 +13,14 @@ import pytest
 
 from harness.errors import EnvError
 from harness.healing.heal import Leftover
+from harness.processes.command import PARENT
+from harness.verdict import EXIT_HARNESS
+from harness.verdict import EXIT_USAGE
 from krucible import app as app_module
 from krucible.app import VERBS
 from krucible.commands import heal as heal_module
 from krucible.console import plain_table
+from krucible.program import program
 from tests.support.commands.command import krucible
 
 KINDS = ("systems", "environments", "workloads", "nemeses", "checkers", "models", "mutants")
@@ -51,7 +55,7 @@ def test_the_version() -> None:
 def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
     code = (
         "import sys\n"
-        "from krucible import main\n"
+        "from krucible.app import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'networkx', 'kio', 'docker', 'paramiko', 'jinja2', 'checkers', 'node'}\n"
@@ -59,6 +63,23 @@ def test_help_loads_no_plugins_so_that_it_is_quick() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+def test_a_command_that_outlived_who_began_it_ends_before_it_does_anything() -> None:
+    """Whoever begins it as a ``Program`` names itself; here that one is already gone."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    environ = {**os.environ, PARENT: str(gone.pid)}
+    done = subprocess.run(
+        [*program().argv, "list"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (EXIT_HARNESS, "", "")
+
+
+def test_the_program_answers_with_what_its_verb_prints() -> None:
+    answer = program().run(["zoo", "--only", "no-such-bug"], 60.0)
+    assert answer.code == EXIT_USAGE
+    assert "no-such-bug" in (answer.broken or "")
 
 
 # --------------------------------------------------------------------------- mistakes
@@ -184,7 +205,7 @@ def test_sigterm_is_handled_only_while_a_verb_runs(monkeypatch: pytest.MonkeyPat
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     read, write = os.pipe()
     os.close(read)
-    argv = [sys.executable, "-c", "from krucible import main; main(['list', 'models'])"]
+    argv = [sys.executable, "-c", "from krucible.app import main; main(['list', 'models'])"]
     with os.fdopen(write, "wb") as gone:
         done = subprocess.run(argv, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (app_module.EXIT_PIPE, "")

@@ -12,7 +12,8 @@ import pytest
 from harness.history.ops import History, HistoryWriter, Op
 from harness.registry import models
 from harness.sessions.live import judge_run
-from harness.sessions.simulated import SimPlan, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import save, simulate
 from harness.sessions.swarm import draw
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
@@ -173,7 +174,7 @@ def test_a_harness_that_broke_is_remembered(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def seed(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
     """A stored seed of the swarm: no fault was asked for, and it is judged by liveness, too."""
-    plan = SimPlan.of(draw(5, {"time_limit_s": 1.0, "workload": "register"}), asked_for=False)
+    plan = Plan.simulated(draw(5, {"time_limit_s": 1.0, "workload": "register"}), asked_for=False)
     return save(simulate(plan), Store(tmp_path_factory.mktemp("store")))
 
 

@@ -13,7 +13,8 @@ import pytest
 from harness.faults import schedule
 from harness.nightly.proportion import wilson
 from harness.sessions.live import prepare
-from harness.sessions.simulated import SimPlan, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import save, simulate
 from harness.spec import RunSpec
 from harness.store.folder import Store
 from krucible.commands import repro as repro_module
@@ -37,7 +38,7 @@ KILL = {"id": 0, "nemesis": "kill", "at_ms": 1000, "duration_ms": 500, "params":
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored simulation that broke S3."""
-    run = simulate(SimPlan.of(SPEC, [schedule.fault_from_json(KILL)]))
+    run = simulate(Plan.simulated(SPEC, [schedule.fault_from_json(KILL)]))
     assert "S3" in {anomaly.invariant for anomaly in run.judgement.anomalies}
     return save(run, Store(tmp_path_factory.mktemp("store"))).path
 
@@ -197,7 +198,7 @@ def test_a_bare_schedule_is_played_with_the_options(failing: Path, tmp_path: Pat
 def test_a_schedule_asks_for_its_own_nemeses_only(tmp_path: Path) -> None:
     """Some families are called as one of their nemeses is."""
     for played in (
-        SimPlan.of(SPEC, [schedule.fault_from_json(KILL)]).spec,
+        Plan.simulated(SPEC, [schedule.fault_from_json(KILL)]).spec,
         prepare(
             replace(SPEC, env="local", system="kraft"),
             Store(tmp_path),

@@ -134,7 +134,7 @@ def test_faults_that_cannot_happen_leave_the_coverage_unknown(tmp_path: Path) ->
 
 @pytest.mark.parametrize("background", [False, True], ids=["foreground", "background"])
 def test_a_signal_ends_a_run_in_order(tmp_path: Path, background: bool) -> None:
-    argv = [sys.executable, "-c", "from krucible import main; main()"]
+    argv = [sys.executable, "-c", "from krucible.app import main; main()"]
     argv += ["run", "--system", "atom", "--time-limit", "60", "--store", str(tmp_path / "store")]
     if background:  # as `krucible run &` in a script: the shell has it ignore SIGINT
         argv = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *argv]

@@ -13,7 +13,8 @@ import pytest
 from harness.errors import HarnessError
 from harness.processes.crew import Ended, Job, Said, work_off
 from harness.sessions import zoo
-from harness.sessions.simulated import SimPlan, SimRun, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.zoo import Hunt
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN
 from krucible.commands import zoo as zoo_command
@@ -90,7 +91,7 @@ def test_what_there_is_when_it_is_interrupted_is_told(monkeypatch: pytest.Monkey
 
 
 def test_seeds_that_break_and_hunts_that_die_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(_: SimPlan) -> SimRun:
+    def breaks(_: Plan) -> SimRun:
         raise HarnessError("n1 did not come up")
 
     (bug,) = zoo.bugs(["forgotten-vote"])

@@ -18,7 +18,8 @@ from harness.errors import EnvError, SystemStuckError
 from harness.faults.choice import fitting, select
 from harness.history.ops import NEMESIS, History
 from harness.registry import checkers, nemeses
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import Valid
 from nemesis.common import claims
@@ -1005,14 +1006,14 @@ def test_the_same_seed_gives_the_same_bytes_with_faults_of_hosts() -> None:
         "power",
     )
     spec = RunSpec(3, nemeses=names, time_limit_s=14.0, rate_hz=20.0, concurrency=4)
-    one, two = simulate(SimPlan.of(spec)), simulate(SimPlan.of(spec))
+    one, two = simulate(Plan.simulated(spec)), simulate(Plan.simulated(spec))
     assert one.verdict is Valid.VALID, one.judgement.to_json()
     assert one.trace_sha256 == two.trace_sha256
 
 
 def test_what_damage_excuses_is_an_alarm_where_nobody_tells_of_damage() -> None:
     spec = RunSpec(5, nemeses=("disk-bit-flip", "disk-full"), time_limit_s=10.0, rate_hz=20.0)
-    run = simulate(SimPlan.of(replace(spec, concurrency=4)))
+    run = simulate(Plan.simulated(replace(spec, concurrency=4)))
     assert run.verdict is Valid.VALID, run.judgement.to_json()
     data = run.data
     untold = {n: tuple(e for e in of if e["t"] != "disk") for n, of in data.events.items()}

@@ -15,7 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.errors import UsageError
-from harness.sessions.simulated import SimPlan, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import save, simulate
 from harness.sessions.zoo import bugs, plan_of
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
@@ -34,12 +35,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-KRUCIBLE = (sys.executable, "-c", "from krucible import main; main()")
+KRUCIBLE = (sys.executable, "-c", "from krucible.app import main; main()")
 MUTANTS = ("ack-before-commit", "unsaved-index")
 
 
-def _short(seed: int, workload: str) -> SimPlan:
-    return SimPlan.of(
+def _short(seed: int, workload: str) -> Plan:
+    return Plan.simulated(
         RunSpec(
             seed=seed,
             env=SIM,

@@ -513,11 +513,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store(tmp_path_factory.mktemp("fleet") / "store")
     anomaly = {"invariant": "S1", "message": "n1 and n2 lead epoch 3", "time_ns": 10**9}
     valid = {"system": "valid", "coverage": "valid", "harness": "ok"}
+    page = render_run(empty_run(), {})
     for seed in range(260):
         bad = {"system": "invalid", "anomalies": [anomaly]} if seed % 50 == 7 else {}
         run_dir = store.new_run(RunSpec(seed=seed, nemeses=("kill",)))
         run_dir.write_results({**valid, "anomalies": [], "results": [], **bad})
-        run_dir.write_report(render_run(empty_run(), {}))
+        run_dir.report.write_text(page)
     shown = HOSTILE.replace("\ud800", "")
     foreign = {"invariant": shown, "message": shown, "time_ns": 1}
     run_dir = store.new_run(RunSpec(seed=999, mutant="x", nemeses=("kill",)))

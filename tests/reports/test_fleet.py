@@ -176,7 +176,7 @@ def stored(store: Store, seed: int, found: dict[str, Any] | None) -> RunDir:
     run_dir = store.new_run(RunSpec(seed=seed))
     if found is not None:
         run_dir.write_results(found)
-        run_dir.write_report(f"<p>report of {seed}</p>")
+        run_dir.report.write_text(f"<p>report of {seed}</p>")
     return run_dir
 
 

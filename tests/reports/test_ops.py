@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from harness.contracts.nemesis import Fault
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.ops import History, Op
-from harness.sessions.live import write_report
 from harness.store.folder import RunDir
-from harness.store.reading import load_run
+from harness.store.reading import EventsFile, OpsFile, load_run
+from krucible.stores import run_at
 from reports import cluster, columns, faults, nemesis_table, op_table, overview, source
 from reports.op_table import OpTable
 from reports.run_report import render_run, render_stored
@@ -188,7 +188,9 @@ def test_a_stored_run_gives_the_page_of_one_in_memory(big: RunDir) -> None:
 
 
 def test_the_page_states_its_size(big: RunDir) -> None:
-    path = write_report(big)
+    run = run_at(big.path)
+    run.write_report()
+    path = run.report
     assert f"one file of {path.stat().st_size:,} bytes" in path.read_text()
 
 
@@ -201,37 +203,44 @@ def test_an_unjudged_run_has_no_report(tmp_path: Path) -> None:
 
 def test_a_torn_last_line_is_no_op_and_a_bad_one_is_told(tmp_path: Path) -> None:
     run = big_run.make(tmp_path, ops=10)
-    whole = len(list(source.OpsFile(run.history)))
+    whole = len(list(OpsFile(run.history)))
     with run.history.open("ab") as file:
         file.write(b'{"time_ns":1,"process":0,"type":"inv')
-    assert len(list(source.OpsFile(run.history))) == whole
+    assert len(list(OpsFile(run.history))) == whole
     with run.history.open("ab") as file:
         file.write(b"\n")
     with pytest.raises(HistoryFormatError, match=rf"history.jsonl:{whole + 1}: not an op"):
-        list(source.OpsFile(run.history))
+        list(OpsFile(run.history))
 
 
 def test_a_line_in_no_good_order_is_read_as_the_harness_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_text('{"time":7,"process":1,"type":"ok","f":"read","key":5}\n')
-    assert [*source.OpsFile(path)] == [Op(0, 7, 1, "ok", "read", key="5")]
+    assert [*OpsFile(path)] == [Op(0, 7, 1, "ok", "read", key="5")]
 
 
 def test_a_track_needs_few_of_the_events(big: RunDir) -> None:
-    file = source.EventsFile(big.events("n2"))
-    everything, telling = list(file), list(file.telling())
+    file = EventsFile(big.events("n2"))
+    everything, telling = list(file), list(source.telling(file))
     assert len(telling) < len(everything) / 2
     assert cluster.track("n2", telling, 0) == cluster.track("n2", everything, 0)
 
 
+def test_a_torn_event_stands_for_none_that_was_written(tmp_path: Path) -> None:
+    lines = [b'{"rx_ns":1,"t":"start","ep":1}\n', b'{"rx_ns":9,"t":"fetch","ep":1}\n']
+    path = tmp_path / "n1.jsonl"
+    path.write_bytes(b"".join([*lines, b'{"rx_ns":12,"t":"fetch","e']))
+    assert [event["rx_ns"] for event in source.telling(EventsFile(path))] == [1, 9]
+
+
 def test_an_excerpt_has_rare_events_and_those_of_its_windows(big: RunDir) -> None:
     path = big.events("n1")
-    found = list(source.Excerpt(path, [(500 * MS, 520 * MS)]))
+    found = list(source.Excerpt(EventsFile(path), [(500 * MS, 520 * MS)]))
     often = [event["rx_ns"] for event in found if event["t"] == "append"]
     assert often
     assert all(500 * MS <= at <= 520 * MS for at in often)
     rare = {"role", "start", "elected", "snap"}
-    told = [event for event in source.EventsFile(path) if event["t"] in rare]
+    told = [event for event in EventsFile(path) if event["t"] in rare]
     assert [event for event in found if event["t"] in rare] == told
 
 

@@ -375,7 +375,8 @@ def test_equal_input_gives_equal_bytes() -> None:
 
 def test_bytes_do_not_depend_on_the_hash_seed() -> None:
     code = (
-        "import hashlib, report_runs as r; from reports.run_report import render_run;"
+        "import hashlib; from tests.support.reports import runs as r;"
+        "from reports.run_report import render_run;"
         "html = render_run(r.hostile_run(), r.hostile_result());"
         "print(hashlib.sha256(html.encode()).hexdigest())"
     )

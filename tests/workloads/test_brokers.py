@@ -11,7 +11,8 @@ from harness.contracts.checker import RunData
 from harness.contracts.evidence import LogBatch
 from harness.errors import HistoryFormatError
 from harness.history.ops import History, Op, OpType
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
 
@@ -193,7 +194,7 @@ def test_an_answer_that_tells_nothing_is_no_history_of_ours() -> None:
 
 
 def test_a_healthy_cluster_keeps_its_brokers_through_kills() -> None:
-    run = simulate(SimPlan.of(SPEC))
+    run = simulate(Plan.simulated(SPEC))
     assert run.verdict is Valid.VALID, run.judgement.reasons
     ops = list(run.data.history.clients())
     done = {op.f for op in ops if op.type == "ok"}

@@ -10,7 +10,8 @@ from checkers.isr import isr
 from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError
 from harness.history.ops import History, Op
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
 
@@ -125,7 +126,7 @@ def test_a_change_that_tells_nothing_is_no_history_of_ours() -> None:
 
 
 def test_a_healthy_cluster_changes_isrs_through_kills_and_restarts() -> None:
-    run = simulate(SimPlan.of(SPEC))
+    run = simulate(Plan.simulated(SPEC))
     assert run.verdict is Valid.VALID, run.judgement.reasons
     ops = list(run.data.history.clients())
     assert sum(op.f == "alter" and op.type == "ok" for op in ops) > 20

@@ -12,7 +12,8 @@ from checkers.list_append import list_append
 from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError
 from harness.history.ops import History, Op, OpType
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
 
@@ -134,7 +135,7 @@ def test_values_that_are_none_of_ours_are_refused(steps: list[Step]) -> None:
 
 
 def test_a_healthy_cluster_keeps_lists_through_kills() -> None:
-    run = simulate(SimPlan.of(SPEC))
+    run = simulate(Plan.simulated(SPEC))
     assert run.verdict is Valid.VALID, run.judgement.reasons
     longest = max(
         (op.value for op in run.data.history.clients() if op.f == "read" and op.type == "ok"),

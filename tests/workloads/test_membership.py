@@ -13,7 +13,8 @@ from harness.errors import UsageError
 from harness.faults.choice import select
 from harness.history.ops import History, Op, OpType
 from harness.registry import workloads
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
 
@@ -104,7 +105,7 @@ def test_faults_that_change_the_voters_too_are_refused_and_not_among_all(name: s
 
 
 def test_a_healthy_cluster_changes_its_voters_through_kills() -> None:
-    run = simulate(SimPlan.of(SPEC))
+    run = simulate(Plan.simulated(SPEC))
     assert run.verdict is Valid.VALID, run.judgement.reasons
     done = {op.f for op in run.data.history.clients() if op.type == "ok"}
     assert done == {"read", "write", "remove-voter", "add-voter", "restore", "voters"}

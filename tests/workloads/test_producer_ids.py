@@ -9,7 +9,8 @@ import pytest
 from checkers.producer_ids import producer_ids
 from harness.contracts.checker import RunData
 from harness.history.ops import History, Op
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
 
@@ -105,7 +106,7 @@ def test_nothing_given_is_nothing_judged() -> None:
 
 
 def test_a_healthy_cluster_gives_blocks_through_kills() -> None:
-    run = simulate(SimPlan.of(SPEC))
+    run = simulate(Plan.simulated(SPEC))
     assert run.verdict is Valid.VALID, run.judgement.reasons
     done = [op for op in run.data.history.clients() if op.type == "ok"]
     given = [op for op in done if op.f == "allocate"]

@@ -20,9 +20,9 @@ from harness.registry import environments
 from harness.registry import workloads as registry
 from harness.sessions import live as session
 from harness.spec import RunSpec
-from harness.store.folder import Store
 from harness.systems.atom import AtomSystem
 from harness.verdict import Valid
+from krucible.stores import opened
 from tests.support.simulated.virtual_time import run_virtual
 from workloads.common.keys import Keys, groups
 from workloads.register import RegisterOps
@@ -262,7 +262,7 @@ def whole_run(
     spec = spec_of(name, time_limit_s=8.0, rate_hz=100.0, settings=settings, **options)
     monkeypatch.setattr(asyncio, "run", run_virtual)
     monkeypatch.setattr(environments, "get", lambda _: Nowhere)
-    prepared = session.prepare(spec, Store(tmp_path / "store"))
+    prepared = session.prepare(spec, opened(tmp_path / "store"))
     return session.execute(prepared, state_dir=tmp_path / "state")
 
 

@@ -18,8 +18,8 @@ from harness.envs.clocks.jvm_attach import AttachError
 from harness.envs.disks.hands import NodeHands
 from harness.errors import EnvError
 from harness.healing.journal import Journal
-from node.clock_report import VARIABLE
-from node.hands import CLOCK, CLOCK_REPORT, FAULTS
+from node.faults.clock_report import VARIABLE
+from node.faults.hands import CLOCK, CLOCK_REPORT, FAULTS
 
 LIBRARIES = ("/usr/lib", "/usr/local/lib")
 _LIBRARY = "faketime/libfaketimeMT.so.1"

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.contracts.environment import ProcessState
 from harness.errors import EnvError
-from node.hands import Hands, HandsError
+from node.faults.hands import Hands, HandsError
 
 
 class NodeHands:

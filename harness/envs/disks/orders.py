@@ -1,8 +1,8 @@
 """Disks of nodes: troubles under one that runs, damage to the files of one that is down.
 
-A running node is reached through its own disk seam (``node.log.fault_disk``): a folder beside its
-disk holds what is wrong with it, and what the kernel has not written yet. To a node that is down
-the simulator's own code is done, on an image of its files (``node.hands``).
+A running node is reached through its own disk seam (``node.faults.fault_disk``): a folder beside
+its disk holds what is wrong with it, and what the kernel has not written yet. To a node that is
+down the simulator's own code is done, on an image of its files (``node.faults.hands``).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from harness.contracts.hosts import Election
 from harness.envs.disks.hands import NodeHands
 from harness.errors import EnvError
 from harness.healing.journal import Journal
-from node.hands import FAULTS
-from node.log.disk_trouble import FAILING, Trouble
-from node.log.fault_disk import VARIABLE
+from node.faults.disk_trouble import FAILING, Trouble
+from node.faults.fault_disk import VARIABLE
+from node.faults.hands import FAULTS
 
 _WRITES_MAX = 12  # a power failure in a write comes so many changes of the disk later at most
 _WRITE_WAIT_S = 1.0

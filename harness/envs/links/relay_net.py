@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contracts.environment import Address, Link, Probe
+from harness.envs.links import relay
 from harness.envs.links.tcp_probe import ask
 from harness.errors import EnvError
 from harness.healing.journal import Journal
@@ -158,7 +159,7 @@ class RelayNet:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "harness.envs.links.relay",
+                relay.__name__,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

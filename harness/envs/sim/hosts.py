@@ -16,11 +16,11 @@ from harness.errors import EnvError
 from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
-from node.log.disk_trouble import FAILING
+from node.faults import damage
+from node.faults.disk_trouble import FAILING, PROBE_FILE
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import load_meta_properties
 from node.log.quorum_state import ElectionStateStore
-from node.sim import damage, trouble
 from node.sim.fabric import MS, Fabric
 from node.sim.fabric import Link as FabricLink
 from node.sim.host import EXIT_KILLED, VirtualHost
@@ -28,7 +28,6 @@ from node.sim.loop import StalledError, VirtualLoop
 from node.sim.network import VirtualNetwork
 from node.sim.output import VirtualOutput
 from node.sim.stray import repeater
-from node.sim.trouble import PROBE_FILE
 from node.wire.errors import WireError
 
 CLIENT_HOST = "10.0.1.1"
@@ -303,12 +302,12 @@ class Sim:
 
     async def tear_tail(self, node: str, rng: Random) -> Mapping[str, Any]:
         """See ``Disks``."""
-        return trouble.tear_tail(self._down(node).disk, self.node_dir(node), rng)
+        return damage.tear_tail(self._down(node).disk, self.node_dir(node), rng)
 
     async def flip_bit(self, node: str, rng: Random) -> Mapping[str, Any] | None:
         """See ``Disks``."""
         host = self._down(node)
-        found = trouble.flip_bit(host.disk, self.node_dir(node), rng)
+        found = damage.flip_bit(host.disk, self.node_dir(node), rng)
         if found is not None:
             host.damaged("log")
         return found
@@ -353,7 +352,7 @@ class Sim:
         """See ``Disks``."""
         host = self._down(node)
         host.damaged("wipe")
-        return trouble.wipe(host.disk, keep_id=keep_id)
+        return damage.wipe(host.disk, keep_id=keep_id)
 
     async def save_copy(self, node: str) -> None:
         """See ``Disks``."""

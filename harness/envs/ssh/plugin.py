@@ -40,7 +40,8 @@ from harness.healing.watchdog import silence_s
 from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
-from node.hands import DATA
+from node.faults import hands
+from node.faults.hands import DATA
 
 FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
 _FETCH_TIMEOUT_S = 120.0
@@ -187,7 +188,12 @@ class Ssh(SpoiledHosts):
         place.files[""] = self.log_file(node).open("ab", buffering=0)
         await remote.start(python)
         begun = await remote.call(
-            "begin", **what, address=address.host, port=address.port, silence_s=silence_s(SILENCE_S)
+            "begin",
+            **what,
+            address=address.host,
+            port=address.port,
+            silence_s=silence_s(SILENCE_S),
+            hands=hands.__name__,
         )
         place.faketime = begun["faketime"]
         await remote.call("put", data=code, into="code")
@@ -312,7 +318,11 @@ class Ssh(SpoiledHosts):
         with tempfile.TemporaryFile() as spool:
             async with place.mirroring:
                 there = await place.remote.fetch(
-                    spool, "refresh", timeout_s=_FETCH_TIMEOUT_S, below=DATA, known=place.known
+                    spool,
+                    "refresh",
+                    timeout_s=_FETCH_TIMEOUT_S,
+                    below=DATA,
+                    known=place.known,
                 )
                 await asyncio.to_thread(unpack, spool, data)
                 place.known = dict(there["stamps"])

@@ -111,7 +111,7 @@ class Kraft(KraftNodes):
         return {
             **super()._own(name, index),
             "krucible.source.host": self._env.bind_address(name).host,
-            "krucible.seed": str(seeds.split(self._spec.seed, "node", index)),
+            "krucible.seed": str(seeds.split(self._spec.seed, "node", index, *self._spec.lucky())),
             "read.barrier": "true",
             "krucible.brokers": "",  # topics need no replicas before the first broker is there
             **({} if trace is None else {"krucible.trace.file": str(trace)}),

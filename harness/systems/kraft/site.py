@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+import node as node_package
 from harness.contracts.environment import Environment
 from harness.envs.sim.hosts import Sim
 from node.clock import SystemClock
@@ -80,7 +81,7 @@ class ProcessSite:
         """Write the configuration, and start ``krucible-node run``."""
         path = self._env.node_dir(node) / _CONFIG
         path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
-        argv = [sys.executable, "-m", "node", "run", "--config", str(path)]
+        argv = [sys.executable, "-m", node_package.__name__, "run", "--config", str(path)]
         await self._env.start(node, argv, env={})
 
 

@@ -15,7 +15,7 @@ from node.controller.broker_operations import (
     ControllerRegistrationRequest,
     Outcome,
 )
-from node.controller.interface import Controller
+from node.controller.controller import QuorumController
 from node.controller.operations import ControllerResult
 from node.driver.apis.call import Call
 from node.driver.apis.fields import error_fields
@@ -67,7 +67,7 @@ def broker_heartbeat(serving: Serving, call: Call) -> None:
         ),
     )
 
-    def operate(controller: Controller) -> ControllerResult[BrokerHeartbeatReply]:
+    def operate(controller: QuorumController) -> ControllerResult[BrokerHeartbeatReply]:
         controller.contact(request.broker_id, request.broker_epoch, serving.now_ms())
         return controller.heartbeat(request)
 

@@ -13,11 +13,11 @@ Answer = Any  # a kio response, or its encoded body
 
 
 class Inbound(Protocol):
-    """What is needed of ``node.wire.server.InboundRequest``; a ``Call`` is one too."""
+    """The members of ``node.wire.server.InboundRequest`` in use; a ``Call`` is one too."""
 
     @property
     def api_key(self) -> int:
-        """Which API it is of."""
+        """The API that it is of."""
         ...
 
     @property
@@ -27,7 +27,7 @@ class Inbound(Protocol):
 
     @property
     def client_id(self) -> str | None:
-        """What the client calls itself."""
+        """The name that the client gives itself."""
         ...
 
     @property
@@ -37,7 +37,7 @@ class Inbound(Protocol):
 
     @property
     def peer(self) -> tuple[str, int]:
-        """Where it came from."""
+        """The address that it came from."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Call:
 
     @property
     def api_key(self) -> int:
-        """Which API it is of."""
+        """The API that it is of."""
         return self.schema.key
 
     @property
@@ -94,7 +94,7 @@ class Call:
 
     @property
     def client_id(self) -> str | None:
-        """What the client calls itself."""
+        """The name that the client gives itself."""
         return self._inbound.client_id
 
     @property
@@ -104,7 +104,7 @@ class Call:
 
     @property
     def peer(self) -> tuple[str, int]:
-        """Where it came from."""
+        """The address that it came from."""
         return self._inbound.peer
 
     # ------------------------------------------------------------------ making the answer

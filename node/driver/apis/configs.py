@@ -62,7 +62,7 @@ def incremental_alter_configs(serving: Serving, call: Call) -> None:
     ]
     serving.write(
         call,
-        lambda c: c.alter_configs(resources, validate_only=call.body.validate_only),
+        lambda c: c.long.alter_configs(resources, validate_only=call.body.validate_only),
         lambda error, message: _all_refused(resources, error, message),
         lambda rows: _altered(call, rows),
     )
@@ -81,7 +81,7 @@ def alter_configs(serving: Serving, call: Call) -> None:
     ]
     serving.write(
         call,
-        lambda c: c.replace_configs(resources, validate_only=call.body.validate_only),
+        lambda c: c.long.replace_configs(resources, validate_only=call.body.validate_only),
         lambda error, message: _all_refused(resources, error, message),
         lambda rows: _altered(call, rows),
     )
@@ -162,7 +162,7 @@ def _too_much(call: Call, row: ConfigDescription) -> Any:
 
 
 def _chars(setting: Any) -> int:
-    """How long a setting is in the answer, by and large."""
+    """Estimate the length of a setting in the answer, in characters."""
     places = [(setting.name, setting.value), *((s.name, s.value) for s in setting.synonyms)]
     return sum(_CHARS_OF_A_SETTING + len(name) + len(value or "") for name, value in places)
 
@@ -228,7 +228,7 @@ def _wanted(
 def _topic_places(
     name: str, default: Default, layers: tuple[Mapping[str, str], ...]
 ) -> list[Place]:
-    """Where a topic's setting is set, the effective place first."""
+    """List the places where a topic's setting is set, the effective one first."""
     topic, own, of_all = layers
     places: list[Place] = [(name, topic[name], TOPIC_CONFIG)] if name in topic else []
     if default.synonym is not None:
@@ -241,7 +241,7 @@ def _topic_places(
 def _broker_places(
     name: str, default: Default, layers: tuple[Mapping[str, str], ...]
 ) -> list[Place]:
-    """Where a broker's setting is set, the effective place first."""
+    """List the places where a broker's setting is set, the effective one first."""
     sources = (BROKER_CONFIG, DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG)
     places: list[Place] = [
         (name, layer[name], source)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from node.controller.controller import QuorumController
 from node.controller.errors import ApiError
 from node.controller.feature_operations import FeatureUpdate, UpdateFeaturesReply, UpgradeType
-from node.controller.interface import Controller
 from node.controller.operations import ControllerResult
 from node.core.messages import Error, VoterChangeResponse
 from node.driver.apis.call import Call
@@ -44,7 +44,7 @@ def update_features(serving: Serving, call: Call) -> None:
         )
 
     def operate(
-        controller: Controller, *, validate_only: bool = validate_only
+        controller: QuorumController, *, validate_only: bool = validate_only
     ) -> ControllerResult[UpdateFeaturesReply]:
         in_force = serving.node.replica.kraft_version
         return controller.update_features(
@@ -61,10 +61,13 @@ def update_features(serving: Serving, call: Call) -> None:
         else:
             call.reply(encode(UpdateFeaturesReply(_api_error(response.error), response.message)))
 
-    if level is not None and serving.accepts(lambda c: operate(c, validate_only=True)):
-        serving.node.upgrade_quorum(level, validate_only=validate_only, told=told)
-    else:
-        write()
+    def begin() -> None:
+        if level is not None and serving.accepts(lambda c: operate(c, validate_only=True)):
+            serving.node.upgrade_quorum(level, validate_only=validate_only, told=told)
+        else:
+            write()
+
+    serving.node.long_work.when_free(begin)
 
 
 def _api_error(error: Error) -> ApiError:

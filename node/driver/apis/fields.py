@@ -19,7 +19,7 @@ AUTHORIZED_OPERATIONS_OMITTED: Final = -(2**31)
 
 
 class Verdict(Protocol):
-    """What became of a request or of one resource in it."""
+    """The outcome of a request, or of one resource in it."""
 
     @property
     def error(self) -> ApiError:
@@ -28,7 +28,7 @@ class Verdict(Protocol):
 
     @property
     def message(self) -> str | None:
-        """What is wrong, for people."""
+        """The description of the error, for people."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What only the active controller can do, asked of a broker: forwarded in an envelope.
+"""Forwards requests that only the active controller can do, in envelopes.
 
 As long as the client waits, tries go on that certainly wrote nothing: no controller was known,
 none was reached, or the one asked said that it is not the active one. A request whose answer was
@@ -204,7 +204,7 @@ def _body(call: Call, response: bytes, correlation: int) -> bytes:
 
 
 def _timeout_ms(call: Call) -> int:
-    """How long the client waits; requests that do not say so wait as long as they may."""
+    """Give the time that the client waits; requests that name none wait as long as they may."""
     timeout = getattr(call.body, "timeout", None)
     if timeout is None:
         return TIMEOUT_MS_MAX

@@ -1,4 +1,4 @@
-"""What the handlers need of a node: a few of ``node.driver.node.Node``'s members."""
+"""The members of ``node.driver.node.Node`` that the handlers need."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from node.controller.controller import QuorumController
 from node.core.messages import Records, VoterChangeResponse
 from node.core.types import Voter
 from node.driver.held import HeldRead, HeldWrite
+from node.driver.long_work import LongWork
 from node.metadata.image import MetadataImage
 
 
@@ -24,7 +25,7 @@ class Applied(Protocol):
 
     @property
     def applied(self) -> int:
-        """How far it has come, exclusive."""
+        """The end of what is applied, exclusive."""
         ...
 
 
@@ -33,7 +34,7 @@ class Member(Protocol):
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads the quorum, as far as the core knows."""
+        """The leader of the quorum, as far as the core knows."""
         ...
 
     @property
@@ -43,7 +44,7 @@ class Member(Protocol):
 
 
 class Disk(Protocol):
-    """What is formatted."""
+    """The disk, as formatted."""
 
     @property
     def cluster_id(self) -> str:
@@ -52,7 +53,7 @@ class Disk(Protocol):
 
 
 class ProducerIdSource(Protocol):
-    """Where a broker has its producer ids from."""
+    """The source of a broker's producer ids."""
 
     def take(self) -> int | None:
         """An id that nobody was ever given; None while there is none."""
@@ -99,7 +100,12 @@ class Home(Protocol):
 
     @property
     def rng(self) -> Random:
-        """Where its randomness comes from."""
+        """The source of its randomness."""
+        ...
+
+    @property
+    def long_work(self) -> LongWork:
+        """What its controller works out in slices, and who waits for that."""
         ...
 
     def later(self, send: Callable[[], None]) -> None:

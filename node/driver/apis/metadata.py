@@ -38,7 +38,7 @@ _FIRST_WITH_LISTENER_ERRORS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one look at the image found."""
+    """The result of one look at the image."""
 
     topics: Sequence[TopicDescription] = ()
     nodes: tuple[ClusterBroker, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from node.controller.broker_operations import Outcome
-from node.controller.interface import Controller
+from node.controller.controller import QuorumController
 from node.controller.operations import ControllerResult
 from node.driver.apis.call import Call
 from node.driver.apis.fields import error_fields
@@ -26,7 +26,7 @@ def forward_to_the_quorum(serving: Serving, call: Call) -> None:
     def encode(outcome: Outcome) -> Any:
         return call.struct(**error_fields(outcome), topics=(), nodes=())
 
-    def operate(_: Controller) -> ControllerResult[Outcome]:
+    def operate(_: QuorumController) -> ControllerResult[Outcome]:
         raise AssertionError(f"{call.name} is the core's")
 
     serving.write(call, operate, Outcome, encode)

@@ -1,4 +1,4 @@
-"""Which handler answers which API on which listener."""
+"""The table of handlers, by API and kind of listener."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def handlers(
 
 
 def served(config: NodeConfig, roles: Iterable[str], *, forwarding: bool = False) -> ApiTable:
-    """What such a listener serves: the handlers' APIs, and those of the quorum."""
+    """Give the APIs that such a listener serves: the handlers', and those of the quorum."""
     roles = tuple(roles)
     keys = handlers(config, roles, forwarding=forwarding).keys()
     quorum = [api for api in apis_of(roles).values() if api.key in QUORUM]

@@ -1,16 +1,16 @@
-"""What a handler works with: its node, and the ways to hold an answer until it is true."""
+"""Gives handlers their node, and the ways to hold an answer until it is true."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from node.controller.broker_operations import ClusterBroker
 from node.controller.controller import QuorumController
 from node.controller.errors import ApiError, ControllerError
-from node.controller.interface import Controller
 from node.controller.operations import ControllerResult
+from node.controller.slices import STEPS_PER_SLICE, Slices
 from node.core.types import Endpoint
 from node.driver.apis.call import Call
 from node.driver.apis.home import Home
@@ -61,7 +61,7 @@ class Serving:
         self._refusal: tuple[ApiError, str] | None = None
         # Reads of committed state need no leadership, so brokers use the same code.
         own = node.controller or QuorumController(rng=node.rng, image=node.machine.image)
-        self.reader = cast("Controller", own)
+        self.reader = own
 
     def refusing(self, error: ApiError, message: str) -> Serving:
         """The same, but every write and read is refused with that error."""
@@ -74,7 +74,7 @@ class Serving:
     def write(
         self,
         call: Call,
-        operate: Callable[[Controller], ControllerResult[T]],
+        operate: Callable[[QuorumController], ControllerResult[T] | Slices[ControllerResult[T]]],
         refused: Callable[[ApiError, str], T],
         encode: Callable[[T], Any],
     ) -> None:
@@ -82,7 +82,8 @@ class Serving:
 
         Args:
             call: What to answer.
-            operate: Works out the records, and the reply to be held back.
+            operate: Works out the records, and the reply to be held back; what may take long, in
+                slices.
             refused: The reply that refuses all of the request with that error.
             encode: The response of a reply; called when it is true, not before.
         """
@@ -97,22 +98,53 @@ class Serving:
             call.reply(encode(refused(ApiError.NOT_CONTROLLER, OUTCOME_UNKNOWN)))
 
         node = self.node
-        if node.controller is None or not node.controller.active:
-            node.later(refer)
-            return
-        try:
-            result = operate(cast("Controller", node.controller))
-        except ControllerError:
-            raise
-        except Exception as error:
+
+        def fail(error: Exception) -> None:
+            if isinstance(error, ControllerError):
+                raise error
             node.fault(call.name, error)
             answer = encode(refused(ApiError.UNKNOWN_SERVER_ERROR, FAULT))
             node.later(lambda: call.reply(answer))
-            return
+
+        def propose(result: ControllerResult[T]) -> None:
+            self._propose(call, result, encode, (refer, abandoned))
+
+        def work() -> None:
+            controller = node.controller
+            if controller is None or not controller.active:
+                node.later(refer)
+                return
+            try:
+                result = operate(controller)
+            except Exception as error:
+                fail(error)
+                return
+            if isinstance(result, ControllerResult):
+                propose(result)
+            else:
+                node.long_work.begin(result, propose, fail, lambda: node.later(refer))
+
+        node.long_work.when_free(work)
+
+    def _propose(
+        self,
+        call: Call,
+        result: ControllerResult[T],
+        encode: Callable[[T], Any],
+        otherwise: tuple[Callable[[], None], Callable[[], None]],
+    ) -> None:
+        """Propose a result's records, and answer when they are committed."""
+        node = self.node
+        refer, abandoned = otherwise
 
         def done() -> None:
-            call.reply(encode(result.reply))
+            answer = encode(result.reply)
+            if large:  # its bytes take a turn of their own, and they come after its trace
+                node.long_work.soon(lambda: node.later(lambda: call.reply(answer)))
+            else:
+                call.reply(answer)
 
+        large = sum(entry.count for entry in result.entries) > STEPS_PER_SLICE
         if result.entries:
             node.propose(result.entries, HeldWrite(call.name, done, refer, abandoned, result.notes))
             return
@@ -125,12 +157,12 @@ class Serving:
         settled = look if node.config.read_barrier else done
         node.propose((), HeldWrite(call.name, settled, refer, refer, result.notes))
 
-    def accepts(self, operate: Callable[[Controller], ControllerResult[Any]]) -> bool:
+    def accepts(self, operate: Callable[[QuorumController], ControllerResult[Any]]) -> bool:
         """Whether the active controller, if it is here, would do an operation without error."""
         controller = self.node.controller
         if self._refusal is not None or controller is None or not controller.active:
             return False
-        return not operate(cast("Controller", controller)).reply.error
+        return not operate(controller).reply.error
 
     # ------------------------------------------------------------------ reads
 
@@ -180,7 +212,7 @@ class Serving:
         return NO_ID if leader is None else leader
 
     def some_broker(self, ids: Sequence[int]) -> int:
-        """Whom a broker names as the controller: any broker, for all forward. -1 of none.
+        """Choose whom a broker names as the controller: any broker, for all forward. -1 of none.
 
         Itself, if it can: Kafka draws one by lot.
         """
@@ -222,7 +254,7 @@ class Serving:
         return tuple(found)
 
     def listener_of(self, node: BrokerState | ControllerState) -> Listener | None:
-        """Where a node listens for those who ask here; None when it does not."""
+        """Find where a node listens for those who ask here; None when it does not."""
         for listener in node.listeners:
             if self.listener_name is None or listener.name == self.listener_name:
                 return listener

@@ -15,7 +15,8 @@ from harness.faults.schedule import check, fault_from_json, load
 from harness.generators.basic import Draft, limit, repeat
 from harness.history.ops import Op
 from harness.run.runner import RunOptions, RunPlan, RunResult
-from harness.sessions.simulated import SimPlan, SimRun, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, save, simulate
 from harness.shrink.moves import Candidate, closer, earlier, shorter_runs
 from harness.spec import RunSpec
 from harness.store.folder import Store
@@ -218,7 +219,7 @@ PAUSE = Fault(1, "pause", 3_000, 1_000, {"target": "follower"}, 0.5)
 def down_at_its_turn() -> SimRun:
     """A pause whose turn finds all nodes down."""
     spec = RunSpec(3, nemeses=("kill", "pause"), time_limit_s=9.0, rate_hz=20.0, concurrency=4)
-    return simulate(SimPlan.of(spec, [KILL, PAUSE]))
+    return simulate(Plan.simulated(spec, [KILL, PAUSE]))
 
 
 def test_a_kind_whose_turn_met_nodes_that_were_down_takes_hold_at_the_end(
@@ -244,5 +245,5 @@ def test_the_stored_run_repeats_to_the_byte(down_at_its_turn: SimRun, tmp_path: 
 
 def test_where_nobody_asked_for_a_kind_it_gets_no_more_tries(down_at_its_turn: SimRun) -> None:
     spec = down_at_its_turn.data.spec
-    run = simulate(SimPlan.of(spec, [KILL, PAUSE], asked_for=False))
+    run = simulate(Plan.simulated(spec, [KILL, PAUSE], asked_for=False))
     assert (len(run.result.faults), run.result.added) == (2, ())

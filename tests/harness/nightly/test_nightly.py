@@ -19,7 +19,8 @@ from harness.nightly import ledger, outcome, plan, sims
 from harness.nightly.junit import Case, Suite, to_xml
 from harness.nightly.ledger import Ledger, Night
 from harness.nightly.rotation import rotate, size_of
-from harness.sessions.simulated import SimPlan, SimRun, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, simulate
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_spec
@@ -352,7 +353,7 @@ def test_a_seed_that_ends_its_process_is_one_broken_seed_of_the_night(
 ) -> None:
     """It is named and stored, and not begun again; the night goes on, and ends with 255."""
 
-    def deadly(plan: SimPlan) -> SimRun:
+    def deadly(plan: Plan) -> SimRun:
         if plan.spec.seed == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         return simulate(plan)

@@ -97,7 +97,7 @@ def exists(pid: int) -> bool:
 
 ENDLESS = """
 import itertools, os, time
-from harness.crew import Job, work_off
+from harness.processes.crew import Job, work_off
 
 def work():
     for n in itertools.count():
@@ -115,11 +115,18 @@ def test_jobs_end_when_their_parent_was_killed() -> None:
 
 
 COMMAND = """
-import subprocess, sys
-child = "from harness.processes.command import end_with; end_with({}); import os, time; " + (
-    "print(os.getpid(), flush=True); time.sleep(600)"
-)
-subprocess.run([sys.executable, "-c", child.format(__import__("os").getpid())])
+import sys
+from harness.processes.command import Program
+child = '''
+import os, time
+from harness.processes.command import PARENT, end_with_parent
+end_with_parent()
+assert PARENT not in os.environ
+with open(f"/proc/{os.getppid()}/fd/1", "w") as out:
+    print(os.getpid(), file=out)
+time.sleep(600)
+'''
+Program((sys.executable, "-c", child)).run(["wait"], 600)
 """
 
 

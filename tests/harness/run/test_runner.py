@@ -168,7 +168,7 @@ def test_a_client_that_cannot_be_opened_fails_its_ops(tmp_path: Path) -> None:
 def test_ops_reach_the_disk_while_the_run_goes_on(tmp_path: Path) -> None:
     """SIGKILL may lose what is younger than the flush period, and nothing before it."""
     script = (
-        "import asyncio, sys; from pathlib import Path; import kernel\n"
+        "import asyncio, sys; from pathlib import Path; from tests.support.live import kernel\n"
         "plan = kernel.registers_plan(time_limit_s=60.0, rate_hz=500.0)\n"
         "asyncio.run(kernel.run_to_history(plan, Path(sys.argv[1])))\n"
     )
@@ -579,7 +579,7 @@ def test_a_second_interrupt_leaves_at_once(tmp_path: Path) -> None:
 def test_ctrl_c_gives_a_result(tmp_path: Path) -> None:
     """SIGINT under asyncio.run: the run ends in order and its result is returned."""
     script = (
-        "import asyncio, sys; from pathlib import Path; import kernel\n"
+        "import asyncio, sys; from pathlib import Path; from tests.support.live import kernel\n"
         "plan = kernel.registers_plan(time_limit_s=60.0)\n"
         "result, _ = asyncio.run(kernel.run_to_history(plan, Path(sys.argv[1])))\n"
         "print('interrupted', result.interrupted, result.harness_ok)\n"

@@ -23,6 +23,7 @@ from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
 from harness.systems.atom import AtomSystem
 from harness.verdict import Valid
+from krucible.stores import opened
 from tests.support.live.kernel import FakeNemesis
 from tests.support.wire.server import until
 
@@ -88,7 +89,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def prepared(tmp_path: Path, spec: RunSpec = SPEC, **more: Any) -> session.Session:
-    return session.prepare(spec, Store(tmp_path / "store"), **more)
+    return session.prepare(spec, opened(tmp_path / "store"), **more)
 
 
 def execute(tmp_path: Path, spec: RunSpec = SPEC) -> session.Session:
@@ -172,7 +173,7 @@ def test_a_given_schedule_is_played_instead_of_a_drawn_one(tmp_path: Path) -> No
     ready = prepared(tmp_path, replace(SPEC, nemeses=("all",)), faults=faults)
     assert load(ready.run_dir.schedule) == faults
     assert ready.spec.nemeses == ("kill",)
-    assert set(ready.nemeses) == {"kill"}
+    assert set(ready.plan.nemeses) == {"kill"}
 
 
 class Shy(FakeNemesis):
@@ -230,12 +231,6 @@ def test_an_unknown_name_is_refused_before_a_folder_is_made(tmp_path: Path, fiel
     assert not (tmp_path / "store").exists()
 
 
-def test_checkers_are_asked_only_about_what_a_system_leaves() -> None:
-    names = ["linearizable", "consensus", "observers", "log-scan"]
-    assert session.applicable(SPEC, names) == ["linearizable"]
-    assert session.applicable(replace(SPEC, system="kraft"), names) == names
-
-
 @pytest.mark.parametrize(
     ("system", "coverage", "harness_ok", "word"),
     [
@@ -255,7 +250,7 @@ def test_one_word_for_three_axes(
 
 def test_a_run_that_was_never_judged_has_no_report(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="krucible check"):
-        session.write_report(prepared(tmp_path).run_dir)
+        prepared(tmp_path).run_dir.write_report()
 
 
 def test_an_interrupted_run_says_so(tmp_path: Path) -> None:

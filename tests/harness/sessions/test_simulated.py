@@ -22,13 +22,15 @@ from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
 from harness.run.judge import judge_here
 from harness.sessions import zoo
-from harness.sessions.simulated import SimPlan, SimRun, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, save, simulate
 from harness.spec import RunSpec
 from harness.store.folder import Store
 from harness.store.reading import load_run
 from harness.verdict import EXIT_HARNESS, Anomaly, CheckResult, Valid
 from krucible.commands import sim as sim_command
 from krucible.meant import meant
+from krucible.stores import opened
 from node.config import NodeConfig
 from node.sim import loop as loop_module
 from tests.support.commands.command import krucible
@@ -47,7 +49,7 @@ def run_of(
 ) -> SimRun:
     """A short simulated run."""
     spec = RunSpec(seed, nemeses=nemeses, mutant=mutant, workload=workload, stop_at=stop_at)
-    return simulate(SimPlan.of(replace(spec, time_limit_s=16.0, rate_hz=20.0, concurrency=4)))
+    return simulate(Plan.simulated(replace(spec, time_limit_s=16.0, rate_hz=20.0, concurrency=4)))
 
 
 @pytest.mark.parametrize("workload", ["register", "topics", "observers"])
@@ -202,7 +204,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
 
 
 def test_bytes_do_not_depend_on_the_process_or_its_hash_seed() -> None:
-    start = "from krucible import main; main()"
+    start = "from krucible.app import main; main()"
     argv = [sys.executable, "-c", start, "sim", "--seed", "11", "--time-limit", "16", "--json"]
     found = set()
     for hash_seed in ("0", "4711"):
@@ -221,7 +223,7 @@ def test_bytes_do_not_depend_on_the_process_or_its_hash_seed() -> None:
 def test_a_saved_simulation_is_a_run_of_the_store_and_repeats_to_the_byte(tmp_path: Path) -> None:
     run = run_of(2, "kill", mutant="forgotten-vote")
     assert run.verdict is Valid.INVALID
-    path = save(run, Store(tmp_path)).path
+    path = save(run, opened(tmp_path)).path
     stored = load_run(path)
     assert stored.warnings == ()
     assert stored.data.events == run.data.events
@@ -231,7 +233,7 @@ def test_a_saved_simulation_is_a_run_of_the_store_and_repeats_to_the_byte(tmp_pa
     assert list(stored.data.history) == list(run.data.history)
     assert stored.data.spec == run.data.spec
     assert (path / "report.html").stat().st_size > 10_000
-    again = simulate(SimPlan.of(stored.data.spec, stored.data.faults))
+    again = simulate(Plan.simulated(stored.data.spec, stored.data.faults))
     assert again.trace_sha256 == run.trace_sha256 == (stored.results or {})["trace_sha256"]
 
     ended = krucible("repro", str(path), "--times", "2", "--store", str(tmp_path), "--json")
@@ -333,7 +335,7 @@ def test_a_harness_that_breaks_ends_the_simulation_and_not_its_caller(
     assert run.judgement.exit_code == EXIT_HARNESS
     assert "of ours" in (run.broken or "")
     assert "Traceback" in (run.traceback or "")
-    path = save(run, Store(tmp_path)).path
+    path = save(run, opened(tmp_path)).path
     stored = load_run(path)
     assert stored.results is not None
     assert stored.results["harness_traceback"] == run.traceback
@@ -388,4 +390,4 @@ def test_a_seed_that_ends_its_process_costs_the_others_nothing(
 
 def test_a_system_that_lives_elsewhere_cannot_be_simulated() -> None:
     with pytest.raises(UsageError, match="cannot be simulated"):
-        SimPlan.of(RunSpec(1, system="atom"))
+        Plan.simulated(RunSpec(1, system="atom"))

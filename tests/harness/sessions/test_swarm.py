@@ -10,8 +10,8 @@ from harness.contracts.checker import RunData
 from harness.contracts.nemesis import Fault
 from harness.faults.schedule import PACES, paced
 from harness.history.ops import NEMESIS, History, Op
+from harness.sessions.plan import Plan
 from harness.sessions.reached import WANTED, never, reached
-from harness.sessions.simulated import SimPlan
 from harness.sessions.swarm import OBSERVERS, VOTERS, WORKLOADS, draw, families
 from harness.spec import RunSpec
 
@@ -50,7 +50,7 @@ def test_a_seed_is_as_long_as_its_faults_need_and_all_of_them_come() -> None:
     lasts: dict[str, list[int]] = {pace: [] for pace in PACES}
     lengths_s = []
     for seed in SEEDS:
-        plan = SimPlan.of(draw(seed), asked_for=False)
+        plan = Plan.simulated(draw(seed), asked_for=False)
         options = paced(plan.spec.pace)
         lengths_s.append(plan.spec.time_limit_s)
         if plan.faults:
@@ -67,7 +67,7 @@ def test_a_seed_is_as_long_as_its_faults_need_and_all_of_them_come() -> None:
 def test_what_is_asked_for_by_name_comes_in_a_time_that_nobody_gave() -> None:
     names = ("kill", "pause", "power", "stop", "partition-halves", "disk-full")
     for seed in range(30):
-        plan = SimPlan.of(draw(seed, {"nemeses": names}))
+        plan = Plan.simulated(draw(seed, {"nemeses": names}))
         assert {fault.nemesis for fault in plan.faults if not fault.late} == set(names)
 
 
@@ -77,7 +77,7 @@ def test_some_seeds_silence_a_broker_for_longer_than_c12_allows() -> None:
     for seed in range(1_500):
         spec = draw(seed)
         if spec.pace == "lasting" and spec.observers:
-            faults = SimPlan.of(spec, asked_for=False).faults
+            faults = Plan.simulated(spec, asked_for=False).faults
             found += any(
                 f.duration_ms > late_ms and f.nemesis in DOWN and _at_brokers(f) for f in faults
             )
@@ -90,14 +90,14 @@ def _at_brokers(fault: Fault) -> bool:
 
 def test_however_short_a_run_is_there_is_time_for_a_fault() -> None:
     for seed in SEEDS:
-        plan = SimPlan.of(draw(seed, {"time_limit_s": 4.0}), asked_for=False)
+        plan = Plan.simulated(draw(seed, {"time_limit_s": 4.0}), asked_for=False)
         assert plan.faults or not plan.nemeses
     assert draw(1, {"time_limit_s": 4.0, "pace": "long"}).pace == "long", "it was asked for"
 
 
 def test_every_seed_can_be_run() -> None:
     for seed in SEEDS:
-        plan = SimPlan.of(draw(seed), asked_for=False)
+        plan = Plan.simulated(draw(seed), asked_for=False)
         assert plan.spec.env == "sim"
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.sessions import zoo
-from harness.sessions.simulated import SimPlan, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
 from harness.shrink.story import story
 from harness.shrink.tries import EXACT
 from harness.store.folder import Store
@@ -28,7 +29,7 @@ def test_a_stored_finding_happens_as_its_story_tells(
     name: str, invariant: str, rewrite: bool
 ) -> None:
     found = stored(name)
-    run = simulate(SimPlan.of(found.spec, found.faults), EXACT)
+    run = simulate(Plan.simulated(found.spec, found.faults), EXACT)
     (anomaly,) = [a for a in run.judgement.anomalies if a.invariant == invariant]
     lines, path = story(run.data, anomaly), FOLDER / name / "story.txt"
     if rewrite:
@@ -39,6 +40,6 @@ def test_a_stored_finding_happens_as_its_story_tells(
 @pytest.mark.parametrize("name", [name for name, _ in FINDINGS])
 def test_the_healthy_node_survives_it(name: str) -> None:
     found = stored(name)
-    run = simulate(SimPlan.of(replace(found.spec, mutant=None, stop_at=None), found.faults))
+    run = simulate(Plan.simulated(replace(found.spec, mutant=None, stop_at=None), found.faults))
     assert run.result.recovered
     assert not zoo.found(run)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -16,18 +18,21 @@ from hypothesis import strategies as st
 
 from harness.contracts.checker import RunData
 from harness.contracts.nemesis import Fault
+from harness.faults import schedule
 from harness.history.ops import History, Op
 from harness.run.runner import RunOptions
-from harness.sessions.simulated import SimPlan, SimRun, save, simulate
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, save, simulate
 from harness.shrink import moves
 from harness.shrink import tries as shrink_runs
 from harness.shrink.beliefs import Beliefs
 from harness.shrink.moves import Candidate
-from harness.shrink.search import Budget, Failure, Runner, Shrunk, Step, shrink
+from harness.shrink.search import Budget, Failure, HaltedError, Runner, Shrunk, Step, shrink
 from harness.shrink.story import LINES_MAX, story
 from harness.shrink.tries import Pool
 from harness.spec import RunSpec
 from harness.store.folder import Store
+from harness.store.reading import load_spec
 from harness.verdict import Anomaly
 from krucible.commands.shrink import progress
 from node.sim.loop import StalledError
@@ -401,7 +406,7 @@ def test_faults_of_one_family_go_at_once() -> None:
     start = soup(12, ("kill", "partition-halves"))
     kills = {f.id for f in start.faults if f.nemesis == "kill"}
     assert moves.families(start.faults)[:2] == ["kill", "partition"]
-    assert tries_to(needing(kills, at_s=29.5), start, 6) <= 8
+    assert tries_to(needing(kills, at_s=29.5), start, 6) <= 9
 
 
 def test_faults_that_did_nothing_go_first() -> None:
@@ -492,6 +497,60 @@ def test_targets_become_plainer() -> None:
     assert targets("one") == ["leader", "follower", "observer"]
     assert targets("leader") == []
     assert targets("n3") == []
+
+
+def test_a_few_faults_are_tried_alone_with_the_times_between_them() -> None:
+    start = candidate(10)
+    tried = moves.windows(start, 4)
+    assert [sorted(ids(one)) for one in tried[:10]] == [[n] for n in reversed(range(10))]
+    assert [sorted(ids(one)) for one in tried[10:19:4]] == [[8, 9], [4, 5], [0, 1]]
+    assert len(tried[-1].faults) == 5
+    assert {one.spec.luck for one in tried} == {4}
+    last = moves.last_faults(start)
+    assert [sorted(ids(one)) for one in last] == [[9], [8, 9], [7, 8, 9], [5, 6, 7, 8, 9]]
+    assert {one.spec.luck for one in last} == {0}
+    pair = last[1]
+    assert [(f.at_ms, f.duration_ms) for f in pair.faults] == [(1_000, 1_500), (3_000, 1_500)]
+    assert pair.spec.time_limit_s == 6.5
+    assert moves.windows(candidate(1), 0) == []
+
+    late = replace(start, faults=(*start.faults[:-1], fault(9, at_ms=30_000, late=True)))
+    only_late, with_late = moves.last_faults(late)[:2]
+    assert [f.at_ms for f in only_late.faults] == [30_000]
+    assert only_late.spec.time_limit_s == 3.0
+    assert [(f.at_ms, f.late) for f in with_late.faults] == [(1_000, False), (30_000, True)]
+
+
+def test_with_other_luck_faults_are_left_out_and_there_is_more_time() -> None:
+    start = candidate(4, time_limit_s=12.0)
+    tried = moves.redrawn(start, 2, 13.5)
+    assert [ids(one) for one in tried] == [{2, 3}, {0, 1}, *({0, 1, 2, 3} - {n} for n in range(4))]
+    assert {(one.spec.luck, one.spec.time_limit_s) for one in tried} == {(2, 13.5)}
+    assert moves.redrawn(start, 2, 30.0)[0].spec.time_limit_s == 14.0
+    assert moves.redrawn(start, 2, 1.0)[0].spec.time_limit_s == 12.0
+
+
+@pytest.mark.parametrize("ahead", [2, 50])
+def test_a_failure_that_takes_a_coincidence_is_shrunk_by_other_luck(ahead: int) -> None:
+    """The first luck needs all faults that are there; any three others want one pair only."""
+
+    def fails(one: Candidate) -> Failure | None:
+        there = ids(one) >= (set(range(9)) if one.spec.luck == 0 else {3, 7})
+        happens = one.spec.luck in (0, 2) or len(one.faults) == 9
+        return Failure((("S1", 0.5),), 0) if there and happens else None
+
+    found = run(fails, candidate(9))
+    assert (ids(found.candidate), found.candidate.spec.luck) == ({3, 7}, 2)
+    assert found == run(fails, candidate(9), runner=eager(fails, ahead))
+
+
+def test_a_violation_that_comes_later_without_a_fault_is_waited_for() -> None:
+    def fails(one: Candidate) -> Failure | None:
+        at_s = 9.0 if ids(one) >= set(range(4)) else 10.5
+        there = {1, 2} <= ids(one) and one.spec.time_limit_s > at_s
+        return Failure((("S1", at_s),), 0) if there else None
+
+    assert ids(run(fails).candidate) == {1, 2}
 
 
 def test_the_fingerprint_is_of_what_decides_a_run() -> None:
@@ -609,6 +668,15 @@ def test_faults_are_told_with_what_they_did() -> None:
     )
 
 
+def test_other_luck_is_told_first() -> None:
+    data, anomaly = forgotten_vote()
+    lucky = replace(data, spec=replace(data.spec, luck=7))
+    first, *rest = story(lucky, anomaly)
+    assert "luck 7" in first
+    assert rest == story(data, anomaly)
+    assert len(story(lucky, anomaly, lines_max=4)) == 4
+
+
 def test_a_fault_that_did_not_take_hold_is_not_told() -> None:
     skipped = nemesis(1, 9, "inject", "kill", outcome="skipped", targets=[])
     data = of_three([nemesis(0, 5, "inject", "kill"), skipped])
@@ -641,7 +709,7 @@ def short_run(**changes: Any) -> SimRun:
         mutant="forgotten-vote",
     )
     kills = [fault(0), fault(1, params={"target": "leader"}), fault(2)]
-    return simulate(SimPlan.of(replace(spec, **changes), kills))
+    return simulate(Plan.simulated(replace(spec, **changes), kills))
 
 
 @pytest.fixture(scope="module")
@@ -696,14 +764,53 @@ def test_ctrl_c_keeps_the_best_so_far(
     (run,) = Store(tmp_path).runs()
     assert (run.path / "story.txt").is_file()
 
-    def twice(_: Candidate) -> None:
+    def at_once(_: Candidate) -> None:
         signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the try goes on")
 
-    monkeypatch.setattr(shrink_runs, "attempt", twice)
+    monkeypatch.setattr(shrink_runs, "attempt", at_once)
     again = krucible("shrink", failing, "--jobs", "1", "--store", str(tmp_path))
-    assert again.code == 130
+    assert again.code == 130, "nothing was found yet"
     assert len(Store(tmp_path).runs()) == 1
+
+
+def test_ctrl_c_gives_up_the_try_under_way(failing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a simulation in this process, and of one in another; what is tried next is tried whole."""
+    run = Plan.simulated(
+        load_spec(failing / "spec.json"), schedule.load(failing / "schedule.jsonl")
+    )
+    whole = Candidate(run.spec, tuple(run.faults))
+    (fails,) = Pool(1)([whole])
+
+    def rolled(*_: object) -> None:
+        pool.halt()
+
+    def within(plan: Plan, options: RunOptions) -> SimRun:
+        signal.raise_signal(signal.SIGALRM)
+        return simulate(plan, options)
+
+    def for_ever(*_: object) -> None:
+        os.kill(os.getppid(), signal.SIGALRM)
+        Event().wait()
+
+    before = signal.signal(signal.SIGALRM, rolled)
+    try:
+        with Pool(1) as pool:
+            with monkeypatch.context() as patched:
+                patched.setattr(shrink_runs, "simulate", within)
+                with pytest.raises(HaltedError):
+                    next(pool([whole]))
+            assert list(pool([whole])) == [fails]
+
+        with monkeypatch.context() as patched:
+            patched.setattr(shrink_runs, "simulate", for_ever)
+            with Pool(2) as pool:
+                with pytest.raises(HaltedError):
+                    next(pool([whole, whole.with_spec(voters=2)]))
+                patched.undo()
+                assert list(pool([whole])) == [fails]
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_seed_is_simulated_with_its_options(tmp_path: Path) -> None:
@@ -761,7 +868,7 @@ def test_ops_and_faults_that_are_left_out_do_not_move_the_others() -> None:
     first = whole.data.faults[0]
     ops = [op for op in whole.data.history.clients() if op.type == "invoke"]
     spec = replace(whole.data.spec, only_ops=(1, 4, 6))
-    less = simulate(SimPlan.of(spec, (first,)))
+    less = simulate(Plan.simulated(spec, (first,)))
     kept = [op for op in less.data.history.clients() if op.type == "invoke"]
     moments = [(op.time_ns, op.f, op.value, op.key) for op in ops]
     assert [(op.time_ns, op.f, op.value, op.key) for op in kept[:3]] == [
@@ -770,6 +877,19 @@ def test_ops_and_faults_that_are_left_out_do_not_move_the_others() -> None:
     assert less.data.faults == (first,)
     targets = [report.injection.targets for report in less.result.faults]
     assert targets == [report.injection.targets for report in whole.result.faults[:1]]
+
+
+def test_other_luck_changes_no_op_and_no_fault_and_replays() -> None:
+    first, other = short_run(stop_at=()), short_run(stop_at=(), luck=1)
+    assert other.trace_sha256 == short_run(stop_at=(), luck=1).trace_sha256
+    assert other.trace_sha256 != first.trace_sha256
+    assert other.data.faults == first.data.faults
+
+    def drawn(run: SimRun) -> list[Any]:
+        invoked = (op for op in run.data.history.clients() if op.type == "invoke")
+        return [(op.f, op.key) for op in invoked][:10]
+
+    assert drawn(other) == drawn(first)
 
 
 def test_the_pool_answers_in_order_whatever_its_size() -> None:
@@ -781,7 +901,7 @@ def test_the_pool_answers_in_order_whatever_its_size() -> None:
 
 
 def test_a_try_that_breaks_is_told_and_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stalls(plan: SimPlan, _: RunOptions) -> SimRun:
+    def stalls(plan: Plan, _: RunOptions) -> SimRun:
         raise StalledError(f"time stands still with {plan.spec.voters} voters")
 
     monkeypatch.setattr(shrink_runs, "simulate", stalls)

@@ -18,7 +18,7 @@ from harness.store.folder import RunDir
 from harness.store.folder import Store
 from harness.store.folder import safe_name
 from harness.store.folder import write_json
-from harness.store.reading import load_run
+from harness.store.reading import load_results, load_run, open_run
 
 SPEC = RunSpec(seed=42, system="atom", nemeses=("kill",), settings={"a": "b"})
 NOON = datetime(2026, 1, 2, 12, 0, 0, 5_000, tzinfo=UTC)
@@ -27,7 +27,7 @@ BATCH = LogBatch(0, 1, 3, 77, False, ({"offset": 0, "type": "Topic", "fields": {
 
 
 def store(tmp_path: Path, moment: datetime = NOON) -> Store:
-    return Store(tmp_path / "store", now=lambda: moment)
+    return Store(tmp_path / "store", now=lambda: moment, render=lambda path: f"<p>{path.name}")
 
 
 def full_run(tmp_path: Path) -> RunDir:
@@ -42,7 +42,7 @@ def full_run(tmp_path: Path) -> RunDir:
     run.log("n1").write_text("hello\nworld\n")
     run.write_records("n1", [BATCH])
     run.write_results({"verdict": "valid"})
-    run.write_report("<html>")
+    run.write_report()
     return run
 
 
@@ -93,7 +93,7 @@ def test_a_whole_run_is_read_back(tmp_path: Path) -> None:
     assert data.output == {"n1": ("hello", "world")}
     assert data.voters == ("n1", "n2", "n3")
     assert data.observers == ("n4", "n5")
-    assert run.report.read_text() == "<html>"
+    assert run.report.read_text() == f"<p>{run.path.name}"
 
 
 def test_no_drafts_are_left_behind(tmp_path: Path) -> None:
@@ -183,6 +183,57 @@ def test_a_damaged_history_is_refused_with_its_place(tmp_path: Path) -> None:
     run.history.write_text('{"type":"maybe"}\n{}\n')
     with pytest.raises(HistoryFormatError, match=r"history\.jsonl:1"):
         load_run(run.path)
+
+
+def test_what_cannot_be_read_is_skipped_and_counted_when_asked_for(tmp_path: Path) -> None:
+    run = full_run(tmp_path)
+    whole = load_run(run.path, skip_bad=True)
+    assert whole == load_run(run.path)
+    assert (whole.warnings, whole.lines_bad) == ((), 0)
+    first, *others = run.history.read_bytes().splitlines(keepends=True)
+    run.history.write_bytes(b"".join([first, b"no op\n", b"\n", *others, b'{"index":']))
+    run.schedule.write_bytes(b'{"id":1}\n' + run.schedule.read_bytes())
+    run.events("n2").write_bytes(b"[]\n \n" + run.events("n2").read_bytes() + b'{"t')
+    with pytest.raises(HistoryFormatError, match=r"history\.jsonl:2: not an op"):
+        load_run(run.path)
+    stored = load_run(run.path, skip_bad=True)
+    assert stored.data.history == whole.data.history
+    assert stored.data.faults == whole.data.faults == (FAULT,)
+    assert stored.data.events == whole.data.events
+    assert stored.lines_bad == 5
+    told = "\n".join(stored.warnings)
+    assert "history.jsonl: its last line is torn" in told
+    assert "lines that could not be read were left out" in told
+    assert "history.jsonl:2: not an op" in told
+    assert "events/n2.jsonl: 2 lines are no JSON objects, the first is 1" in told
+
+
+def test_two_faults_with_one_id_are_refused_whatever_is_skipped(tmp_path: Path) -> None:
+    run = full_run(tmp_path)
+    run.schedule.write_bytes(2 * run.schedule.read_bytes())
+    with pytest.raises(UsageError, match="occur more than once"):
+        load_run(run.path, skip_bad=True)
+
+
+def test_an_opened_run_reads_its_files_anew_each_time_and_passes_over_damage(
+    tmp_path: Path,
+) -> None:
+    run = full_run(tmp_path)
+    loaded, opened = load_run(run.path).data, open_run(run.path)
+    for _ in range(2):
+        assert tuple(opened.history) == tuple(loaded.history)
+        assert {name: tuple(of) for name, of in opened.events.items()} == loaded.events
+        assert {name: tuple(of) for name, of in opened.logs.items()} == loaded.logs
+    assert (opened.spec, opened.faults, opened.output) == (SPEC, (FAULT,), loaded.output)
+    assert (opened.voters, opened.observers) == (loaded.voters, loaded.observers)
+    for path in (run.history, run.events("n2"), run.records("n1")):
+        with path.open("ab") as file:
+            file.write(b'{"torn')
+    run.results.write_text("{")
+    assert len(list(opened.history)) == 2
+    assert len(list(opened.events["n2"])) == 1
+    assert opened.logs["n1"][:] == (BATCH,)
+    assert load_results(run) is None
 
 
 def test_resolve_finds_runs_by_path_name_seed_and_latest(tmp_path: Path) -> None:

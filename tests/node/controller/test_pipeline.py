@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from node.controller.controller import QuorumController
 from node.controller.errors import ApiError, ControllerError, NotControllerError
 from node.controller.operations import AlterResource, ConfigOp, NewTopic, TopicRef
+from node.metadata.fold import apply_record
 from node.metadata.image import TOPIC, MetadataImage
 from node.metadata.records import NO_OP, decode_record
 from node.metadata.schemas import NoOpRecord
@@ -116,7 +117,7 @@ def test_a_shared_image_is_applied_to_once() -> None:
     controller.appended(5, 6)
     for offset, value in enumerate(result.entries[0].payload, start=5):
         record = decode_record(value)
-        image.apply(record, offset)
+        apply_record(image, record, offset)
         controller.committed(record, offset)
     assert (controller.pending, len(controller._overlay)) == (0, 0)
     assert image.end_offset == 7
@@ -216,5 +217,5 @@ def test_pipelined_answers_are_those_of_one_write_at_a_time(
     assert quorum.controller.pending == 0
     fold = MetadataImage()
     for offset, record in enumerate(quorum.log):
-        fold.apply(record, offset)
+        apply_record(fold, record, offset)
     assert fold.digest == quorum.controller.image.digest

@@ -23,6 +23,7 @@ from node.controller.partition_operations import (
     IsrMember,
     Reassignment,
 )
+from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage, PartitionState
 from node.metadata.schemas import (
     PartitionChangeRecord,
@@ -50,7 +51,7 @@ class Walk(RuleBasedStateMachine):
         self.checked = len(self.cluster.log)
         self.before = MetadataImage()
         for offset, record in enumerate(self.cluster.log):
-            self.before.apply(record, offset)
+            apply_record(self.before, record, offset)
         self.epochs = {b.id: b.epoch for b in self.before.brokers.values()}
         self.topic_ids = {topic.id for topic in self.before.topics.values()}
         self.producer_ids = 0
@@ -197,7 +198,7 @@ class Walk(RuleBasedStateMachine):
     def the_overlay_is_what_the_image_will_be(self) -> None:
         ahead = self.before.copy()
         for offset in range(self.checked, len(self.cluster.log)):
-            ahead.apply(self.cluster.log[offset], offset)
+            apply_record(ahead, self.cluster.log[offset], offset)
         overlay = self.cluster.controller._overlay
         assert overlay.topic_names() == sorted(ahead.topics)
         assert {b.id: b for b in overlay.brokers()} == ahead.brokers
@@ -249,7 +250,7 @@ class Walk(RuleBasedStateMachine):
             case PartitionChangeRecord():  # C4, C2
                 assert record.topic_id is not None
                 old = image.partition(record.topic_id, record.partition_id)
-                image.apply(record, offset)
+                apply_record(image, record, offset)
                 new = image.partition(record.topic_id, record.partition_id)
                 assert old is not None
                 assert new is not None
@@ -263,7 +264,7 @@ class Walk(RuleBasedStateMachine):
                 return
             case _:
                 pass
-        image.apply(record, offset)
+        apply_record(image, record, offset)
 
     def check_partition(self, state: PartitionState) -> None:
         brokers = self.before.brokers

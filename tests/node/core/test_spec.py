@@ -12,6 +12,7 @@ import pytest
 
 from node.core import effects as fx
 from node.core import inputs
+from node.core.leader.barriers import Barriers
 from node.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -20,7 +21,8 @@ from node.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from node.core.replica import Replica
+from node.core.parts import CoreParts
+from node.core.role_changes import RoleChanges
 from node.core.roles import TRANSITIONS, NewEpoch, RoleName
 from node.core.types import ElectionState, OffsetAndEpoch, ReplicaKey
 from tests.support.raft.one import CLUSTER_ID, One, endpoint, log_of, voter_set
@@ -596,11 +598,11 @@ def test_a_clock_set_back_neither_stalls_nor_fires_a_timer() -> None:
 def test_an_illegal_transition_is_fatal() -> None:
     """Kafka QuorumState: what the table does not allow must not go on."""
 
-    class Broken(Replica):
-        def _on_read_barrier(self, barrier: inputs.ReadBarrier) -> None:
-            self._become_candidate(f"barrier {barrier.token}")
+    class Broken(Barriers):
+        def on_read_barrier(self, barrier: inputs.ReadBarrier) -> None:
+            RoleChanges(self._state).become_candidate(f"barrier {barrier.token}")
 
-    one = One(replica=Broken)
+    one = One(core=CoreParts(barriers=Broken))
     one.lead()
     one.step(inputs.ReadBarrier(1))
     (fatal,) = one.of(fx.Fatal)

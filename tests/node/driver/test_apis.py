@@ -236,7 +236,7 @@ async def test_metadata_on_a_controller_needs_the_barrier(tmp_path: Path) -> Non
     async with lone_voter(tmp_path) as running, Client.of(running) as client:
         with pytest.raises(Disconnected):
             await metadata(client, 12)
-        assert running.node.counters.rejected_connections == 1
+        assert running.listeners.rejected_connections == 1
 
 
 @in_loop
@@ -334,7 +334,7 @@ async def test_a_seed_does_not_repeat_topic_ids_after_a_restart(tmp_path: Path) 
         await running.start()
         try:
             await running.lead()
-            running.node.submit(Tick())
+            running.node.pump.enqueue(Tick())
             async with Client.of(running) as client:
                 ids.add((await create(client, 7, name)).topic_id)
         finally:

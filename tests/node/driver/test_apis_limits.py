@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kio.static.primitive import i32Timedelta
 
-from node.driver import writing
+from node.driver import controller_work
 from node.driver.apis import configs, forwarding
 from node.driver.apis.configs import ANSWER_CHARS_MAX
 from node.wire.api import ApiKey
@@ -122,7 +122,7 @@ async def test_a_broker_that_has_not_caught_up_lets_only_so_many_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who gives up waits on, as far as the broker can see: they must not fill its memory."""
-    monkeypatch.setattr(writing, "LOOKS_MAX", 3)
+    monkeypatch.setattr(controller_work, "LOOKS_MAX", 3)
     broker = settings_of(tmp_path, voters={1: free_port()}, node_id=2)
     running = Running(formatted(broker | {"process.roles": "broker"}))
     looked: list[int] = []

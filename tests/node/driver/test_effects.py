@@ -12,7 +12,7 @@ from node.core import effects as fx
 from node.core.inputs import Tick
 from node.core.messages import FetchResponse, Response, VoteRequest, VoteResponse
 from node.core.types import OffsetAndEpoch, ReplicaKey
-from node.driver.node import NodeFatalError
+from node.driver.pump import NodeFatalError
 from tests.support.nodes.driver import (
     FETCHER,
     Outcome,
@@ -60,7 +60,7 @@ async def test_a_vote_is_on_disk_and_in_the_trace_before_the_reply_leaves(
         running,
         _,
     ):
-        await until(lambda: running.node.counters.steps or running.kinds(), "the node began")
+        await until(lambda: running.node.pump.counters.steps or running.kinds(), "the node began")
         diary = Diary(running, monkeypatch)
         seen: list[dict[str, Any]] = []
 
@@ -107,23 +107,23 @@ async def test_followers_get_records_before_the_fsync_and_the_leader_commits_aft
 @in_loop
 async def test_all_writes_of_one_loop_turn_share_one_fsync(tmp_path: Path) -> None:
     async with lone_voter(tmp_path) as running:
-        before = running.node.counters.flushes
+        before = running.node.pump.counters.flushes
         outcomes = [running.write(f"t{i}") for i in range(50)]
         await until(lambda: all(o.said for o in outcomes), "all writes were settled")
         assert all(o.said == ["done"] for o in outcomes)
-        assert running.node.counters.flushes == before + 1
+        assert running.node.pump.counters.flushes == before + 1
 
 
 @in_loop
 async def test_writes_that_linger_share_one_fsync(tmp_path: Path) -> None:
     async with lone_voter(tmp_path, controller_quorum_append_linger_ms="30") as running:
-        before = running.node.counters.flushes
+        before = running.node.pump.counters.flushes
         outcomes: list[Outcome] = []
         for i in range(5):
             outcomes.append(running.write(f"t{i}"))
             await asyncio.sleep(0)
         await until(lambda: all(o.said for o in outcomes), "all writes were settled")
-        assert running.node.counters.flushes == before + 1
+        assert running.node.pump.counters.flushes == before + 1
 
 
 @in_loop
@@ -141,7 +141,9 @@ async def test_a_flush_is_told_to_the_core_before_what_queued_up_meanwhile(
 
         monkeypatch.setattr(node.replica, "step", noted)
         outcome = running.write("t")
-        node.later(lambda: node.submit(Tick()))  # leaves with what is released before the fsync
+        node.later(
+            lambda: node.pump.enqueue(Tick())
+        )  # leaves with what is released before the fsync
         await until(lambda: outcome.said, "the write was settled")
         assert steps[:3] == ["Propose", "LogFlushed", "Tick"]
 
@@ -149,9 +151,9 @@ async def test_a_flush_is_told_to_the_core_before_what_queued_up_meanwhile(
 @in_loop
 async def test_nothing_is_stepped_before_the_start_is_traced(tmp_path: Path) -> None:
     async with voter_of_two(tmp_path) as (running, _):
-        assert running.node.counters.steps == 0
-        running.node.submit(Tick())
-        await until(lambda: running.node.counters.steps, "the input was stepped")
+        assert running.node.pump.counters.steps == 0
+        running.node.pump.enqueue(Tick())
+        await until(lambda: running.node.pump.counters.steps, "the input was stepped")
     assert running.kinds()[0] == "start"
     assert running.kinds()[-1] == "stop"
 
@@ -180,12 +182,12 @@ async def test_an_error_in_the_pump_stops_the_node_for_good(
             await until(lambda: running.errors, "the error was reported")
         assert running.errors == [boom]
         assert "fatal: OSError: [Errno 5] Input/output error" in caplog.text
-        steps = node.counters.steps
-        node.submit(Tick())
+        steps = node.pump.counters.steps
+        node.pump.enqueue(Tick())
         running.fetch(0)
         for _ in range(5):
             await asyncio.sleep(0)
-        assert node.counters.steps == steps
+        assert node.pump.counters.steps == steps
         assert outcome.said == []
 
 
@@ -195,10 +197,10 @@ async def test_a_fatal_effect_stops_the_node_and_nothing_after_it_happens(
 ) -> None:
     async with lone_voter(tmp_path) as running:
         node, sent = running.node, []
-        node._replies[99] = lambda *_: sent.append("reply")
+        node.effects._replies[99] = lambda *_: sent.append("reply")
         reply = fx.Reply(99, VoteResponse(0, 1, None, granted=True))  # type: ignore[arg-type]
         monkeypatch.setattr(node.replica, "step", lambda *_: [reply, fx.Fatal("no"), reply])
-        node.submit(Tick())
+        node.pump.enqueue(Tick())
         await until(lambda: running.errors, "the error was reported")
         assert [type(e) for e in running.errors] == [NodeFatalError]
         assert str(running.errors[0]) == "no"
@@ -259,6 +261,6 @@ async def test_requests_of_a_connection_are_numbered_for_the_barrier(tmp_path: P
     """The core is told the number of the connection that a request came by."""
     async with voter_of_two(tmp_path) as (running, _):
         await running.lead_over()
-        voter = running.node.replica._role.progress.voters[2]  # type: ignore[union-attr]
+        voter = running.node.replica._state.role.progress.voters[2]  # type: ignore[union-attr]
         assert voter.replied is not None
         assert voter.replied[0] == FETCHER

@@ -14,7 +14,7 @@ from node.core.messages import (
     Voters,
 )
 from node.core.types import OffsetAndEpoch
-from node.driver.node import NodeFatalError
+from node.driver.pump import NodeFatalError
 from node.log.memory_disk import MemoryDisk
 from node.log.snapshots import SnapshotStore
 from node.metadata.records import encode_record

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from node.controller.operations import ControllerResult
-from node.driver import writing
+from node.driver import controller_work
 from tests.support.nodes.driver import Running, formatted, free_port, in_loop, settings_of, until
 
 
@@ -44,7 +44,7 @@ async def test_a_job_with_more_to_do_does_not_wait_for_its_next_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, replies: list[int], last: Any
 ) -> None:
     interval_ms = 600
-    monkeypatch.setattr(writing, "LEADER_BALANCE_INTERVAL_MS", interval_ms)
+    monkeypatch.setattr(controller_work, "LEADER_BALANCE_INTERVAL_MS", interval_ms)
     settings = settings_of(tmp_path, voters={1: free_port()})
     settings["broker.session.timeout.ms"] = str(8 * interval_ms)
     running = Running(formatted(settings))
@@ -57,7 +57,7 @@ async def test_a_job_with_more_to_do_does_not_wait_for_its_next_turn(
         await until(lambda: len(job.at) > len(replies), "all of the job was done")
         assert job.took_s < interval_ms / 1000, "five parts in less than one interval"
         assert running.errors == []
-        await asyncio.sleep(10 * writing.AGAIN_MS / 1000)
+        await asyncio.sleep(10 * controller_work.AGAIN_MS / 1000)
         assert len(job.at) == len(replies) + 1, "with nothing more to do it waits"
     finally:
         await running.stop()
@@ -68,7 +68,7 @@ async def test_a_controller_at_rest_does_nothing_unasked(tmp_path: Path) -> None
     settings = settings_of(tmp_path, voters={1: free_port(), 2: free_port()})
     running = Running(formatted(settings))
     job = Job(1)
-    result = running.node._operate("Test", job)
+    result = running.node.work._operate("Test", job)
     assert result is None
     assert job.at == []
     running.node.close()

@@ -8,20 +8,20 @@ from uuid import UUID
 
 import pytest
 
-from node.broker.committed import Provenance
-from node.broker.loader import LoaderError
-from node.broker.snapshot_policy import SnapshotPolicy
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse, Response
 from node.core.types import OffsetAndEpoch
 from node.driver.state_machine import RECORDS_PER_SLICE, StateMachine
+from node.loading.committed import Provenance
+from node.loading.loader import LoaderError
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.disk import FileDisk
 from node.log.file_log import FileLog
 from node.log.layout import partition_dir
 from node.log.memory_disk import MemoryDisk
 from node.log.snapshot_files import Place, SnapshotWriter
-from node.metadata.image import MetadataImage
 from node.metadata.records import encode_record
 from node.metadata.schemas import ConfigRecord, MetadataRecord, TopicRecord
+from node.metadata.snapshot import image_of_records
 from tests.support.nodes.driver import Running, formatted, free_port, in_loop, settings_of, until
 
 SLICES = 3
@@ -58,7 +58,7 @@ def test_a_small_one_is_loaded_at_once(machine: StateMachine) -> None:
     machine.restore(topics(5), Provenance(9, 2, 0))
     assert not machine.is_behind
     assert machine.applied == 10
-    assert machine.image == MetadataImage.from_records(topics(5), 10)
+    assert machine.image == image_of_records(topics(5), 10)
 
 
 def test_until_it_is_loaded_the_image_stays_what_it_was(machine: StateMachine) -> None:

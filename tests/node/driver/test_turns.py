@@ -53,7 +53,7 @@ def test_below_the_limit_those_are_told_that_are_clearly_longer_than_all_before(
 @in_loop
 async def test_a_long_turn_is_an_event_of_the_trace(tmp_path: Path) -> None:
     async with lone_voter(tmp_path) as voter:
-        voter.node.turn_took(123.44, 61.7)
+        voter.node.pump.turn_took(123.44, 61.7)
         voter.node.tracer.flush()
         told = [event for event in voter.events if event["t"] == "turn"]
         assert [(event["ms"], event["cpu_ms"]) for event in told] == [(123.4, 61.7)]

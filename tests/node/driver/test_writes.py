@@ -30,8 +30,12 @@ TOPIC = 2
 async def settle(running: Running) -> None:
     """Let everything happen that needs no other node."""
     steps = -1
-    while steps != running.node.counters.steps or running.node._inputs or running.node._outbox:
-        steps = running.node.counters.steps
+    while (
+        steps != running.node.pump.counters.steps
+        or running.node.pump._inputs
+        or running.node.pump._outbox
+    ):
+        steps = running.node.pump.counters.steps
         await asyncio.sleep(0.002)
 
 
@@ -87,7 +91,7 @@ async def test_what_lingers_when_leadership_is_lost_is_refused_and_never_written
         outcomes = [running.write("t"), running.write("t")]
         running.depose()
         await until(lambda: all(o.said for o in outcomes), "the writes were settled")
-        await until(lambda: not running.node._lingering, "the linger was over")
+        await until(lambda: not running.node.work._lingering, "the linger was over")
         await settle(running)
         assert [o.said for o in outcomes] == [["refused"], ["refused"]]
         assert running.node.replica.log_end_offset == end
@@ -150,9 +154,9 @@ async def test_a_refused_proposal_ends_the_leadership(tmp_path: Path) -> None:
     async with voter_of_two(tmp_path) as (running, _):
         await running.lead_over()
         node, outcome = running.node, Outcome()
-        node._proposals[77] = outcome.held()
-        node._run_one(fx.ProposalRejected(77, None))
-        node._schedule_pump()
+        node.work._proposals[77] = outcome.held()
+        node.effects.run_one(fx.ProposalRejected(77, None))
+        node.pump._schedule_pump()
         await until(lambda: outcome.said, "the write was settled")
         assert outcome.said == ["refused"]
         assert not running.active
@@ -164,7 +168,7 @@ async def test_a_refusal_of_a_leadership_gone_by_does_not_end_the_present_one(
     tmp_path: Path,
 ) -> None:
     async with lone_voter(tmp_path) as running:
-        running.node._run_one(fx.ProposalRejected(12345, None))
+        running.node.effects.run_one(fx.ProposalRejected(12345, None))
         await settle(running)
         assert running.active
         assert running.node.replica.is_leader
@@ -267,7 +271,7 @@ async def test_a_client_reads_behind_the_barrier(tmp_path: Path) -> None:
                 include_documentation=False,
             )
         )
-        await until(lambda: running.node._reads, "the read came in")
+        await until(lambda: running.node.work._reads, "the read came in")
         await settle(running)
         assert not pending.done()
         running.depose()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.metadata.fold import apply_record, load_records
 from node.metadata.image import (
     BROKER,
     TOPIC,
@@ -56,7 +57,7 @@ A, B = UUID(int=0xA << 64), UUID(int=0xB << 64)
 def folded(records: Iterable[MetadataRecord]) -> MetadataImage:
     image = MetadataImage()
     for offset, record in enumerate(records):
-        image.apply(record, offset)
+        apply_record(image, record, offset)
     return image
 
 
@@ -126,10 +127,10 @@ def test_settings_are_set_replaced_and_removed() -> None:
     )
     assert image.config((TOPIC, "a")) == {"k": "2"}
     assert image.config((BROKER, "")) == {"l": ""}
-    image.apply(setting("k", None), 3)
-    image.apply(setting("never", None), 4)
+    apply_record(image, setting("k", None), 3)
+    apply_record(image, setting("never", None), 4)
     assert image.configs == {(BROKER, ""): {"l": ""}}
-    image.apply(setting("l", None, kind=BROKER, resource=""), 5)
+    apply_record(image, setting("l", None, kind=BROKER, resource=""), 5)
     assert image.digest == EMPTY
 
 
@@ -137,9 +138,10 @@ def test_partition_changes_keep_what_they_do_not_name() -> None:
     change = PartitionChangeRecord(partition_id=0, topic_id=A, isr=(2,), leader=2)
     image = folded([topic("a", A), partition(A, 0, 1, 2), change])
     assert image.topics["a"].partitions[0] == PartitionState((1, 2), (2,), 2, 1, 1)
-    image.apply(PartitionChangeRecord(partition_id=0, topic_id=A, isr=(2, 1)), 3)
+    apply_record(image, PartitionChangeRecord(partition_id=0, topic_id=A, isr=(2, 1)), 3)
     assert image.topics["a"].partitions[0] == PartitionState((1, 2), (2, 1), 2, 1, 2)
-    image.apply(
+    apply_record(
+        image,
         PartitionChangeRecord(
             version=2,
             partition_id=0,
@@ -173,9 +175,10 @@ def test_a_partition_record_of_each_version_is_taken() -> None:
 def test_brokers_register_fence_and_leave() -> None:
     image = folded([broker(1, 0), UnfenceBrokerRecord(id=1, epoch=0)])
     assert [b.fenced for b in image.brokers.values()] == [False]
-    image.apply(FenceBrokerRecord(id=1, epoch=0), 2)
+    apply_record(image, FenceBrokerRecord(id=1, epoch=0), 2)
     assert [b.fenced for b in image.brokers.values()] == [True]
-    image.apply(
+    apply_record(
+        image,
         BrokerRegistrationChangeRecord(
             broker_id=1, broker_epoch=0, fenced=-1, in_controlled_shutdown=1
         ),
@@ -183,9 +186,9 @@ def test_brokers_register_fence_and_leave() -> None:
     )
     states = [(b.fenced, b.in_controlled_shutdown) for b in image.brokers.values()]
     assert states == [(False, True)]
-    image.apply(broker(1, 4), 4)
+    apply_record(image, broker(1, 4), 4)
     assert [(b.fenced, b.epoch) for b in image.brokers.values()] == [(True, 4)]
-    image.apply(UnregisterBrokerRecord(broker_id=1, broker_epoch=4), 5)
+    apply_record(image, UnregisterBrokerRecord(broker_id=1, broker_epoch=4), 5)
     assert image.digest == EMPTY
 
 
@@ -193,9 +196,9 @@ def test_features_and_records_without_state() -> None:
     image = folded([FeatureLevelRecord(name="metadata.version", feature_level=20), NoOpRecord()])
     assert image.features == {"metadata.version": 20}
     digest = image.digest
-    image.apply(ZkMigrationStateRecord(zk_migration_state=3), 2)
+    apply_record(image, ZkMigrationStateRecord(zk_migration_state=3), 2)
     assert (image.digest, image.end_offset) == (digest, 3)
-    image.apply(FeatureLevelRecord(name="metadata.version", feature_level=0), 3)
+    apply_record(image, FeatureLevelRecord(name="metadata.version", feature_level=0), 3)
     assert image.digest == EMPTY
 
 
@@ -228,7 +231,8 @@ def test_a_registration_tells_all_of_a_broker() -> None:
 
 def test_a_registration_change_keeps_what_it_does_not_name() -> None:
     image = folded([broker(1, 0)])
-    image.apply(
+    apply_record(
+        image,
         BrokerRegistrationChangeRecord(
             version=3, broker_id=1, broker_epoch=0, log_dirs=(B, A), cordoned_log_dirs=(B,)
         ),
@@ -236,8 +240,8 @@ def test_a_registration_change_keeps_what_it_does_not_name() -> None:
     )
     state = image.brokers[1]
     assert (state.fenced, state.log_dirs, state.cordoned_log_dirs) == (True, (A, B), (B,))
-    image.apply(
-        BrokerRegistrationChangeRecord(version=3, broker_id=1, broker_epoch=0, fenced=-1), 2
+    apply_record(
+        image, BrokerRegistrationChangeRecord(version=3, broker_id=1, broker_epoch=0, fenced=-1), 2
     )
     state = image.brokers[1]
     assert (state.fenced, state.log_dirs, state.cordoned_log_dirs) == (False, (A, B), (B,))
@@ -259,7 +263,7 @@ def test_controllers_register() -> None:
         {"f": (0, 1)},
     )
     again = msgspec.structs.replace(record, incarnation_id=B)
-    image.apply(again, 1)
+    apply_record(image, again, 1)
     assert (image, image.digest) == ((other := folded([again])), other.digest)
 
 
@@ -268,12 +272,12 @@ def test_new_replicas_have_no_directory_yet_and_those_that_stay_keep_theirs() ->
         version=1, partition_id=0, topic_id=A, replicas=(1, 2), isr=(1,), directories=(A, B)
     )
     image = folded([topic("a", A), record])
-    image.apply(PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(3, 2)), 2)
+    apply_record(image, PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(3, 2)), 2)
     assert image.topics["a"].partitions[0].directories == (UNASSIGNED_DIR, B)
     image = folded([topic("a", A), partition(A, 0, 1, 2)])
-    image.apply(PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 1)), 2)
+    apply_record(image, PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 1)), 2)
     assert not image.topics["a"].partitions[0].directories
-    image.apply(PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 3)), 3)
+    apply_record(image, PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 3)), 3)
     assert image.topics["a"].partitions[0].directories == (None, UNASSIGNED_DIR)
 
 
@@ -284,10 +288,10 @@ def test_clearing_eligible_leaders_of_one_topic_or_of_all() -> None:
         )
 
     image = folded([topic("a", A), eligible(A), topic("b", B), eligible(B), partition(B, 1, 1)])
-    image.apply(ClearElrRecord(topic_name="a"), 5)
+    apply_record(image, ClearElrRecord(topic_name="a"), 5)
     a, b = image.topics["a"].partitions[0], image.topics["b"].partitions[0]
     assert (a.eligible_leaders, a.partition_epoch, b.eligible_leaders) == ((), 1, (2,))
-    image.apply(ClearElrRecord(topic_name=""), 6)
+    apply_record(image, ClearElrRecord(topic_name=""), 6)
     states = [*image.topics["a"].partitions.values(), *image.topics["b"].partitions.values()]
     assert [(s.eligible_leaders, s.partition_epoch) for s in states] == [((), 1), ((), 1), ((), 0)]
     assert not list(image.elr_partitions(2))
@@ -304,7 +308,7 @@ def test_quotas_are_of_entities_whatever_the_order_of_their_parts() -> None:
     assert image.client_quotas == {(("client-id", "c"), ("user", None)): {"k": 2.0}}
     negative, zero = (msgspec.structs.replace(quota, value=value) for value in (-0.0, 0.0))
     assert folded([negative]).digest == folded([zero]).digest
-    image.apply(msgspec.structs.replace(quota, remove=True), 2)
+    apply_record(image, msgspec.structs.replace(quota, remove=True), 2)
     assert (image.client_quotas, image.digest) == ({}, EMPTY)
 
 
@@ -332,7 +336,7 @@ def test_producer_ids_acls_credentials_and_tokens() -> None:
         RemoveDelegationTokenRecord(token_id="t"),
     )
     for offset, record in enumerate(gone, start=4):
-        image.apply(record, offset)
+        apply_record(image, record, offset)
     assert image.digest == folded([ids]).digest != EMPTY
 
 
@@ -376,23 +380,23 @@ def test_a_record_that_does_not_fit_changes_nothing(record: MetadataRecord, mess
     image = folded([topic("a", A), partition(A, 0, 1), broker(1, 2)])
     before = image.copy()
     with pytest.raises(ImageError, match=message):
-        image.apply(record, 3)
+        apply_record(image, record, 3)
     assert image == before
     assert (image.digest, image.end_offset) == (before.digest, 3)
 
 
 def test_offsets_must_rise_but_may_skip_control_records() -> None:
     image = folded([NoOpRecord()])
-    image.apply(NoOpRecord(), 5)
+    apply_record(image, NoOpRecord(), 5)
     with pytest.raises(ImageError, match="below 6"):
-        image.apply(NoOpRecord(), 5)
+        apply_record(image, NoOpRecord(), 5)
 
 
 def test_a_copy_is_independent() -> None:
     image = folded([topic("a", A), partition(A, 0, 1), setting("k", "v")])
     copy = image.copy()
     assert (copy, copy.digest, copy.end_offset) == (image, image.digest, 3)
-    copy.apply(RemoveTopicRecord(topic_id=A), 3)
+    apply_record(copy, RemoveTopicRecord(topic_id=A), 3)
     assert copy != image
     assert image.topic_by_id(A) is not None
     assert copy.topic_by_id(A) is None
@@ -438,16 +442,16 @@ def test_entries_with_the_same_letters_have_different_digests() -> None:
 def test_a_topic_of_very_many_partitions_leaves_nothing_behind() -> None:
     image = MetadataImage()
     records: list[MetadataRecord] = [TopicRecord(name="stays", topic_id=UUID(int=1))]
-    image.load(records)
+    load_records(image, records)
     before = image.copy()
     records = [TopicRecord(name="goes", topic_id=UUID(int=2))]
     records += [
         PartitionRecord(topic_id=UUID(int=2), partition_id=at, replicas=(1, 2), isr=(2,), leader=2)
         for at in range(3000)
     ]
-    image.load(records)
+    load_records(image, records)
     shared = image.copy()
-    image.apply(RemoveTopicRecord(topic_id=UUID(int=2)), image.end_offset)
+    apply_record(image, RemoveTopicRecord(topic_id=UUID(int=2)), image.end_offset)
     assert (image.digest, image) == (before.digest, before)
     for of in (image.isr_partitions, image.led_partitions):
         assert list(of(2)) == []

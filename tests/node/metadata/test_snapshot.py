@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from node.metadata import schemas as s
+from node.metadata.fold import apply_record
 from node.metadata.image import NO_LEADER, ImageError, MetadataImage
 from node.metadata.records import encode_records
+from node.metadata.snapshot import image_of_records, image_records
 from tests.support.nodes.metadata_streams import STREAM, TOPIC_IDS, fold
 
 A = TOPIC_IDS[0]
@@ -30,16 +32,16 @@ def filled(level: int, **partition: object) -> MetadataImage:
 
 
 def partition_version(image: MetadataImage) -> int:
-    return next(r.version for r in image.to_records() if isinstance(r, s.PartitionRecord))
+    return next(r.version for r in image_records(image) if isinstance(r, s.PartitionRecord))
 
 
 @given(STREAM)
 def test_an_image_is_the_fold_of_its_records(stream: list[s.MetadataRecord]) -> None:
     image = fold(MetadataImage(), stream)
-    records = list(image.to_records())
-    again = MetadataImage.from_records(records, image.end_offset)
+    records = list(image_records(image))
+    again = image_of_records(records, image.end_offset)
     assert (again, again.digest, again.end_offset) == (image, image.digest, image.end_offset)
-    assert encode_records(again.to_records()) == encode_records(records)
+    assert encode_records(image_records(again)) == encode_records(records)
 
 
 @given(STREAM, STREAM)
@@ -48,7 +50,7 @@ def test_equal_states_have_equal_bytes_and_digests(
     one: list[s.MetadataRecord], other: list[s.MetadataRecord]
 ) -> None:
     left, right = fold(MetadataImage(), one), fold(MetadataImage(), other)
-    same = encode_records(left.to_records()) == encode_records(right.to_records())
+    same = encode_records(image_records(left)) == encode_records(image_records(right))
     assert same == (left == right) == (left.digest == right.digest)
 
 
@@ -60,12 +62,12 @@ def test_a_copy_and_its_original_go_their_own_ways(
     image = fold(MetadataImage(), first)
     copy = image.copy()
     fold(image, mine)
-    frozen = encode_records(copy.to_records())
+    frozen = encode_records(image_records(copy))
     assert (copy, copy.digest) == ((fresh := fold(MetadataImage(), first)), fresh.digest)
     fold(copy, yours)
     assert fold(MetadataImage(), [*first, *mine]) == image
     assert fold(MetadataImage(), [*first, *yours]) == copy
-    assert frozen == encode_records(fresh.to_records())
+    assert frozen == encode_records(image_records(fresh))
     _check_indexes(image)
     _check_indexes(copy)
 
@@ -95,7 +97,7 @@ def _check_indexes(image: MetadataImage) -> None:
 
 
 def test_metadata_version_comes_first() -> None:
-    first, second, *_ = filled(20).to_records()
+    first, second, *_ = image_records(filled(20))
     assert isinstance(first, s.FeatureLevelRecord)
     assert isinstance(second, s.FeatureLevelRecord)
     assert (first.name, second.name) == ("metadata.version", "group.version")
@@ -105,8 +107,8 @@ def test_partitions_come_in_the_order_of_their_numbers() -> None:
     image = filled(27)
     for index in (2, 1):
         more = s.PartitionRecord(topic_id=A, partition_id=index, replicas=(1,), isr=(1,))
-        image.apply(more, image.end_offset)
-    indexes = [r.partition_id for r in image.to_records() if isinstance(r, s.PartitionRecord)]
+        apply_record(image, more, image.end_offset)
+    indexes = [r.partition_id for r in image_records(image) if isinstance(r, s.PartitionRecord)]
     assert indexes == [0, 1, 2]
 
 
@@ -125,13 +127,15 @@ def test_versions_are_those_of_the_level_unless_state_would_be_lost() -> None:
 )
 def test_a_snapshot_has_no_marks_of_transactions(mark: s.MetadataRecord) -> None:
     with pytest.raises(ImageError, match="in a snapshot, its record 1"):
-        MetadataImage.from_records([s.NoOpRecord(), mark], 2)
+        image_of_records([s.NoOpRecord(), mark], 2)
 
 
 def test_copying_does_not_take_the_partitions_apart() -> None:
     image = filled(27)
     copy = image.copy()
     assert copy.topics["a"] is image.topics["a"]
-    image.apply(s.PartitionChangeRecord(partition_id=0, topic_id=A, leader=2), image.end_offset)
+    apply_record(
+        image, s.PartitionChangeRecord(partition_id=0, topic_id=A, leader=2), image.end_offset
+    )
     assert copy.topics["a"].partitions[0].leader == 1
     assert image.topics["a"].partitions[0].leader == 2

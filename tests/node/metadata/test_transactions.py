@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from node.metadata.fold import apply_record
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.schemas import (
     AbortTransactionRecord,
@@ -26,7 +27,7 @@ def played(*records: MetadataRecord) -> tuple[MetadataImage, list[int], Transact
     image, gate, ends = MetadataImage(), Transactions(), []
     for offset, record in enumerate(records):
         for ready, at in gate.feed(record, offset):
-            image.apply(ready, at)
+            apply_record(image, ready, at)
         ends.append(image.end_offset)
     return image, ends, gate
 

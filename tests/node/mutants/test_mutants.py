@@ -13,6 +13,7 @@ from node import mutants
 from node.config import ConfigError
 from node.driver.parts import NodeParts
 from node.mutants import Mutant
+from tests.support.nodes.part_classes import classes
 
 FOLDER = Path(mutants.__file__).parent
 ALL = mutants.load()
@@ -27,9 +28,9 @@ everyone = pytest.mark.parametrize("mutant", ALL.values(), ids=ALL.keys())
 
 def changed(mutant: Mutant) -> dict[str, tuple[type, type]]:
     """The parts that the mutant replaces: healthy and sick class by name."""
-    healthy = NodeParts()
-    sick = mutant.apply(healthy)
-    pairs = {f.name: (getattr(healthy, f.name), getattr(sick, f.name)) for f in fields(NodeParts)}
+    healthy, sick = classes(NodeParts()), classes(mutant.apply(NodeParts()))
+    assert healthy.keys() == sick.keys()
+    pairs = {name: (healthy[name], sick[name]) for name in healthy}
     return {name: pair for name, pair in pairs.items() if pair[0] is not pair[1]}
 
 
@@ -41,6 +42,12 @@ def test_every_file_of_the_folder_registers_exactly_one() -> None:
     files = {path.stem for path in FOLDER.glob("*.py")} - NO_MUTANTS
     homes = [mutant.apply.__module__.rpartition(".")[2] for mutant in ALL.values()]
     assert sorted(homes) == sorted(files)
+
+
+@everyone
+def test_its_file_has_its_name(mutant: Mutant) -> None:
+    home = mutant.apply.__module__.rpartition(".")[2]
+    assert home == mutant.name.replace("-", "_")
 
 
 @everyone
@@ -75,8 +82,8 @@ def test_it_replaces_one_part_to_three_by_small_subclasses(mutant: Mutant) -> No
 def test_it_leaves_the_healthy_parts_as_they_were(mutant: Mutant) -> None:
     before = {
         cls: members(cls)
-        for field in fields(NodeParts)
-        for cls in getattr(NodeParts(), field.name).__mro__
+        for part in classes(NodeParts()).values()
+        for cls in part.__mro__
         if cls is not object
     }
     mutant.apply(NodeParts())

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 from node.core import inputs
+from node.core.elections import Elections
+from node.core.follower.fetching import Fetching
+from node.core.leader.replication import Replication
 from node.core.messages import (
     Error,
     FetchSnapshotRequest,
@@ -25,9 +28,9 @@ from node.core.messages import (
     VoteResponse,
     Voters,
 )
-from node.core.replica import Replica
 from node.core.roles import Leader
 from node.core.types import OffsetAndEpoch, ReplicaKey
+from node.core.votes import Votes
 from node.log.file_log import FileLog, Flush
 from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.log.snapshots import SnapshotStore
@@ -124,7 +127,7 @@ class History:
             node.replicate(2)
             node.create(f"g{n}" * 20)
             node.create(f"h{n}" * 20, had_by=3)
-            node.node.enqueue(node.node.snapshots.clean)
+            node.node.pump.enqueue(node.node.snapshots.clean)
             node.turn()
         assert len(self.promises.acked) == 8
         assert node.log.start_offset > 0
@@ -244,28 +247,28 @@ async def test_a_vote_given_again_after_a_kill_survives_a_power_cut() -> None:
     assert failing > 5
 
 
-def _vote_without_disk(replica: Replica, candidate: ReplicaKey) -> None:
+def _vote_without_disk(votes: Votes, candidate: ReplicaKey) -> None:
     """In memory only."""
 
 
-def _with_what_is_written(replica: Replica, role: Leader) -> int:
+def _with_what_is_written(replication: Replication, role: Leader) -> int:
     """The leader counts itself up to the end of its log."""
     others = [p.end_offset or 0 for p in role.progress.voters.values() if p.key != ME]
-    return sorted([*others, replica.log_end_offset])[1]
+    return sorted([*others, replication._state.log.end])[1]
 
 
 BUGS: dict[str, tuple[type, str, Any]] = {
-    "a vote is not written": (Replica, "_persist_vote", _vote_without_disk),
+    "a vote is not written": (Votes, "_persist_vote", _vote_without_disk),
     "the log is never fsynced": (Flush, "run", lambda _: None),
-    "a fetch does not wait for the fsync": (Replica, "_is_durable", lambda _: True),
+    "a fetch does not wait for the fsync": (Fetching, "_is_durable", lambda _: True),
     "a former leader leads on": (
-        Replica,
+        Elections,
         "_start_resigned",
-        lambda r: r._start_unattached(r._election.epoch, None, None, "bug"),
+        lambda e: e._start_unattached(e._state.election.epoch, None, None, "bug"),
     ),
     "names are not fsynced": (MemoryDisk, "fsync_dir", lambda *_: None),
     "an install leaves the old log": (FileLog, "truncate_fully_to", lambda *_: None),
-    "acknowledged when written": (Replica, "_quorum_end_offset", _with_what_is_written),
+    "acknowledged when written": (Replication, "_quorum_end_offset", _with_what_is_written),
 }
 
 
@@ -323,7 +326,7 @@ async def test_a_disk_that_fails_stops_the_node_for_good(first: int, code: int) 
         except DiskError:
             assert failing.promises.told == failing.told
             if history.started is not None:
-                assert history.started.node._stopped
+                assert history.started.node.pump.stopped
         else:
             assert failing.operations < at
             break

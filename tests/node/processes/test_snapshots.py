@@ -13,6 +13,7 @@ import pytest
 from node.controller.controller import QuorumController
 from node.formatting import Quorum
 from node.metadata.features import METADATA_VERSION
+from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.schemas import FeatureLevelRecord
 from tests.support.live.cluster import eventually
@@ -25,7 +26,7 @@ def test_a_controller_sees_the_snapshot_that_its_image_has_become() -> None:
     image = MetadataImage()
     controller = QuorumController(rng=Random(1), image=image)
     loaded = MetadataImage()
-    loaded.apply(FeatureLevelRecord(name=METADATA_VERSION, feature_level=25), 4)
+    apply_record(loaded, FeatureLevelRecord(name=METADATA_VERSION, feature_level=25), 4)
     image.become(loaded)
     controller.claim(1, now_ms=0)
     assert controller._ctx.metadata_version == 25

@@ -13,7 +13,7 @@ from kio.static.primitive import i8
 from node.driver.process import EXIT_FATAL
 from node.sim.host import EXIT_KILLED, EXIT_UNSTARTABLE
 from node.sim.network import VirtualNetwork
-from node.sim.process import PPM
+from node.sim.process_state import PPM
 from node.wire.api import ApiKey
 from node.wire.payloads import api_schema
 from node.wire.structs import build

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.sim import loop as loop_module
-from node.sim.loop import NS_PER_S, StalledError, VirtualLoop
-from node.sim.process import PPM, VirtualProcess
+from node.sim.loop import StalledError, VirtualLoop
+from node.sim.process import VirtualProcess
+from node.sim.process_state import NS_PER_S, PPM
 
 
 @pytest.fixture
@@ -190,7 +191,7 @@ def test_a_signal_does_not_end_a_stall_and_the_end_of_a_stall_is_no_signal(
 
     def work(process: VirtualProcess) -> None:
         process.stall(2 * NS_PER_S)
-        loop.call_soon(lambda: seen.setdefault(process.name, loop.time()))
+        loop.call_soon(lambda: seen.setdefault(process.state.name, loop.time()))
 
     async def main() -> None:
         for process in (thawed, frozen):
@@ -236,7 +237,7 @@ def test_a_killed_process_does_nothing_more_not_even_clean_up() -> None:
         await asyncio.sleep(5)
 
     loop.run_until_complete(main())
-    assert not process.runs
+    assert not process.state.runs
     assert not process.stopped
     loop.close()
     assert seen == []
@@ -336,13 +337,13 @@ def test_clocks_and_their_inverse_agree_and_timers_never_fire_early(seed: int) -
     process = VirtualProcess(loop, "p")
     for _ in range(5):
         loop.now_ns += rng.randrange(10**10)
-        before_ns = process.local_ns(loop.now_ns)
+        before_ns = process.state.local_ns(loop.now_ns)
         process.set_rate(rng.randrange(1, 3 * PPM))
-        assert process.local_ns(loop.now_ns) == before_ns
+        assert process.state.local_ns(loop.now_ns) == before_ns
         local_ns = before_ns + rng.randrange(10**10)
-        due_ns = process.global_ns(local_ns)
-        assert process.local_ns(due_ns) >= local_ns
-        assert process.local_ns(due_ns - 1) < local_ns or due_ns <= loop.now_ns
+        due_ns = process.state.global_ns(local_ns)
+        assert process.state.local_ns(due_ns) >= local_ns
+        assert process.state.local_ns(due_ns - 1) < local_ns or due_ns <= loop.now_ns
     loop.close()
 
 
@@ -363,7 +364,7 @@ def trace(seed: int) -> list[tuple[int, str, int]]:
     async def work(number: int) -> None:
         while True:
             got = await queues[number].get()
-            seen.append((loop.now_ns, processes[number].name, got))
+            seen.append((loop.now_ns, processes[number].state.name, got))
             await asyncio.sleep(rng.random())
             queues[rng.randrange(3)].put_nowait(got + 1)
 

@@ -23,12 +23,13 @@ SEEDS = (3, 5, 8)  # three and five voters, all workloads, snapshots and none
 TIME_LIMIT_S = 3
 PROGRAM = """
 import json, logging, sys
-from harness.simulate import SimPlan, simulate
-from harness.swarm import draw
+from harness.sessions.simulated import simulate
+from harness.sessions.plan import Plan
+from harness.sessions.swarm import draw
 
 logging.disable(logging.CRITICAL)
 for seed in map(int, sys.argv[2:]):
-    plan = SimPlan.of(draw(seed, {"time_limit_s": float(sys.argv[1])}), asked_for=False)
+    plan = Plan.simulated(draw(seed, {"time_limit_s": float(sys.argv[1])}), asked_for=False)
     run = simulate(plan)
     print(json.dumps({**run.summary(), "calls": run.calls}))
 """

@@ -48,7 +48,7 @@ from node.wire.errors import (
     ValidationFailure,
 )
 from node.wire.payloads import api_schema, decode, encode
-from node.wire.quorum_parts import METADATA_TOPIC_ID
+from node.wire.quorum.parts import METADATA_TOPIC_ID
 from tests.support.wire.entities import body_of
 
 # ------------------------------------------------------------------ strategies

@@ -10,7 +10,7 @@ from node.core.types import Endpoint
 from node.wire.connection import Connection
 from node.wire.errors import WireError
 from node.wire.payloads import api_schema
-from node.wire.quorum_describe import describe_request_to_wire, describe_response_from_wire
+from node.wire.quorum.describe import describe_request_to_wire, describe_response_from_wire
 from node.wire.structs import build
 
 _DESCRIBE_QUORUM = (55, 2)

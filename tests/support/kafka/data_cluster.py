@@ -12,7 +12,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from harness.systems.kafka.distribution import STARTED
-from node.broker.committed import CommittedBatch
+from node.loading.committed import CommittedBatch
 from node.metadata.image import MetadataImage
 from node.metadata.schemas import MetadataRecord
 from node.metadata.state import BrokerState

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import msgspec
 
-from node.broker.committed import CommittedBatch, Provenance
-from node.broker.loader import MetadataLoader
-from node.broker.snapshot_policy import SnapshotPolicy
 from node.core.types import OffsetAndEpoch, VoterSet
+from node.loading.committed import CommittedBatch, Provenance
+from node.loading.loader import MetadataLoader
+from node.loading.snapshot_policy import SnapshotPolicy
 from node.log.disk import FileDisk
 from node.log.layout import partition_dir, segment_base, snapshot_of_name
 from node.log.snapshots import SnapshotReader
 from node.metadata.image import MetadataImage
 from node.metadata.records import MetadataRecord, decode_record
+from node.metadata.snapshot import image_of_records
 from tests.support.kafka.cluster import Member
 
 _FAULT = re.compile(r"\S+ (?:ERROR|FATAL) |\S+ \S+ (?:ERROR|CRITICAL) |Exception in thread")
@@ -38,7 +39,7 @@ class Snapshot:
 def read_snapshot(path: Path) -> Snapshot:
     """Read a ``.checkpoint`` of either kind; raises SnapshotError, RecordError."""
     with _open(path) as reader:
-        image = MetadataImage.from_records(_records(reader), reader.id.offset)
+        image = image_of_records(_records(reader), reader.id.offset)
         return Snapshot(reader.id, image, reader.voters, reader.kraft_version)
 
 

@@ -249,13 +249,13 @@ class HandNode:
     def turn(self) -> None:
         """Let it do all there is to do; raises what has stopped it."""
         node = self.node
-        while (node._inputs or node._outbox) and not self.errors:
-            node._pump()
+        while (node.pump._inputs or node.pump._outbox) and not self.errors:
+            node.pump._pump()
         if self.errors:
             raise self.errors[0]
 
     def step(self, input_: inputs.Input) -> None:
-        self.node.submit(input_)
+        self.node.pump.enqueue(input_)
         self.turn()
 
     def wait(self, ms: int) -> None:

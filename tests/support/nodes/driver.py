@@ -110,13 +110,13 @@ async def until(condition: Callable[[], Any], what: str, timeout_s: float = 5.0)
 class FakeVoter:
     """Voter 2, as a test wants it: grants votes, and fetches when told to."""
 
-    server: Server
+    server: Server = field(init=False)
     seen: list[Request] = field(default_factory=list)
 
     @classmethod
     async def start(cls) -> FakeVoter:
-        voter = cls(Server(HOST, 0, _unset, apis=CONTROLLER_APIS, on_reject=_no_rejects))
-        voter.server.handler = voter._answer
+        voter = cls()
+        voter.server = Server(HOST, 0, voter._answer, apis=CONTROLLER_APIS, on_reject=_no_rejects)
         await voter.server.start()
         return voter
 
@@ -207,9 +207,11 @@ class Running:
         self.fetch(self.node.replica.log_end_offset)
         await self.lead()
         # What the controller begins a cluster with is to be committed before a test's own writes.
-        await until(lambda: not self.node._lingering and not self.node._inputs, "it was stepped")
+        await until(
+            lambda: not self.node.work._lingering and not self.node.pump._inputs, "it was stepped"
+        )
         self.fetch(self.node.replica.log_end_offset)
-        await until(lambda: not self.node._writes, "the first records were committed")
+        await until(lambda: not self.node.work._writes, "the first records were committed")
 
     # ------------------------------------------------------------------ as the controller's client
 
@@ -300,10 +302,6 @@ def part(key: int, version: int, struct: str, **values: Any) -> Any:
 
 
 NO_TIMEOUT = i32Timedelta.parse(timedelta(seconds=1))
-
-
-def _unset(request: InboundRequest) -> None:
-    raise AssertionError(f"{request} came before the voter was ready")
 
 
 def _no_rejects(peer: tuple[str, int], reason: str) -> None:

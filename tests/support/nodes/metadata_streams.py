@@ -11,6 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from node.metadata import schemas as s
+from node.metadata.fold import apply_record
 from node.metadata.image import ImageError, MetadataImage
 
 TOPIC_IDS = [UUID(int=number << 64) for number in (1, 2, 3)]
@@ -195,5 +196,5 @@ def fold(image: MetadataImage, records: Iterable[s.MetadataRecord]) -> MetadataI
     """Apply those records that fit, and return the image."""
     for record in records:
         with contextlib.suppress(ImageError):
-            image.apply(record, image.end_offset)
+            apply_record(image, record, image.end_offset)
     return image

@@ -25,7 +25,8 @@ from node.core.messages import (
     UpgradeVersionRequest,
     VoterChangeResponse,
 )
-from node.core.replica import Replica, ReplicaConfig
+from node.core.parts import CoreParts
+from node.core.replica import HEALTHY, Replica, ReplicaConfig
 from node.core.types import (
     KRAFT_VERSIONS,
     OffsetAndEpoch,
@@ -66,7 +67,7 @@ class Cluster:
         observers: int = 0,
         *,
         seed: int = 0,
-        replica: type[Replica] = Replica,
+        core: CoreParts = HEALTHY,
         start: bool = True,
         reset_loses: bool = False,
         dynamic: bool = False,
@@ -74,7 +75,7 @@ class Cluster:
         **timers: Any,
     ) -> None:
         self.rng = Random(seed)
-        self.replica_type = replica
+        self.core = core
         self.wire: list[Message] = []
         self.reset_loses = reset_loses  # requests die with their connection; else they arrive late
         self.cut: set[tuple[int, int]] = set()  # (source, target) pairs that hear nothing
@@ -151,8 +152,12 @@ class Cluster:
         node = self.nodes[node_id]
         assert node.replica is None, f"node {node_id} is already up"
         node.incarnation += 1
-        node.replica = self.replica_type(
-            node.config, node.disk.election, node.disk.state(), Random(self.rng.random())
+        node.replica = Replica(
+            node.config,
+            node.disk.election,
+            node.disk.state(),
+            Random(self.rng.random()),
+            self.core,
         )
         self._run(node_id, node.replica.start(node.now_ms))
 
@@ -204,9 +209,9 @@ class Cluster:
     def expire(self, node_id: int) -> None:
         """Let exactly so much time pass that the node's role timer fires."""
         node = self.nodes[node_id]
-        before = node.up._role
+        before = node.up.role, node.up.epoch
         for _ in range(10_000):
-            if node.up._role is not before:
+            if (node.up.role, node.up.epoch) != before:
                 return
             deadline_ms = node.up.next_deadline_ms()
             assert deadline_ms is not None, f"node {node_id} waits for nothing"

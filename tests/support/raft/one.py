@@ -24,7 +24,8 @@ from node.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from node.core.replica import LogState, Replica, ReplicaConfig
+from node.core.parts import CoreParts
+from node.core.replica import HEALTHY, LogState, Replica, ReplicaConfig
 from node.core.types import (
     KRAFT_VERSIONS,
     ElectionState,
@@ -83,7 +84,7 @@ class One:
         auto_flush: bool = True,
         auto_install: bool = True,
         voter_set_: VoterSet | None = None,
-        replica: type[Replica] = Replica,
+        core: CoreParts = HEALTHY,
         **config: Any,
     ) -> None:
         self.now_ms = 1_000_000
@@ -94,7 +95,7 @@ class One:
         self.all: list[fx.Effect] = []
         self._token = 0
         config.setdefault("key", ReplicaKey(id_))
-        self.replica = replica(
+        self.replica = Replica(
             ReplicaConfig(
                 cluster_id=CLUSTER_ID,
                 voters=voter_set(voters) if voter_set_ is None else voter_set_,
@@ -104,6 +105,7 @@ class One:
             election or ElectionState(),
             log or LogState(),
             Random(5),
+            core,
         )
         self._take(self.replica.start(self.now_ms))
 

@@ -9,7 +9,8 @@ from checkers.monitor.monitor import Monitor
 from harness.verdict import Anomaly
 from node.core import effects as fx
 from node.core.own_log import voter_keys
-from node.core.replica import Replica
+from node.core.parts import CoreParts
+from node.core.replica import HEALTHY
 from node.core.types import ElectionState
 from tests.support.raft import walk as raft_walk
 from tests.support.raft.disk import Snapshot
@@ -116,14 +117,14 @@ def _election(state: ElectionState) -> dict[str, Any]:
 
 
 def walk(
-    seed: int, steps: int, *, kind: str = "static", replica: type[Replica] = Replica
+    seed: int, steps: int, *, kind: str = "static", core: CoreParts = HEALTHY
 ) -> TracedCluster:
-    """Take a random walk and give its cluster; a buggy replica may end it early by a crash."""
-    journey = raft_walk.Walk(seed, kind=kind, replica=replica)
+    """Take a random walk and give its cluster; a buggy core may end it early by a crash."""
+    journey = raft_walk.Walk(seed, kind=kind, core=core)
     cluster = journey.cluster
     assert isinstance(cluster, TracedCluster), "raft_walk.Cluster is to be replaced by a fixture"
     try:
         journey.run(steps)
     except AssertionError:
-        assert replica is not Replica, "a healthy replica broke the environment"
+        assert core is not HEALTHY, "a healthy replica broke the environment"
     return cluster

@@ -17,7 +17,8 @@ import time
 from random import Random
 
 from node.core import inputs
-from node.core.replica import Replica
+from node.core.parts import CoreParts
+from node.core.replica import HEALTHY
 from node.core.types import Listener, VoterSet
 from tests.support.raft.env import Cluster, endpoint, listeners
 from tests.support.raft.quorum_invariants import keys
@@ -26,9 +27,7 @@ from tests.support.raft.quorum_invariants import keys
 class Walk:
     """One seeded walk; the seed also draws the sizes and how often each thing happens."""
 
-    def __init__(
-        self, seed: int, *, kind: str = "static", replica: type[Replica] = Replica
-    ) -> None:
+    def __init__(self, seed: int, *, kind: str = "static", core: CoreParts = HEALTHY) -> None:
         self.rng = rng = Random(seed)
         self.voters = rng.choice([1, 2, 3, 3, 3, 4, 5])
         self.observers = rng.choice([0, 0, 1, 2])
@@ -36,7 +35,7 @@ class Walk:
             self.voters,
             self.observers + (1 if kind in ("dynamic", "upgrade") else 0),
             seed=seed,
-            replica=replica,
+            core=core,
             fetch_max_bytes=rng.choice([100, 300, 8 << 20]),
             dynamic=kind == "dynamic",
             upgrading=kind == "upgrade",

@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from harness.envs.disks.fuse import server
 from harness.envs.disks.fuse.mount import entering, holder
-from harness.envs.disks.fuse.server import POWER_LOST
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 from harness.processes.child import Child
-from node.hands import DATA, FAULTS
+from node.faults.hands import DATA, FAULTS
 
 MOUNT_ENTRY = "mount"  # the kind of its journal entries
 _LOG = "files.log"
@@ -62,7 +62,7 @@ class FuseDisk:
         child: Child | None = None
         try:
             entries.append(await journal.announce("process", node=f"{node}'s disk"))
-            argv = [sys.executable, "-m", "harness.envs.disks.fuse.server"]
+            argv = [sys.executable, "-m", server.__name__]
             argv += [str(data), str(faults), source, *([] if lies_about is None else [lies_about])]
             child = Child(argv, cwd=folder, log=faults / _LOG, environ=environ)
             disk = cls(journal, child, entries, faults / _LOG)
@@ -95,7 +95,7 @@ class FuseDisk:
     def broke(self) -> str | None:
         """Why its server has ended, if it was not to: neither we nor a loss of power ended it."""
         ended = self.child.ended
-        if not ended.done() or ended.result() == POWER_LOST:
+        if not ended.done() or ended.result() == server.POWER_LOST:
             return None
         return f"the file system under a node broke: {self.child.describe_end()}{self._said()}"
 

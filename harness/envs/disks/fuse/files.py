@@ -1,6 +1,6 @@
 """A folder as a file system that can lose its power and misbehave, for any process.
 
-The counterpart of ``node.log.fault_disk`` for those who have no seam of ours: the same troubles,
+The counterpart of ``node.faults.fault_disk`` for those who have no seam of ours: the same troubles,
 and the same journal of what is not durable, so that a power failure takes the same from both.
 Folders are durable at once; files cannot be linked. One thread calls, but for what ``fsync``
 returns.
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from harness.envs.disks.fuse.protocol import NOW, ROOT, SetAttr
-from node.log.disk_journal import DiskJournal
-from node.log.disk_trouble import Troubles
+from node.faults.disk_journal import DiskJournal
+from node.faults.disk_trouble import Troubles
 
 _PASSED_ON: Final = os.O_ACCMODE  # what open(2) wants beyond is the kernel's part
 _NO_REPLACE: Final = 1

@@ -105,7 +105,7 @@ def detach(pid: int, source: str, point: str) -> None:
 
 def entering(pid: int, task: int, argv: list[str]) -> list[str]:
     """The command line that does ``argv`` in that namespace, as the same process."""
-    return [sys.executable, "-m", "harness.envs.disks.fuse.mount", str(pid), str(task), *argv]
+    return [sys.executable, "-m", __name__, str(pid), str(task), *argv]
 
 
 # --------------------------------------------------------------------------- inside

@@ -1,0 +1,108 @@
+"""The plan of a run: a spec resolved into all that the run needs, the same for live and simulated.
+
+Nothing is started here, and nothing is written. The same spec gives the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.contracts.abilities import Simulated
+from harness.contracts.nemesis import Fault, Nemesis
+from harness.contracts.workload import Workload
+from harness.errors import UsageError
+from harness.faults import schedule
+from harness.faults.choice import misfit, of_schedule
+from harness.faults.choice import plan as draw_faults
+from harness.registry import Registry, checkers, environments, systems, workloads
+from harness.run.judge import COVERAGE, STANDARD
+from harness.spec import SIM, RunSpec
+
+LIVENESS = "liveness"  # the checker of what a simulation does when all is healed
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run that can be begun; ``spec`` names the nemeses themselves, no families."""
+
+    spec: RunSpec
+    workload: Workload
+    nemeses: Mapping[str, Nemesis]
+    faults: tuple[Fault, ...]
+    asked_for: bool = True  # a fault that never takes hold leaves the run's coverage unknown
+
+    @classmethod
+    def of(
+        cls, spec: RunSpec, faults: Iterable[Fault] | None = None, *, asked_for: bool = True
+    ) -> Plan:
+        """Resolve every name and setting, and draw the schedule.
+
+        Args:
+            spec: The options; their ``env`` says whether the run is simulated.
+            faults: A schedule to replay instead of drawing one from the seed.
+            asked_for: Whether the nemeses were asked for, not only drawn: then those that do not
+                fit the run stay, and the run says that they were missing.
+
+        Raises:
+            UsageError: An unknown name, a bad setting, or options that cannot go together.
+        """
+        system = systems.get(spec.system)
+        _check_fit(spec, system)
+        check_settings = getattr(system, "check_settings", None)
+        if check_settings is not None:
+            check_settings(spec.settings)
+        schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
+        workload = workloads.get(spec.workload)(spec)
+        if faults is None:
+            chosen, faults = draw_faults(spec, asked_for=asked_for)
+        else:
+            faults = tuple(faults)
+            chosen = of_schedule(faults)
+            if not asked_for:
+                chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
+        spec = replace(spec, nemeses=tuple(name for name, _ in chosen))
+        return cls(spec, workload, dict(chosen), tuple(faults), asked_for)
+
+    @classmethod
+    def simulated(
+        cls, spec: RunSpec, faults: Iterable[Fault] | None = None, *, asked_for: bool = True
+    ) -> Plan:
+        """Plan a simulation with these options, wherever they say that they run; see ``of``."""
+        return cls.of(replace(spec, env=SIM), faults, asked_for=asked_for)
+
+    @property
+    def checkers(self) -> list[str]:
+        """The names of the checkers that judge the run, in their order."""
+        names = checkers_of(self.spec, self.workload)
+        return names if self.asked_for else [name for name in names if name != COVERAGE]
+
+
+def checkers_of(spec: RunSpec, workload: Workload) -> list[str]:
+    """Name the checkers of a workload, of the system, and of every run, that can judge a run."""
+    own: tuple[str, ...] = getattr(systems.get(spec.system), "checkers", ())
+    at_the_end = (LIVENESS,) if spec.env == SIM else ()
+    return applicable(spec, (*workload.checkers, *own, *at_the_end, *STANDARD))
+
+
+def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
+    """Name the checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
+    leaves: frozenset[str] = getattr(systems.get(spec.system), "leaves", frozenset())
+    return [name for name in names if checkers.needs(name) <= leaves]
+
+
+def _check_fit(spec: RunSpec, system: Any) -> None:
+    """Refuse what the system does not go with; a mistake in a name is told first."""
+    _check_among("workload", spec.workload, workloads, spec.system, system)
+    if spec.env != SIM:
+        _check_among("env", spec.env, environments, spec.system, system)
+    elif not issubclass(system, Simulated):
+        raise UsageError(f"system {spec.system!r} cannot be simulated; take kraft")
+
+
+def _check_among(option: str, chosen: str, known: Registry, name: str, system: Any) -> None:
+    known.get(chosen)
+    fit: frozenset[str] | None = getattr(system, f"{option}s", None)
+    if fit is not None and chosen not in fit:
+        raise UsageError(f"--{option} {chosen}: system {name!r} goes with {', '.join(sorted(fit))}")

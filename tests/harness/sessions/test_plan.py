@@ -1,0 +1,110 @@
+"""The plan of a run: everything is resolved, or refused, before anything is begun."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.contracts.nemesis import Fault
+from harness.errors import UsageError
+from harness.registry import workloads
+from harness.sessions.plan import Plan, applicable, checkers_of
+from harness.sessions.simulated import simulate
+from harness.spec import SIM, RunSpec
+
+SPEC = RunSpec(3, nemeses=("all",), time_limit_s=60.0)
+KILL = Fault(4, "kill", 100, 200, {"target": "leader"}, 0.25)
+
+
+@pytest.mark.parametrize("make", [Plan.of, Plan.simulated])
+def test_the_same_spec_gives_the_same_plan(make: Any) -> None:
+    plan, again = make(SPEC), make(SPEC)
+    assert (plan.spec, plan.faults) == (again.spec, again.faults)
+    assert len(plan.faults) > 2
+    assert {fault.nemesis for fault in plan.faults} <= set(plan.nemeses) == set(plan.spec.nemeses)
+    assert "all" not in plan.spec.nemeses, "families have become names"
+
+
+def test_a_simulation_is_planned_wherever_its_options_say_that_it_runs() -> None:
+    assert SPEC.env == "local"
+    assert Plan.of(SPEC).spec.env == "local"
+    assert Plan.simulated(SPEC).spec.env == SIM
+    assert Plan.of(replace(SPEC, env=SIM)).faults == Plan.simulated(SPEC).faults
+
+
+def test_the_plan_of_a_live_run_is_not_simulated() -> None:
+    with pytest.raises(UsageError, match="env 'local': the plan is of a run that is not simulated"):
+        simulate(Plan.of(SPEC))
+
+
+@pytest.mark.parametrize("make", [Plan.of, Plan.simulated])
+def test_a_given_schedule_says_which_nemeses_there_are(make: Any) -> None:
+    plan = make(SPEC, iter([KILL]))
+    assert plan.faults == (KILL,)
+    assert plan.spec.nemeses == ("kill",)
+    assert set(plan.nemeses) == {"kill"}
+
+
+def test_only_what_was_asked_for_stays_where_it_does_not_fit() -> None:
+    spec = replace(SPEC, observers=0, settings={"krucible.quorum": "static"})
+    faults = (KILL, Fault(5, "membership", 500, 200, {}, 0.25))
+    assert Plan.simulated(spec, faults).spec.nemeses == ("kill", "membership")
+    assert Plan.simulated(spec, faults, asked_for=False).spec.nemeses == ("kill",)
+
+
+@pytest.mark.parametrize("make", [Plan.of, Plan.simulated])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"system": "krafd"}, "no system is called 'krafd': did you mean 'kraft'"),
+        ({"workload": "brokes"}, "no workload is called 'brokes'"),
+        ({"pace": "slow"}, "slow"),
+        ({"settings": {"node.id": "7"}}, "--set node.id: the harness sets it"),
+    ],
+)
+@pytest.mark.parametrize("faults", [None, (KILL,)])
+def test_mistakes_are_told_the_same_of_all_runs(
+    make: Any, changed: dict[str, Any], message: str, faults: Any
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        make(replace(SPEC, **changed), faults)
+
+
+@pytest.mark.parametrize("make", [Plan.of, Plan.simulated])
+def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -> None:
+    with pytest.raises(UsageError, match="no nemesis is called 'nonsense'"):
+        make(replace(SPEC, nemeses=("nonsense",)))
+    with pytest.raises(UsageError, match="no nemesis is called 'nonsense'"):
+        make(SPEC, (KILL, replace(KILL, id=5, nemesis="nonsense")))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"workload": "register"}, "--workload register: system 'kafka' goes with brokers"),
+        ({"workload": "brokers", "env": "docker"}, "--env docker: system 'kafka' goes with local"),
+        ({"workload": "brokers", "env": "loca"}, "no environment is called 'loca'"),
+        ({"workload": "brokers", "env": SIM}, "system 'kafka' cannot be simulated; take kraft"),
+    ],
+)
+def test_a_system_says_what_it_goes_with(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Plan.of(replace(SPEC, system="kafka", **changed))
+
+
+def test_checkers_are_asked_only_about_what_a_system_leaves() -> None:
+    names = ["linearizable", "consensus", "observers", "log-scan"]
+    assert applicable(replace(SPEC, system="atom"), names) == ["linearizable"]
+    assert applicable(SPEC, names) == names
+
+
+def test_the_checkers_are_the_workloads_the_systems_and_those_of_every_run() -> None:
+    own = list(workloads.get("register")(SPEC).checkers)
+    of_all = ["stats", "availability", "log-scan", "coverage"]
+    assert Plan.of(SPEC).checkers == own + of_all
+    assert Plan.simulated(SPEC).checkers == [*own, "liveness", *of_all]
+    assert Plan.simulated(SPEC, asked_for=False).checkers == [*own, "liveness", *of_all[:-1]]
+    kafka = replace(SPEC, system="kafka", workload="brokers")
+    assert "logs" in checkers_of(kafka, workloads.get("brokers")(kafka))
