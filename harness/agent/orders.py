@@ -44,11 +44,17 @@ def do_netem(order: dict[str, Any]) -> dict[str, Any]:
     return {"answer": netem.obey(order)}
 
 
+def do_remove(chain: str, qdisc: int) -> dict[str, Any]:
+    """Take out our chain and our roots of netems, as far as they are there; what was."""
+    return {"chain": firewall.remove_chain(chain), "qdiscs": netem.remove(qdisc)}
+
+
 _ORDERS: dict[str, Callable[..., dict[str, Any]]] = {
     "probe": do_probe,
     "rules": do_rules,
     "counters": do_counters,
     "netem": do_netem,
+    "remove": do_remove,
 }
 
 

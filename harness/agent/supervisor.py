@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import ctypes
 import io
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import stat
@@ -23,200 +21,25 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.agent import orders
 from harness.agent.clocks import find_faketime, note_clock, remove_clocks
+from harness.agent.files import MARK_FILE, Parts, Tail, add, pack, remove_folder
 from harness.agent.firewall import Refused, filter_problem, queue_problem, remove_chain
 from harness.agent.netem import lacking, remove
+from harness.agent.processes import MARK_VARIABLE, Hands, Process, kill_marked, with_us
 
-MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
-_MARK_FILE = ".krucible"
-_PREFIX = "krucible-"
 _SLOW = ("probe", "hands")  # commands that take their time, and nobody else should wait for
 _TICK_S = 0.03
-_GONE_TIMEOUT_S = 5.0
-_CHUNK = 96 * 1024
 _LINE_MAX = 64 << 20
-_PR_SET_PDEATHSIG = 1
 
 
 class HarnessGone(Exception):  # noqa: N818 - the ordinary end
     """Nobody listens any more."""
-
-
-# --------------------------------------------------------------------------- processes
-
-
-def with_us() -> None:
-    """Called in a child: let it die with this process, even when that is killed."""
-    libc: Any = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-
-
-class Process:
-    """The node's process: a session of its own that dies with this one."""
-
-    def __init__(self, argv: list[str], *, cwd: str, log: str, environ: dict[str, str]) -> None:
-        """Start it; raises OSError."""
-        with Path(log).open("ab") as output:
-            self._popen = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=cwd,
-                env=environ,
-                start_new_session=True,
-                preexec_fn=with_us,  # noqa: PLW1509 - one thread at that moment forks
-            )
-        self.pid = self._popen.pid
-        self.end: str | None = None
-
-    def state(self) -> dict[str, Any]:
-        """What the kernel says: pid, state letter or ``gone``, detail."""
-        letter = "gone"
-        if self.end is None:
-            with contextlib.suppress(OSError, ValueError):
-                text = Path(f"/proc/{self.pid}/stat").read_text(errors="replace")
-                fields = text[text.rindex(")") + 2 :].split()
-                letter, start = fields[0], fields[19]
-                if letter not in "ZX":
-                    return {
-                        "pid": self.pid,
-                        "state": letter,
-                        "detail": f"pid {self.pid} (start {start})",
-                    }
-            self.reap()
-        if self.end is None:
-            return {"pid": self.pid, "state": letter, "detail": f"pid {self.pid}"}
-        return {"pid": None, "state": "gone", "detail": self.end}
-
-    def reap(self) -> None:
-        """Notice its end, and end what it has started."""
-        if self.end is not None:
-            return
-        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if ended is None:
-            return
-        with contextlib.suppress(OSError):
-            os.killpg(self.pid, signal.SIGKILL)
-        code = self._popen.wait()
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        self.end = f"pid {self.pid} ended: {how}"
-
-    def signal(self, number: int) -> None:
-        """Signal its group; SIGKILL, SIGSTOP and SIGCONT return once they took hold."""
-        if self.end is not None:
-            raise Refused(self.end)
-        os.killpg(self.pid, number)
-        deadline = time.monotonic() + _GONE_TIMEOUT_S
-        while not _took_hold(number, self.state()["state"]):
-            if time.monotonic() > deadline:
-                raise Refused(
-                    f"pid {self.pid} is in state {self.state()['state']} {_GONE_TIMEOUT_S:g} s "
-                    f"after {signal.Signals(number).name}"
-                )
-            time.sleep(0.002)
-
-
-class Hands:
-    """The process of a module that works on the node's files; one order at a time."""
-
-    def __init__(self, module: str, folder: str, environ: dict[str, str]) -> None:
-        """Start it; raises OSError. In the main thread, with which it ends."""
-        self._turn = threading.Lock()
-        self._popen = subprocess.Popen(
-            [sys.executable, "-m", module, folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environ,
-            start_new_session=True,
-            preexec_fn=with_us,  # noqa: PLW1509 - as above
-        )
-
-    def do(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Have it obey; returns ``answer``, or raises Refused with what it says against it."""
-        process = self._popen
-        assert process.stdin and process.stdout and process.stderr, "started with pipes"  # noqa: S101, PT018
-        with self._turn:
-            try:
-                process.stdin.write(json.dumps(order).encode() + b"\n")
-                process.stdin.flush()
-                line = process.stdout.readline()
-            except BrokenPipeError:
-                line = b""
-            if not line:
-                said = process.stderr.read().decode(errors="replace").strip()
-                raise Refused(f"hands on the node's files ended: {said[-1000:]}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise Refused(answer["error"])
-        return {"answer": answer["ok"]}
-
-
-def _took_hold(number: int, state: str) -> bool:
-    if number == signal.SIGKILL:
-        return state == "gone"
-    if number == signal.SIGSTOP:
-        return state in ("T", "gone")
-    return number != signal.SIGCONT or state != "T"
-
-
-def kill_marked(mark: str) -> int:
-    """Kill all processes that carry our mark; how many there were."""
-    wanted, found = f"{MARK_VARIABLE}={mark}".encode(), 0
-    deadline = time.monotonic() + _GONE_TIMEOUT_S
-    while alive := list(_marked(wanted)):
-        found = max(found, len(alive))
-        for pid in alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            raise Refused(f"processes {alive} did not die of SIGKILL")
-        time.sleep(0.005)
-    return found
-
-
-def _marked(wanted: bytes) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError, ValueError):
-                stat = (entry / "stat").read_text(errors="replace")
-                dead = stat[stat.rindex(")") + 2] in "ZX"
-                if not dead and wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    yield int(entry.name)
-
-
-# --------------------------------------------------------------------------- the folder
-
-
-def remove_folder(folder: str, mark: str) -> bool:
-    """Remove the run's folder if it is ours; whether it was there.
-
-    Another supervisor may be about to do the same: what vanishes meanwhile is no problem.
-    """
-    path, found = Path(folder), False
-    deadline = time.monotonic() + _GONE_TIMEOUT_S
-    while path.is_dir():
-        found = True
-        with contextlib.suppress(FileNotFoundError):
-            note = path / _MARK_FILE
-            said = note.read_text() if note.is_file() else None
-            if not path.name.startswith(_PREFIX) or said not in (None, mark):
-                raise Refused(f"{folder} is not of run {mark}: it is left alone; look at it")
-            if said is not None or not any(path.iterdir()):
-                shutil.rmtree(path)
-                continue
-        if time.monotonic() > deadline:
-            raise Refused(f"{folder} does not say whose it is: it is left alone; look at it")
-        time.sleep(0.02)
-    return found
 
 
 def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
@@ -238,30 +61,6 @@ def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
     if problems:
         raise Refused("; ".join(problems))
     return done
-
-
-# --------------------------------------------------------------------------- following files
-
-
-class Tail:
-    """A file that grows."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._inode, self._at = path, 0, 0
-
-    def read(self) -> bytes:
-        """What is new, up to a chunk."""
-        try:
-            with self._path.open("rb", buffering=0) as file:
-                now = os.fstat(file.fileno())
-                if now.st_ino != self._inode or now.st_size < self._at:
-                    self._inode, self._at = now.st_ino, 0
-                file.seek(self._at)
-                data = file.read(_CHUNK)
-        except FileNotFoundError:
-            return b""
-        self._at += len(data)
-        return data
 
 
 class Supervisor:
@@ -387,7 +186,7 @@ class Supervisor:
         folder = Path(begun["folder"])
         folder.mkdir(mode=0o700)
         self._begun = begun
-        (folder / _MARK_FILE).write_text(begun["mark"])
+        (folder / MARK_FILE).write_text(begun["mark"])
         (folder / "node").mkdir()
         problem = filter_problem()
         return {
@@ -505,7 +304,7 @@ class Supervisor:
     def do_refresh(self, below: str, known: dict[str, list[int]]) -> dict[str, Any]:
         """Send what has changed below a folder of the node; returns ``stamps`` of all there."""
         top, stamps = Path(self._begun["folder"]) / "node" / below, {}
-        with tarfile.open(fileobj=_Parts(self._send_part), mode="w|gz") as tar:
+        with tarfile.open(fileobj=Parts(self._send_part), mode="w|gz") as tar:
             for path in sorted(top.rglob("*")):
                 with contextlib.suppress(FileNotFoundError):  # it is not any more
                     name, found = str(path.relative_to(top)), path.lstat()
@@ -513,7 +312,7 @@ class Supervisor:
                     if not stat.S_ISREG(found.st_mode):
                         continue
                     if known.get(name) != stamp:
-                        _add(tar, name, path.read_bytes())
+                        add(tar, name, path.read_bytes())
                     stamps[name] = stamp
         return {"stamps": stamps}
 
@@ -531,40 +330,6 @@ class Supervisor:
         """Undo what another one has left."""
         self._ended = True
         return clean(**place)
-
-
-def pack(folder: Path, but: Container[str], send: Callable[[bytes], None]) -> None:
-    """Send the plain files below a folder as an archive, without the names ``but``.
-
-    A file of two names, as a fault disk has them, is sent twice: there are no links in it.
-    """
-    with tarfile.open(fileobj=_Parts(send), mode="w|gz", dereference=True) as tar:
-        for path in sorted(folder.rglob("*")):
-            name = str(path.relative_to(folder))
-            if path.is_file() and not path.is_symlink() and name not in but:
-                tar.add(path, name)
-
-
-class _Parts(io.RawIOBase):
-    """A file that is sent as it is written."""
-
-    def __init__(self, send: Any) -> None:
-        self._send = send
-
-    def writable(self) -> bool:
-        """It is there for nothing else."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Send it."""
-        self._send(bytes(data))
-        return len(data)
-
-
-def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(data)
-    tar.addfile(entry, io.BytesIO(data))
 
 
 def _gone(number: int, frame: object) -> None:  # noqa: ARG001

@@ -11,7 +11,25 @@ from harness.envs.agents.archive import archive
 from harness.envs.docker.engine import Engine, in_thread
 from harness.errors import EnvError
 
+_PYTHON: Final = ("python3", "-I")
 _IN_BACKGROUND: Final = '"$@" >>"$0" 2>&1 </dev/null & '
+
+
+class RefusedError(EnvError):
+    """Raised when an agent does not obey an order; says why."""
+
+
+def ordering(file: Path, do: str, **arguments: Any) -> list[str]:
+    """Make the command that gives an order where the agent is this file."""
+    return [*_PYTHON, str(file), "order", json.dumps({"do": do, **arguments})]
+
+
+def answered(code: int, said: str) -> dict[str, Any]:
+    """Read what such a command said; raises RefusedError when the order was not obeyed."""
+    answer: dict[str, Any] = {"error": said.strip()[-1000:]} if code else json.loads(said)
+    if "error" in answer:
+        raise RefusedError(answer["error"])
+    return dict(answer["ok"])
 
 
 class Agents:
@@ -27,7 +45,7 @@ class Agents:
         """
         self.engine = engine
         self.holders = holders
-        self._program = ("python3", "-I", str(file))
+        self.file = file
 
     @staticmethod
     def write(file: Path) -> None:
@@ -40,12 +58,10 @@ class Agents:
         Raises:
             EnvError: It refuses, or cannot be started.
         """
-        order = json.dumps({"do": do, **arguments})
-        code, said = await self._execute(node, [*self._program, "order", order])
-        answer: dict[str, Any] = {"error": said.strip()[-1000:]} if code else json.loads(said)
-        if "error" in answer:
-            raise EnvError(f"cannot order {do} in the network of {node}: {answer['error']}")
-        return dict(answer["ok"])
+        try:
+            return answered(*await self._execute(node, ordering(self.file, do, **arguments)))
+        except RefusedError as error:
+            raise EnvError(f"cannot order {do} in the network of {node}: {error}") from error
 
     async def start(self, node: str, verb: str, *arguments: str, log: Path) -> None:
         """Start an agent that stays; what it prints goes to ``log``, as the holder sees it.
@@ -53,7 +69,7 @@ class Agents:
         Raises:
             EnvError: It cannot be started.
         """
-        program = [*self._program, verb, *arguments]
+        program = [*_PYTHON, str(self.file), verb, *arguments]
         code, said = await self._execute(node, ["sh", "-c", _IN_BACKGROUND, str(log), *program])
         if code:
             raise EnvError(f"cannot start the {verb} of {node}: {said.strip()}")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.envs.docker.agents import RefusedError, answered, ordering
 from harness.envs.docker.engine import Engine, EngineError, engine_host, knock
 from harness.errors import EnvError
 from harness.healing.heal import Leftover, clears, sweeps, undoes
@@ -25,23 +26,6 @@ _OWNER = ("run", "harness", "place", "boot", "state")
 def labels(journal: Journal) -> dict[str, str]:
     """What everything of a run is labelled with."""
     return {_PREFIX + key: value for key, value in journal.owner().items()}
-
-
-_FLUSH = """
-if [ -n "$1" ]; then
-    tc qdisc show | while read -r _ kind handle _ device where _; do
-        [ "$kind $handle $where" = "htb $1: root" ] || continue
-        tc qdisc del dev "$device" root handle "$1:" || exit 1
-    done || exit 1
-fi
-iptables -w -n -L "$0" >/dev/null 2>&1 || exit 0
-iptables -w -F "$0"
-"""
-
-
-def flush_command(chain: str, qdisc: int | None = None) -> list[str]:
-    """Empty a chain of ours, and take out our root of that handle, if they are there."""
-    return ["sh", "-c", _FLUSH, chain, "" if qdisc is None else f"{qdisc:x}"]
 
 
 @undoes("container")
@@ -60,23 +44,25 @@ def _unpause(run: str, what: Mapping[str, Any]) -> str:
 
 @undoes("rules")
 def _flush(run: str, what: Mapping[str, Any]) -> str:
-    flushed = 0
+    """Have the agents that the run put into its holders take out what they have installed."""
+    if "agent" not in what:  # an older krucible's
+        return "goes with its containers"
+    done = 0
+    place = {"chain": str(what["chain"]), "qdisc": int(what["qdisc"])}
     with _engine(what) as engine:
         for name in what["containers"]:
             if not _is_ours(engine, name, run):
                 continue
             try:
-                code, said = engine.execute(
-                    name, flush_command(str(what["chain"]), what.get("qdisc"))
-                )
-            except EngineError as error:
-                code, said = -1, str(error)
-            if code and engine.runs(name):  # else it went meanwhile, with its rules
-                raise EnvError(
-                    f"cannot take rules of {what['chain']} out of {name}: {said.strip()}"
-                )
-            flushed += not code
-    return f"flushed in {flushed} containers" if flushed else "gone with its containers"
+                answered(*engine.execute(name, ordering(Path(what["agent"]), "remove", **place)))
+            except (EngineError, RefusedError) as error:
+                if engine.runs(name):  # else it went meanwhile, with its rules
+                    raise EnvError(
+                        f"cannot take rules of {what['chain']} out of {name}: {error}"
+                    ) from error
+            else:
+                done += 1
+    return f"flushed in {done} containers" if done else "gone with its containers"
 
 
 @undoes("network")

@@ -47,6 +47,7 @@ class DockerFilters:
             engine=self._agents.engine.host,
             chain=self._chain,
             qdisc=self._handle,
+            agent=str(self._agents.file),
             containers=sorted({holders[node] for link in links for node in link}),
             links=[list(link) for link in links],
         )

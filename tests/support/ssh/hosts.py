@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.agent.supervisor import MARK_VARIABLE
+from harness.agent.processes import MARK_VARIABLE
 from harness.processes.procfs import environment_of, processes
 
 _NUMBERS = itertools.count()

@@ -15,6 +15,7 @@ import pytest
 
 from harness.agent import netem as netem_host
 from harness.contracts.hosts import Shape
+from harness.envs.docker import heal as docker_heal
 from harness.envs.docker.engine import Engine
 from harness.envs.docker.plugin import HOLDER_CAPABILITIES, Docker
 from harness.envs.links.filtered import FilteredNet
@@ -253,6 +254,27 @@ def test_rules_are_in_a_chain_of_our_own_and_others_are_left_alone(
             _, rules = engine.execute("krucible-test-run-n2-net", ["iptables", "-S"])
             assert "-A INPUT -p tcp -m tcp --dport 7 -j DROP" in rules.splitlines()
             assert env.bind_address("n1").host not in rules
+
+    asyncio.run(scenario())
+
+
+def test_rules_of_a_dead_run_are_taken_out_of_holders_that_live_on(
+    tmp_path: Path, engine: Engine
+) -> None:
+    async def scenario() -> None:
+        async with docker_nodes(tmp_path) as env:
+            await env.net.cut([("n1", "n2")])
+            assert not (await env.net.probe("n1", "n2")).passed
+            entries = read_journal(tmp_path / "state" / "test-run.jsonl")[1]
+            (what,) = [entry.what for entry in entries if entry.kind == "rules"]
+            (tmp_path / "test-run" / "net" / "agent.pyz").unlink()  # the holders still have it
+            said = await asyncio.to_thread(docker_heal._flush, "test-run", what)
+            assert said == "flushed in 2 containers"
+            assert (await env.net.probe("n1", "n2")).passed
+            _, rules = engine.execute("krucible-test-run-n2-net", ["iptables", "-S"])
+            assert "KRUCIBLE-" not in rules
+            said = await asyncio.to_thread(docker_heal._flush, "another", what)
+            assert said == "gone with its containers", "they are not that run's"
 
     asyncio.run(scenario())
 

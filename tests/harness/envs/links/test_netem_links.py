@@ -22,9 +22,12 @@ from harness.agent import netem as netem_host
 from harness.agent import supervisor as ssh_supervisor
 from harness.contracts.environment import Address, Link
 from harness.contracts.hosts import Shape
-from harness.envs.agents.archive import archive, from_stdin
+from harness.envs.agents.archive import archive
+from harness.envs.agents.archive import from_stdin
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker.agents import Agents
+from harness.envs.docker.agents import answered
+from harness.envs.docker.agents import ordering
 from harness.envs.docker.engine import Engine
 from harness.envs.docker.net import DockerFilters, DockerQueues
 from harness.envs.links.filtered import FilteredNet
@@ -281,15 +284,23 @@ def test_what_a_killed_supervisor_left_is_cleaned_and_nothing_else(
     assert inside(made.names["n1"], lambda: netem_host.remove(HANDLE)) == 0
 
 
-def test_what_a_dead_run_left_in_a_container_is_taken_out_by_its_handle(made: Spaces) -> None:
+def test_what_a_dead_run_left_in_a_container_is_taken_out_by_its_handle(
+    made: Spaces, tmp_path: Path
+) -> None:
+    agent = tmp_path / "agent.pyz"
+    Agents.write(agent)
+
+    def remove(handle: int) -> dict[str, Any]:
+        """As a heal does it."""
+        argv = ordering(agent, "remove", chain="KRUCIBLE-none", qdisc=handle)
+        return answered(*Holders(made).execute("n2", argv))
+
     before = made.qdiscs("n2")
     link = {"to": made.addresses["n1"], "match": [_to(made, "n1")], "stages": [["loss", "1%"]]}
-    flush = docker_heal.flush_command("KRUCIBLE-none", HANDLE)
-    other = docker_heal.flush_command("KRUCIBLE-none", HANDLE + 1)
     with_netem = inside(made.names["n2"], lambda: _change_and_look(link))
-    inside(made.names["n2"], lambda: subprocess.run(other, check=True))
+    assert remove(HANDLE + 1) == {"chain": False, "qdiscs": 0}
     assert made.qdiscs("n2") == with_netem, "another run's handle"
-    inside(made.names["n2"], lambda: subprocess.run(flush, check=True))
+    assert remove(HANDLE) == {"chain": False, "qdiscs": 1}
     assert made.qdiscs("n2") == before
 
 

@@ -1,33 +1,15 @@
-"""The supervisor's own hands, here: processes by their mark, folders that are not ours."""
+"""The files of a node on a host: folders that are not ours, files that grow, archives."""
 
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from harness.agent.files import Tail, pack, remove_folder
 from harness.agent.firewall import Refused
-from harness.agent.supervisor import MARK_VARIABLE, Tail, kill_marked, pack, remove_folder
 from harness.envs.ssh.files import unpack
-
-
-def test_only_processes_with_our_mark_are_killed() -> None:
-    sleep = [sys.executable, "-c", "input()"]
-    mark = f"test/{os.getpid()}/n1"
-    ours, other = (
-        subprocess.Popen(sleep, stdin=subprocess.PIPE, env={**os.environ, MARK_VARIABLE: text})
-        for text in (mark, f"{mark}1")
-    )
-    with ours, other:
-        assert kill_marked(mark) == 1
-        assert ours.wait() == -9
-        assert kill_marked(mark) == 0
-        assert other.poll() is None
-        other.kill()
 
 
 def test_a_folder_of_ours_is_removed_and_no_other(tmp_path: Path) -> None:
