@@ -1,17 +1,23 @@
 """Measure how a controller with very many partitions answers when brokers come and go.
 
     python bench/bigness.py [--partitions 100000,500000,1000000] [--kind krucible,kafka]
-                            [--session 30] [--only shutdown,death,...] [--dir D]
+                            [--session 30] [--only topics,partitions,...] [--dir D]
 
 Three controllers begin with a snapshot of ten brokers in service (see bench_partitions), which one
 other process plays over Kafka's protocol. Then, one after the other:
 
+topics     One request creates 5,000 topics of one partition: an atomic batch of 10,000 records.
+partitions One request gives a topic 10,000 more partitions: another one.
+minimum    The cluster's min.insync.replicas is set: all partitions forget their eligible leaders.
 shutdown   A broker asks for its controlled shutdown, with three tenths of all replicas.
 death      Another one says nothing more.
 unfence    That one comes back as another incarnation, and leads again what only it has.
+elect      The preferred leader is asked for of all partitions; of too many at once that is refused.
 delete     A topic of a tenth of all partitions is deleted.
 failover   The leader of the controllers is killed; until its successor has answered a write.
 observer   A node without anything joins as a broker (ours only): until it is in service.
+snapshot   Other controllers write a snapshot and do nothing else: from the first part of a file to
+           the last whole one.
 
 For each: until the answer (of a death: until the first broker hears of it, less the session), until
 the last broker has the last of the metadata that came of it, the longest turn of a controller's
@@ -35,16 +41,22 @@ from typing import Any
 import bench_partitions as content
 from bench_common import add_dir, say, table, workspace
 from bench_phases import Tail, longest_turn
-from bench_probe import connect, first_commit, quiet
+from bench_probe import connect, first_commit, quiet, set_config
 from bench_quorum import HOST, Quorum, format_node, free_port, log_dir
+from kio.schema.create_partitions.v3.request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.types import TopicName
-from kio.static.primitive import i32Timedelta
+from kio.static.primitive import i8, i16, i32, i32Timedelta
 from played_brokers import PlayedBroker
 
 from harness.systems.kafka import distribution as kafka_dist
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
-from node.log.layout import snapshot_of_name
+from node.log.layout import partition_dir, snapshot_of_name
 from node.wire import codec
 from node.wire.errors import WireError
 
@@ -52,7 +64,12 @@ VOTERS = 3
 TURNS = {"krucible.turn.limit.ms": "20"}
 KINDS = ("krucible", "kafka")
 SIZES = "100000,500000,1000000"
-PHASES = ("shutdown", "death", "unfence", "delete", "failover", "observer")
+ONE_BY_ONE = ("topics", "partitions", "minimum", "shutdown", "death", "unfence", "elect", "delete")
+PHASES = (*ONE_BY_ONE, "failover", "observer", "snapshot")
+TOPICS = 5_000
+PARTITIONS = 10_000
+SNAPSHOT_EVERY_MS = 20_000
+CREATED_S = 60.0
 SETTLED_S = 2.0  # without news metadata has reached who it can reach
 LIMIT_S = 600.0
 POLL_S = 0.02
@@ -77,6 +94,7 @@ class Scene:
     brokers: dict[int, PlayedBroker]
     session_s: float
     traces: dict[int, Tail]
+    size: int
     dead: PlayedBroker | None = None
 
     async def leader(self) -> tuple[int, int]:
@@ -121,6 +139,82 @@ class Scene:
 
     # ------------------------------------------------------------------ phases
 
+    async def ask(self, request: Any) -> tuple[Any, float]:
+        """The leader's answer, and how long it took."""
+        leader, _ = await self.leader()
+        connection = await connect(self.quorum.ports[leader])
+        began = time.monotonic()
+        answer = await connection.request(request, LIMIT_S)
+        took = time.monotonic() - began
+        connection.close()
+        return answer, took
+
+    async def topics(self, began: float) -> Seen:
+        """Very many topics at once."""
+        wanted = tuple(
+            [
+                CreatableTopic(
+                    name=TopicName(f"single-{n}"),
+                    num_partitions=i32(1),
+                    replication_factor=i16(content.REPLICAS),
+                    assignments=(),
+                    configs=(),
+                )
+                for n in range(TOPICS)
+            ]
+        )
+        request = CreateTopicsRequest(topics=wanted, timeout=_timeout(), validate_only=False)
+        answer, took = await self.ask(request)
+        assert not any(int(row.error_code) for row in answer.topics), answer.topics[0]
+        return Seen(took, await self.settled(began))
+
+    async def partitions(self, began: float) -> Seen:
+        """Very many partitions at once."""
+        present = min(content.PARTITIONS_PER_TOPIC, self.size - self.size // content.WIDE_SHARE)
+        wanted = CreatePartitionsTopic(
+            name=TopicName("t-0"), count=i32(present + PARTITIONS), assignments=None
+        )
+        request = CreatePartitionsRequest(topics=(wanted,), timeout=_timeout(), validate_only=False)
+        answer, took = await self.ask(request)
+        assert not int(answer.results[0].error_code), answer
+        return Seen(took, await self.settled(began))
+
+    async def minimum(self, _: float) -> Seen:
+        """Who was eligible by the old minimum need not be so by the new one."""
+        answer, took = await self.ask(set_config("min.insync.replicas", "2"))
+        assert not int(answer.responses[0].error_code), answer
+        return Seen(took, None)
+
+    async def elect(self, began: float) -> Seen:
+        """All partitions are looked at."""
+        request = ElectLeadersRequest(
+            election_type=i8(0), topic_partitions=None, timeout=_timeout()
+        )
+        answer, took = await self.ask(request)
+        say(f"elections: error {int(answer.error_code)}")
+        return Seen(took, await self.settled(began))
+
+    async def snapshot(self, _: float) -> Seen:
+        """Each controller writes one, now that something is new."""
+        answer, _ = await self.ask(set_config("log.retention.ms", "77"))
+        assert not int(answer.responses[0].error_code), answer
+        folders = [
+            partition_dir(log_dir(self.quorum.folder, node_id)) for node_id in self.quorum.ports
+        ]
+
+        def ends() -> list[int]:
+            """Where the newest snapshot of each ends."""
+            found = [[snapshot_of_name(f.name) for f in folder.iterdir()] for folder in folders]
+            return [max(each.offset for each in its if each is not None) for its in found]
+
+        first = max(ends())
+        await self.until(
+            lambda: any(f.name.endswith(PART) for folder in folders for f in folder.iterdir())
+        )
+        began = time.monotonic()
+        await self.until(lambda: min(ends()) > first)
+        return Seen(time.monotonic() - began, None)
+
     async def shutdown(self, began: float) -> Seen:
         """A broker asks for its controlled shutdown."""
         broker = self.brokers[content.REGISTERED[0]]
@@ -150,18 +244,12 @@ class Scene:
         await self.until(lambda: not broker.is_fenced)
         return Seen(time.monotonic() - began, await self.settled(began))
 
-    async def delete(self, began: float) -> Seen:
+    async def delete(self, _: float) -> Seen:
         """A tenth of all partitions goes."""
-        leader, _ = await self.leader()
         topic = DeleteTopicState(name=TopicName(content.WIDE_TOPIC), topic_id=None)
-        request = DeleteTopicsRequest(
-            topics=(topic,), timeout=i32Timedelta.parse(timedelta(seconds=LIMIT_S))
-        )
-        connection = await connect(self.quorum.ports[leader])
-        answer: Any = await connection.request(request, LIMIT_S)
-        connection.close()
+        answer, took = await self.ask(DeleteTopicsRequest(topics=(topic,), timeout=_timeout()))
         assert not int(answer.responses[0].error_code), answer
-        return Seen(time.monotonic() - began, None)
+        return Seen(took, None)
 
     async def failover(self, began: float) -> Seen:
         """The leader of the controllers is killed."""
@@ -213,14 +301,21 @@ class Scene:
 
 
 OBSERVER = 120
+PART = ".part"
+
+
+def _timeout() -> i32Timedelta:
+    return i32Timedelta.parse(timedelta(seconds=CREATED_S))
 
 
 async def measure(
     folder: Path, kind: str, size: int, source: Path, session_s: float, phases: list[str]
 ) -> dict[str, Seen]:
     """All phases with that many partitions."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     settings = {"broker.session.timeout.ms": str(int(session_s * 1000))}
+    if phases == ["snapshot"]:
+        settings["metadata.log.max.snapshot.interval.ms"] = str(SNAPSHOT_EVERY_MS)
     if kind == "krucible":
         settings |= {"krucible.trace.file": f"{folder}/n{{node}}.jsonl", **TURNS}
     quorum = Quorum.of(folder, VOTERS, settings)
@@ -241,7 +336,7 @@ async def measure(
             id_: PlayedBroker(id_, voters, *snapshot, number)
             for number, id_ in enumerate(content.REGISTERED, 1)
         }
-        scene = Scene(quorum, brokers, session_s, traces)
+        scene = Scene(quorum, brokers, session_s, traces, size)
         await scene.leader()
         for broker in brokers.values():
             broker.start()
@@ -298,9 +393,14 @@ def main() -> None:
             say(f"{size:,} partitions: a snapshot of {source.stat().st_size / 1e6:.0f} MB")
             for kind in arguments.kind.split(","):
                 made = folder / f"{kind}-{size}"
-                found[kind, size] = asyncio.run(
-                    measure(made, kind, size, source, arguments.session, only)
-                )
+                seen = found[kind, size] = {}
+                together = [name for name in only if name != "snapshot"]
+                for phases in (together, ["snapshot"] if "snapshot" in only else []):
+                    if phases:
+                        place = made / phases[0]
+                        seen |= asyncio.run(
+                            measure(place, kind, size, source, arguments.session, phases)
+                        )
     told(found)
     figures = [
         {"kind": kind, "partitions": size, **{name: vars(seen) for name, seen in phases.items()}}

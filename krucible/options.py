@@ -12,7 +12,7 @@ import typer
 from harness.registry import systems
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
-from krucible.commands.run import (
+from krucible.arguments import (
     CONCURRENCY_MAX,
     NEMESIS_HELP,
     OBSERVERS_MAX,

@@ -121,11 +121,13 @@ def _serve(config: NodeConfig) -> int:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    from node.driver.process import StartError, serve  # noqa: PLC0415 - format needs none of it
+    from node.driver.collections import Collections  # noqa: PLC0415 - format needs none of it
+    from node.driver.process import StartError, serve  # noqa: PLC0415
     from node.driver.turns import Turns  # noqa: PLC0415
 
     turns = Turns(SystemClock(), config.turn_limit_ms)
     gc.freeze()  # what was imported stays: a collection would look at it for 20 ms each time
+    gc.callbacks.append(Collections())
     try:
         with asyncio.Runner(loop_factory=turns.new_loop) as runner:
             return runner.run(serve(config, turns))

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count, islice
 from typing import Any, Final
 
-from harness.healing.journal import heal_all
+from harness.healing.heal import heal_all
 from harness.nightly import sims
 from harness.nightly.arguments import canary_arguments, run_arguments
 from harness.nightly.ledger import Failing, Ledger, Line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from harness.healing.journal import heal_all
+from harness.healing.heal import heal_all
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
 from krucible.console import Json, out, print_json
 

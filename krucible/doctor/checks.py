@@ -21,7 +21,8 @@ from pathlib import Path
 
 from harness.envs.local.loopback import Block
 from harness.errors import EnvError
-from harness.healing.journal import leftovers, state_folder
+from harness.healing.heal import leftovers
+from harness.healing.journal import state_folder
 from harness.processes.procfs import PROC, identify
 from krucible.doctor import environments as doctor_hosts
 from krucible.doctor.finding import Finding

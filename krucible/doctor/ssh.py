@@ -15,8 +15,9 @@ from typing import Any
 from harness.envs.links.netem import handle_of
 from harness.envs.ssh.connect import Python, address_of, connect, find_python
 from harness.envs.ssh.hosts import Host, load
-from harness.envs.ssh.remote import Remote, silence_s
+from harness.envs.ssh.remote import SILENCE_S, Remote
 from harness.errors import EnvError
+from harness.healing.watchdog import silence_s
 from harness.processes.procfs import identify
 from krucible.doctor.finding import Finding
 
@@ -86,7 +87,7 @@ async def _begin(remote: Remote, python: Python, number: int) -> dict[str, Any]:
         qdisc=handle_of(name),
         address=address,
         port=host.node_port,
-        silence_s=silence_s(),
+        silence_s=silence_s(SILENCE_S),
     )
     await remote.call("end")
     return begun

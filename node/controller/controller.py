@@ -12,14 +12,15 @@ proposal, and turn their payloads into record values with ``payload_values`` whe
 of each is known; ``appended`` for each accepted proposal in that order; ``committed`` for each
 committed data record in offset order; read a reply only when it is due; ``renounce`` as soon as
 leadership is lost or a proposal is refused; call ``expire_sessions`` and the other periodic
-operations while active.
+operations while active. What may take long is there in slices, too, as ``long``: until one of
+those has ended, or is closed, ask for no other write.
 
 Source: Kafka's QuorumController (prepareAppend, deferred events); KIP-631.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
@@ -60,6 +61,7 @@ from node.controller.feature_operations import (
     FinalizedFeatures,
     UpdateFeaturesReply,
 )
+from node.controller.long_operations import LongOperations
 from node.controller.operation import Operation
 from node.controller.operations import (
     AlterResource,
@@ -88,13 +90,13 @@ from node.controller.partition_operations import (
     ReassignmentsReply,
 )
 from node.controller.sessions import Sessions
+from node.controller.slices import Slices, finish
 from node.controller.sweeps import Sweeps
 from node.metadata.fold import apply_record
 from node.metadata.image import NO_LEADER, TOPIC, ConfigResource, MetadataImage
 from node.metadata.schemas import MetadataRecord, NoOpRecord
 
 T = TypeVar("T")
-R = TypeVar("R", AlterResource, ReplaceResource)
 Refuse = Callable[[ApiError, str | None], T]
 
 SESSION_CHECKS_PER_TIMEOUT = 8
@@ -143,6 +145,10 @@ class QuorumController:
         self._collisions = topics.Collisions(self._overlay.topic_names)
         self._pending: deque[PendingWrite] = deque()
         self._unappended: deque[PendingWrite] = deque()
+        self._balance = leader_elections.Round(self._overlay.partitions.imbalanced)
+        self._unclean = leader_elections.Round(self._overlay.partitions.leaderless)
+        self._busy = False  # with an operation in slices
+        self.long = LongOperations(self._ctx, self._write_slices, self._collisions)
 
     # ------------------------------------------------------------------ leadership and commits
 
@@ -186,6 +192,8 @@ class QuorumController:
         """Stop being active: what is pending may or may not be committed by others. O(pending)."""
         self.epoch = None
         self._sweeps.clear()
+        self._balance.clear()
+        self._unclean.clear()
         self._overlay.clear()
         self._sessions.clear()
         self._collisions.forget()
@@ -277,57 +285,19 @@ class QuorumController:
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False
     ) -> ControllerResult[tuple[CreateResult, ...]]:
         """CreateTopics (19): each topic with its settings and partitions, or nothing of it."""
-        counts = Counter(topic.name for topic in wanted)
-
-        def create(operation: Operation, topic: NewTopic) -> CreateResult:
-            try:
-                _only_once(counts[topic.name], "Duplicate topic name.")
-                created = topics.create(self._ctx, operation, topic, self._collisions)
-            except OperationError as refusal:
-                return CreateResult(topic.name, None, refusal.error, refusal.message)
-            return replace(created, topic_id=None) if validate_only else created
-
-        result = self._write(
-            lambda op: tuple([create(op, topic) for topic in wanted]), validate_only=validate_only
-        )
-        if validate_only:
-            self._collisions.forget()
-        return result
+        return finish(self.long.create_topics(wanted, validate_only=validate_only))
 
     def delete_topics(
         self, wanted: Sequence[TopicRef]
     ) -> ControllerResult[tuple[DeleteResult, ...]]:
         """DeleteTopics (20), by name or by id."""
-        counts = Counter(wanted)
-
-        def delete(operation: Operation, topic: TopicRef) -> DeleteResult:
-            try:
-                _only_once(counts[topic], "Duplicate topic in request.")
-                name, topic_id = topics.delete(self._ctx, operation, topic)
-            except OperationError as refusal:
-                return DeleteResult(topic.name, topic.id, refusal.error, refusal.message)
-            self._collisions.forget()
-            return DeleteResult(name, topic_id)
-
-        return self._write(lambda op: tuple([delete(op, topic) for topic in wanted]))
+        return finish(self.long.delete_topics(wanted))
 
     def create_partitions(
         self, wanted: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> ControllerResult[tuple[NewPartitionsResult, ...]]:
         """CreatePartitions (37): each topic all or nothing."""
-        counts = Counter(topic.name for topic in wanted)
-
-        def create(operation: Operation, topic: NewPartitions) -> NewPartitionsResult:
-            try:
-                _only_once(counts[topic.name], "Duplicate topic name.")
-                topics.create_partitions(self._ctx, operation, topic)
-            except OperationError as refusal:
-                return NewPartitionsResult(topic.name, refusal.error, refusal.message)
-            return NewPartitionsResult(topic.name)
-
-        return self._write(
-            lambda op: tuple([create(op, topic) for topic in wanted]), validate_only=validate_only
-        )
+        return finish(self.long.create_partitions(wanted, validate_only=validate_only))
 
     def alter_partition(
         self, request: AlterPartitionRequest
@@ -341,19 +311,29 @@ class QuorumController:
         self, election_type: int, partitions: Mapping[str, Sequence[int]] | None
     ) -> ControllerResult[ElectLeadersReply]:
         """ElectLeaders (43); None = all partitions."""
-        return self._ask(
-            lambda op: leader_elections.elect_leaders(self._ctx, op, election_type, partitions),
-            ElectLeadersReply,
-            atomic=True,
-        )
+        return finish(self.long.elect_leaders(election_type, partitions))
 
     def balance_leaders(self) -> ControllerResult[int]:
         """Elect preferred leaders where possible (``auto.leader.rebalance.enable``); how many."""
-        return self._write(lambda op: leader_elections.balance_leaders(self._ctx, op), atomic=False)
+        return self._write(
+            lambda op: leader_elections.balance_leaders(self._ctx, op, self._balance), atomic=False
+        )
 
     def elect_unclean(self) -> ControllerResult[int]:
         """Elect leaders where topics allow unclean ones and there is none; how many."""
-        return self._write(lambda op: leader_elections.elect_unclean(self._ctx, op), atomic=False)
+        return self._write(
+            lambda op: leader_elections.elect_unclean(self._ctx, op, self._unclean), atomic=False
+        )
+
+    @property
+    def balancing(self) -> bool:
+        """Whether ``balance_leaders`` has more to look at: call it again."""
+        return self._balance.under_way
+
+    @property
+    def electing_unclean(self) -> bool:
+        """Whether ``elect_unclean`` has more to look at: call it again."""
+        return self._unclean.under_way
 
     def alter_partition_reassignments(
         self,
@@ -362,15 +342,10 @@ class QuorumController:
         allow_replication_factor_change: bool = True,
     ) -> ControllerResult[ReassignmentsReply]:
         """AlterPartitionReassignments (45)."""
-        return self._ask(
-            lambda op: reassignments.alter_reassignments(
-                self._ctx,
-                op,
-                wanted,
-                allow_replication_factor_change=allow_replication_factor_change,
-            ),
-            ReassignmentsReply,
-            atomic=True,
+        return finish(
+            self.long.alter_partition_reassignments(
+                wanted, allow_replication_factor_change=allow_replication_factor_change
+            )
         )
 
     def list_partition_reassignments(
@@ -394,17 +369,13 @@ class QuorumController:
         self, resources: Sequence[AlterResource], *, validate_only: bool = False
     ) -> ControllerResult[tuple[AlterResult, ...]]:
         """IncrementalAlterConfigs (44): each resource all or nothing, all of them in one batch."""
-        return self._alter_each(
-            resources, lambda op, r: configs.alter(self._ctx, op, r), validate_only
-        )
+        return finish(self.long.alter_configs(resources, validate_only=validate_only))
 
     def replace_configs(
         self, resources: Sequence[ReplaceResource], *, validate_only: bool = False
     ) -> ControllerResult[tuple[AlterResult, ...]]:
         """AlterConfigs (33): each resource all or nothing, all of them in one batch."""
-        return self._alter_each(
-            resources, lambda op, r: configs.replace(self._ctx, op, r), validate_only
-        )
+        return finish(self.long.replace_configs(resources, validate_only=validate_only))
 
     def update_features(
         self,
@@ -481,14 +452,39 @@ class QuorumController:
         validate_only: bool = False,
     ) -> ControllerResult[T]:
         """Work out a write; what it changes is seen by the next one at once."""
-        if self.epoch is None:
-            raise NotControllerError("this controller is not the active one")
-        operation = Operation(self._overlay, atomic=atomic)
+        operation = self._begin(atomic=atomic)
         try:
             reply = work(operation)
         except BaseException:
             self._overlay.undo(operation.write)
             raise
+        return self._result(operation, reply, validate_only=validate_only)
+
+    def _write_slices(
+        self, work: Callable[[Operation], Slices[T]], *, validate_only: bool = False
+    ) -> Slices[ControllerResult[T]]:
+        """As ``_write``, with the pauses of ``work``; meanwhile there is no other write."""
+        operation = self._begin(atomic=True)
+        self._busy = True
+        try:
+            reply = yield from work(operation)
+        except BaseException:
+            self._overlay.undo(operation.write)
+            raise
+        finally:
+            self._busy = False
+        return self._result(operation, reply, validate_only=validate_only)
+
+    def _begin(self, *, atomic: bool) -> Operation:
+        if self.epoch is None:
+            raise NotControllerError("this controller is not the active one")
+        if self._busy:
+            raise ControllerError("a long operation has not ended, which nobody may build on")
+        return Operation(self._overlay, atomic=atomic)
+
+    def _result(
+        self, operation: Operation, reply: T, *, validate_only: bool
+    ) -> ControllerResult[T]:
         if validate_only:
             self._overlay.undo(operation.write)
         elif operation.records:
@@ -514,27 +510,6 @@ class QuorumController:
             reply = refused(refusal.error, refusal.message)
         return self._write(lambda _: reply)
 
-    def _alter_each(
-        self,
-        resources: Sequence[R],
-        work: Callable[[Operation, R], None],
-        validate_only: bool,
-    ) -> ControllerResult[tuple[AlterResult, ...]]:
-        counts = Counter((r.resource_type, r.resource_name) for r in resources)
-
-        def alter(operation: Operation, request: R) -> AlterResult:
-            resource = (request.resource_type, request.resource_name)
-            try:
-                _only_once(counts[resource], "Each resource must appear at most once.")
-                work(operation, request)
-            except OperationError as refusal:
-                return AlterResult(*resource, refusal.error, refusal.message)
-            return AlterResult(*resource)
-
-        return self._write(
-            lambda op: tuple([alter(op, r) for r in resources]), validate_only=validate_only
-        )
-
     def _describe(self, ref: TopicRef) -> TopicDescription:
         try:
             name = topics.name_of(ref, self._committed_name)
@@ -553,8 +528,3 @@ class QuorumController:
     def _committed_name(self, topic_id: UUID) -> str | None:
         topic = self.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
-
-
-def _only_once(count: int, message: str) -> None:
-    if count > 1:
-        raise OperationError(ApiError.INVALID_REQUEST, message)

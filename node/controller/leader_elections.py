@@ -5,21 +5,25 @@ Source: Kafka's ReplicationControlManager; KIP-183 (preferred), KIP-460 (unclean
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from node.controller.context import Context, build_into
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
+from node.controller.overlay_partitions import PartitionKey
 from node.controller.partition_change import Election
 from node.controller.partition_operations import (
     ElectionType,
     ElectLeadersReply,
     PartitionResult,
 )
+from node.controller.slices import Slices
 from node.metadata.image import NO_LEADER, PartitionState
 
 Refusal = tuple[ApiError, str | None]
+_STEPS = 4  # of one election
+_LOOKED_AT_MAX = 1_000  # partitions in one operation
 _DONE: Refusal = (ApiError.NONE, None)
 
 
@@ -28,7 +32,7 @@ def elect_leaders(
     operation: Operation,
     election_type: int,
     partitions: Mapping[str, Sequence[int]] | None,
-) -> ElectLeadersReply:
+) -> Slices[ElectLeadersReply]:
     """Elect a leader of each partition, or of all that need it.
 
     Raises:
@@ -40,50 +44,86 @@ def elect_leaders(
         raise OperationError(
             ApiError.INVALID_REQUEST, f"Unknown election type {election_type}"
         ) from None
-    if partitions is not None:
-        return ElectLeadersReply(
-            topics={
-                topic: [
-                    PartitionResult(index, *_elect(ctx, operation, topic, index, kind))
-                    for index in indexes
-                ]
-                for topic, indexes in partitions.items()
-            }
-        )
+    if partitions is None:
+        partitions = yield from _needed(ctx, operation, kind)
     topics: dict[str, list[PartitionResult]] = {}
-    for topic in ctx.overlay.topic_names():
-        topic_id = ctx.overlay.topic_id(topic)
-        count = 0 if topic_id is None else ctx.overlay.partition_count(topic_id)
-        results = [
-            PartitionResult(index, *_elect(ctx, operation, topic, index, kind))
-            for index in range(count)
-        ]
-        topics[topic] = [r for r in results if r.error is not ApiError.ELECTION_NOT_NEEDED]
+    for topic, indexes in partitions.items():
+        its = topics[topic] = []
+        for index in indexes:
+            its.append(PartitionResult(index, *_elect(ctx, operation, topic, index, kind)))
+            if operation.pace.is_over(_STEPS):
+                yield
     return ElectLeadersReply(topics=topics)
 
 
-def balance_leaders(ctx: Context, operation: Operation) -> int:
+def _needed(
+    ctx: Context, operation: Operation, kind: ElectionType
+) -> Slices[dict[str, Sequence[int]]]:
+    """The partitions of all topics that need an election, by name; of most topics none do."""
+    partitions = ctx.overlay.partitions
+    walk = partitions.imbalanced() if kind is ElectionType.PREFERRED else partitions.leaderless()
+    found: dict[UUID, list[int]] = {}
+    for topic_id, index in walk:
+        found.setdefault(topic_id, []).append(index)
+        if operation.pace.is_over():
+            yield
+    needed: dict[str, Sequence[int]] = {}
+    for topic in ctx.overlay.topic_names():
+        topic_id_ = ctx.overlay.topic_id(topic)
+        needed[topic] = found.get(topic_id_, ()) if topic_id_ is not None else ()
+    return needed
+
+
+class Round:
+    """One look at all partitions of a kind, some at a time: most may have to stay as they are."""
+
+    def __init__(self, begin: Callable[[], Iterator[PartitionKey]]) -> None:
+        self._begin = begin
+        self._walk: Iterator[PartitionKey] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether there may be partitions that were not looked at in this round."""
+        return self._walk is not None
+
+    def next_keys(self) -> Iterator[PartitionKey]:
+        """The next of them, few enough for one turn; after the last of all a round begins anew."""
+        if self._walk is None:
+            self._walk = self._begin()
+        for _ in range(_LOOKED_AT_MAX):
+            key = next(self._walk, None)
+            if key is None:
+                self._walk = None
+                return
+            yield key
+
+    def clear(self) -> None:
+        """Leave the round."""
+        self._walk = None
+
+
+def balance_leaders(ctx: Context, operation: Operation, round_: Round) -> int:
     """Give partitions back to their first replica, where it is in sync; how many."""
     elected = 0
-    for key in ctx.overlay.partitions.imbalanced():
-        if elected >= ctx.config.elections_per_balance_max:
-            break
+    for key in round_.next_keys():
         state = ctx.overlay.partitions.get(key)
         assert state is not None, key  # noqa: S101 - the index has it
         change = ctx.change(key, state, election=Election.PREFERRED)
         elected += build_into(operation, change) is not None
+        if elected >= ctx.config.elections_per_balance_max:
+            break
     return elected
 
 
-def elect_unclean(ctx: Context, operation: Operation) -> int:
+def elect_unclean(ctx: Context, operation: Operation, round_: Round) -> int:
     """Find leaders at the cost of data where the topic's settings allow it; how many."""
     elected = 0
-    for topic_id, index in ctx.overlay.partitions.leaderless():
-        if elected >= ctx.config.elections_per_balance_max:
-            break
+    for topic_id, index in round_.next_keys():
         topic = ctx.overlay.topic_name(topic_id)
         if topic is not None and ctx.allows_unclean(topic):
             elected += _elect(ctx, operation, topic, index, ElectionType.UNCLEAN) == _DONE
+        if elected >= ctx.config.elections_per_balance_max:
+            break
     return elected
 
 

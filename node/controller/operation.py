@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from node.controller.errors import ApiError, OperationError
 from node.controller.operations import AtOffset, Note, Payload, PendingWrite
 from node.controller.overlay import Overlay
+from node.controller.slices import Pace, Slices
 from node.core.messages import Records
 from node.metadata.records import encode_record
 from node.metadata.schemas import MetadataRecord
@@ -29,6 +30,7 @@ class Operation:
         self.write = PendingWrite(0)
         self.overlay = overlay
         self.notes: list[Note] = []
+        self.pace = Pace()
         self._atomic = atomic
         self._batches: list[list[bytes | AtOffset]] = [[]]
         self._bytes = 0  # of the last batch
@@ -41,6 +43,24 @@ class Operation:
     def add(self, *records: MetadataRecord) -> None:
         """Take in all of ``records`` or none; raises OperationError(POLICY_VIOLATION)."""
         self._add(records, [encode_record(record) for record in records])
+
+    def add_slices(self, records: Iterable[MetadataRecord]) -> Slices[None]:
+        """As ``add``, in slices; ``records`` are taken one after another, before any is replayed.
+
+        Raises:
+            OperationError: POLICY_VIOLATION.
+        """
+        taken, encoded = [], []
+        for record in records:
+            taken.append(record)
+            encoded.append(encode_record(record))
+            if self.pace.is_over():
+                yield
+        self._check_fit(encoded)
+        for record, value in zip(taken, encoded, strict=True):
+            self._add_one(record, value)
+            if self.pace.is_over():
+                yield
 
     def add_at_offset(self, record: MetadataRecord, resolve: Resolve) -> None:
         """Take in a record that says an offset, which ``resolve`` fills in when it is appended."""
@@ -61,13 +81,19 @@ class Operation:
         return tuple([Records(len(payload), payload) for payload in payloads])
 
     def _add(self, records: Sequence[MetadataRecord], encoded: Sequence[bytes]) -> None:
+        self._check_fit(encoded)
+        for record, value in zip(records, encoded, strict=True):
+            self._add_one(record, value)
+
+    def _check_fit(self, encoded: Sequence[bytes]) -> None:
         if self._atomic:
             self._fit(len(encoded), sum(map(len, encoded)))
-        for record, value in zip(records, encoded, strict=True):
-            self._fit(1, len(value))
-            self._batches[-1].append(value)
-            self._bytes += len(value)
-            self.overlay.replay(self.write, record)
+
+    def _add_one(self, record: MetadataRecord, value: bytes) -> None:
+        self._fit(1, len(value))
+        self._batches[-1].append(value)
+        self._bytes += len(value)
+        self.overlay.replay(self.write, record)
 
     def _fit(self, count: int, size: int) -> None:
         """Make room for so many records and bytes."""

@@ -17,7 +17,7 @@ from node.controller.operations import PendingWrite
 from node.controller.overlay_map import Journal, OverlayMap
 from node.controller.overlay_partitions import PartitionMap
 from node.metadata.fold import HANDLERS as FOLD
-from node.metadata.fold import changed, partition_state
+from node.metadata.fold import changed, partition_state, without_elr
 from node.metadata.image import (
     TOPIC,
     BrokerState,
@@ -71,7 +71,11 @@ class Overlay:
         self._producer_ids = OverlayMap[None, int](
             self._journal, lambda _: self.image.next_producer_id
         )
-        self.partitions = PartitionMap(self._journal, image, self._names.pending)
+        # Topics whose committed eligible leaders do not count any more; None: of all.
+        self._cleared = OverlayMap[UUID | None, bool](self._journal, lambda _: None)
+        self.partitions = PartitionMap(
+            self._journal, image, self._names.pending, self._is_elr_cleared
+        )
         self.tables: Mapping[str, OverlayMap[Any, Any]] = {
             "settings": self._settings,
             "topics": self._topics,
@@ -82,6 +86,7 @@ class Overlay:
             "controllers": self._controllers,
             "producer ids": self._producer_ids,
             "partitions": self.partitions,
+            "cleared": self._cleared,
         }
         self._registering: dict[int, PendingWrite] = {}  # broker id -> its registration
         self.leaving: set[int] = set()  # brokers that are being taken out of all ISRs
@@ -238,6 +243,11 @@ class Overlay:
         topic = self.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
+    def _is_elr_cleared(self, topic_id: UUID) -> bool:
+        return len(self._cleared) > 0 and (
+            self._cleared.pending(None) or self._cleared.pending(topic_id)
+        )
+
     def _committed_size(self, topic_id: UUID) -> int | None:
         topic = self.image.topic_by_id(topic_id)
         return None if topic is None else len(topic.partitions)
@@ -277,13 +287,13 @@ class Overlay:
         self.partitions.put(write, key, changed(old, record))
 
     def _clear_elr(self, write: PendingWrite, record: ClearElrRecord) -> None:
-        for name in [record.topic_name] if record.topic_name else self.topic_names():
-            topic_id = self.topic_id(name)
-            assert topic_id is not None, record  # noqa: S101
-            for index in range(self.partition_count(topic_id)):
-                old = self.partition(topic_id, index)
-                if old is not None and (old.eligible_leaders or old.last_known_leaders):
-                    self._partition_change(write, _cleared_elr(topic_id, index))
+        only = self.topic_id(record.topic_name) if record.topic_name else None
+        assert only is not None or not record.topic_name, record  # noqa: S101
+        for key in self.partitions.pending_eligible():
+            state = self.partitions.get(key)
+            if state is not None and only in (None, key[0]):
+                self.partitions.put(write, key, without_elr(state))
+        self._cleared.put(write, only, True)
 
     def _config(self, write: PendingWrite, record: ConfigRecord) -> None:
         resource = (record.resource_type, record.resource_name)
@@ -304,16 +314,6 @@ class Overlay:
 
     def _as_image(self, write: PendingWrite, record: MetadataRecord) -> None:
         FOLD[type(record)](_Target(self, write), record, self.image.end_offset)  # type: ignore[arg-type] # like an image
-
-
-def _cleared_elr(topic_id: UUID, index: int) -> PartitionChangeRecord:
-    return PartitionChangeRecord(
-        version=2,
-        topic_id=topic_id,
-        partition_id=index,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
-    )
 
 
 class _Target:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from node.controller.operations import PendingWrite
 from node.controller.overlay_map import Journal, OverlayMap
+from node.metadata.fold import without_elr
 from node.metadata.image import NO_LEADER, MetadataImage, PartitionState
 
 PartitionKey = tuple[UUID, int]
@@ -18,18 +19,26 @@ Entry = tuple[PendingWrite, PartitionState | None]
 
 
 class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
-    """Partitions by (topic id, index); ``gone`` tells topics that count no more as committed.
+    """Partitions by (topic id, index).
+
+    ``gone`` tells topics that count no more as committed, ``cleared`` those whose committed
+    eligible leaders do not.
 
     Its walks are sorted. Each takes the partitions that were of its kind at its first look, and are
     still when their turn comes. So a walk may take its time while partitions change.
     """
 
     def __init__(
-        self, journal: Journal, image: MetadataImage, gone: Callable[[UUID], bool]
+        self,
+        journal: Journal,
+        image: MetadataImage,
+        gone: Callable[[UUID], bool],
+        cleared: Callable[[UUID], bool],
     ) -> None:
         super().__init__(journal, self._committed_state)
         self._image = image
         self._gone = gone
+        self._cleared = cleared
         self._isr: dict[int, set[PartitionKey]] = {}
         self._elr: dict[int, set[PartitionKey]] = {}
         self._led: dict[int, set[PartitionKey]] = {}
@@ -66,6 +75,14 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
             _is_imbalanced,
         )
 
+    def pending_eligible(self) -> list[PartitionKey]:
+        """The pending ones with leaders that are eligible, or were the last (KIP-966)."""
+        return [
+            key
+            for key, state in self.items()
+            if state is not None and (state.eligible_leaders or state.last_known_leaders)
+        ]
+
     def pending_of(self, topic_id: UUID, count: int) -> list[PartitionKey]:
         """Those of a topic with so many partitions whose committed state does not count."""
         if count <= len(self):
@@ -87,7 +104,10 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
     # ------------------------------------------------------------------ inside
 
     def _committed_state(self, key: PartitionKey) -> PartitionState | None:
-        return None if self._gone(key[0]) else self._image.partition(*key)
+        if self._gone(key[0]):
+            return None
+        state = self._image.partition(*key)
+        return without_elr(state) if state is not None and self._cleared(key[0]) else state
 
     def _counts(self, key: PartitionKey) -> bool:
         """Whether the committed state of a partition is its state."""

@@ -24,8 +24,11 @@ from node.controller.partition_operations import (
     ReassignmentsReply,
 )
 from node.controller.placement import check_assignment
+from node.controller.slices import Slices
 from node.metadata.features import directories_supported
 from node.metadata.image import BrokerState, MetadataImage, PartitionState
+
+_STEPS = 4  # of one reassignment
 
 
 def alter_reassignments(
@@ -34,7 +37,7 @@ def alter_reassignments(
     topics: Mapping[str, Sequence[Reassignment]],
     *,
     allow_replication_factor_change: bool,
-) -> ReassignmentsReply:
+) -> Slices[ReassignmentsReply]:
     """Begin, change or cancel the reassignment of each partition."""
 
     def one(topic: str, target: Reassignment) -> PartitionResult:
@@ -46,9 +49,14 @@ def alter_reassignments(
             return PartitionResult(target.partition, refusal.error, refusal.message)
         return PartitionResult(target.partition)
 
-    return ReassignmentsReply(
-        topics={topic: [one(topic, target) for target in rows] for topic, rows in topics.items()}
-    )
+    results: dict[str, list[PartitionResult]] = {}
+    for topic, rows in topics.items():
+        its = results[topic] = []
+        for target in rows:
+            its.append(one(topic, target))
+            if operation.pace.is_over(_STEPS):
+                yield
+    return ReassignmentsReply(topics=results)
 
 
 def list_reassignments(

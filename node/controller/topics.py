@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from uuid import UUID
 
 from node.controller.config_schema import check_setting
@@ -19,12 +20,12 @@ from node.controller.placement import (
     in_sync,
     place_partitions,
 )
+from node.controller.slices import Slices
 from node.log.meta_properties import random_id
 from node.metadata.features import directories_supported, partition_version
 from node.metadata.image import NO_LEADER, TOPIC
 from node.metadata.schemas import (
     ConfigRecord,
-    MetadataRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
@@ -40,7 +41,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 def create(
     ctx: Context, operation: Operation, topic: NewTopic, collisions: Collisions
-) -> CreateResult:
+) -> Slices[CreateResult]:
     """Create a topic with its settings and partitions; raises OperationError."""
     check_name(topic.name)
     if ctx.overlay.topic_id(topic.name) is not None:
@@ -54,16 +55,16 @@ def create(
     configs = check_configs(topic.configs)
     partitions = _new_partitions(ctx, topic)
     topic_id = _new_topic_id(ctx)
-    records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
-    records += [
+    settings = [
         ConfigRecord(resource_type=TOPIC, resource_name=topic.name, name=key, value=value)
         for key, value in configs.items()
     ]
-    records += [
+    rows = (
         _partition(ctx, topic_id, index, replicas, isr)
         for index, (replicas, isr) in enumerate(partitions)
-    ]
-    operation.add(*records)
+    )
+    first = TopicRecord(name=topic.name, topic_id=topic_id)
+    yield from operation.add_slices(chain([first], settings, rows))
     collisions.add(topic.name)
     return CreateResult(
         topic.name,
@@ -251,7 +252,7 @@ def _check_count(partitions: int) -> None:
 # --------------------------------------------------------------------------- CreatePartitions
 
 
-def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) -> None:
+def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) -> Slices[None]:
     """Give a topic more partitions; raises OperationError."""
     topic_id = ctx.overlay.topic_id(topic.name)
     if topic_id is None:
@@ -281,11 +282,9 @@ def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) 
                 f"{len(topic.assignments)} assignment(s) were specified.",
             )
         partitions = _by_hand(ctx, [tuple(row) for row in topic.assignments], factor, present)
-    operation.add(
-        *[
-            _partition(ctx, topic_id, index, replicas, isr)
-            for index, (replicas, isr) in enumerate(partitions, start=present)
-        ]
+    yield from operation.add_slices(
+        _partition(ctx, topic_id, index, replicas, isr)
+        for index, (replicas, isr) in enumerate(partitions, start=present)
     )
 
 

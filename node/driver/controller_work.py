@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from node.config import NodeConfig
@@ -22,6 +23,7 @@ from node.core import effects as fx
 from node.core import inputs
 from node.core.messages import Records
 from node.driver.held import HeldRead, HeldWrite
+from node.driver.long_work import LongWork
 from node.driver.pump import NodeFatalError, Pump, Work
 from node.driver.state_machine import StateMachine
 
@@ -30,9 +32,15 @@ log = logging.getLogger("krucible.node")
 LEADER_BALANCE_INTERVAL_MS = 300_000  # Kafka's leader.imbalance.check.interval.seconds
 LOOKS_MAX = 4096  # that wait for the first image; clients that give up are among them
 AGAIN_MS = 10  # between two parts of a large job: others get their turn
+PARTITIONS_TO_FREE = 10_000  # at a time
 SWEEPS_AHEAD = 8  # slices of a walk over partitions that are written and not committed
 
 T = TypeVar("T")
+
+
+def _more(most: int, is_more: Callable[[], bool], elected: int) -> bool:
+    """Whether a round of elections goes on at once."""
+    return elected >= most or is_more()
 
 
 def no_answer() -> None:
@@ -76,6 +84,8 @@ class ControllerWork:
         self._unpublished: list[Callable[[], None]] = []  # looks at an image that is not there yet
         self._sweeping = False  # a slice is queued
         self._swept = 0  # slices that are not committed
+        self._freeing = False
+        self.long_work = LongWork(self.pump.soon)
 
     def close(self) -> None:
         """Propose nothing more of what lingers. Idempotent."""
@@ -163,11 +173,12 @@ class ControllerWork:
             more=lambda broker: broker is not None,  # the next silent one need not wait
         )
         most = controller.config.elections_per_balance_max
-        for name, elect in (
-            ("BalanceLeaders", controller.balance_leaders),
-            ("ElectUnclean", controller.elect_unclean),
+        for name, elect, is_more in (
+            ("BalanceLeaders", controller.balance_leaders, lambda: controller.balancing),
+            ("ElectUnclean", controller.elect_unclean, lambda: controller.electing_unclean),
         ):
-            self._schedule(name, LEADER_BALANCE_INTERVAL_MS, elect, more=lambda n: n >= most)
+            more = partial(_more, most, is_more)
+            self._schedule(name, LEADER_BALANCE_INTERVAL_MS, elect, more=more)
 
     def _schedule(
         self,
@@ -182,9 +193,12 @@ class ControllerWork:
         def work() -> None:
             result = self._try(name, operate)
             if result is not None and more(result.reply):
-                self.pump.after(f"{name} again", AGAIN_MS, work)
+                self.pump.after(f"{name} again", AGAIN_MS, when_free)
 
-        self.pump.every(name, interval_ms, work)
+        def when_free() -> None:
+            self.long_work.when_free(work)
+
+        self.pump.every(name, interval_ms, when_free)
 
     def _try(
         self,
@@ -224,7 +238,7 @@ class ControllerWork:
             return
         if self._swept < SWEEPS_AHEAD:
             self._sweeping = True
-            self.pump.soon(self._sweep)
+            self.pump.soon(lambda: self.long_work.when_free(self._sweep))
 
     def _sweep(self) -> None:
         self._sweeping = False
@@ -248,8 +262,12 @@ class ControllerWork:
         """Apply and acknowledge what has been committed below ``high_watermark``."""
         self.machine.commit(high_watermark)
         self.catch_up()
-        writes = self._writes
-        while writes and writes[0].wait_for < high_watermark:
+        self._acknowledge_due(high_watermark)
+
+    def _acknowledge_due(self, high_watermark: int) -> None:
+        """Answer what is committed and applied: who has its answer finds it in the image."""
+        writes, below = self._writes, min(high_watermark, self.machine.applied)
+        while writes and writes[0].wait_for < below:
             self._acknowledge(writes.popleft())
 
     def catch_up(self) -> None:
@@ -264,7 +282,7 @@ class ControllerWork:
                 self.controller.committed(record, offset)
         self._applying = self.machine.is_behind
         if self._applying:
-            self.pump.soon(self._apply)
+            self.pump.soon(self._apply_more)
         self._maybe_claim()
         while self._confirmed and self._confirmed[0][0] <= self.machine.applied:
             self._answer_read(self._confirmed.popleft()[1])
@@ -274,6 +292,23 @@ class ControllerWork:
                 look()
         for tell in tuple(self.on_applied):
             tell()
+        if self.machine.loader.has_unused and not self._freeing:
+            self._freeing = True
+            self.pump.soon(self._let_go)
+
+    def _apply_more(self) -> None:
+        self._apply()
+        self.pump.soon(self._acknowledge_applied)  # a large answer takes a turn of its own
+
+    def _let_go(self) -> None:
+        """Free what a loaded snapshot has replaced, some of it in each turn."""
+        self._freeing = self.machine.loader.let_go(PARTITIONS_TO_FREE)
+        if self._freeing:
+            self.pump.soon(self._let_go)
+
+    def _acknowledge_applied(self) -> None:
+        if self.replica.high_watermark is not None:
+            self._acknowledge_due(self.replica.high_watermark)
 
     def _acknowledge(self, write: HeldWrite) -> None:
         self.pump.trace("ack", api=write.api, off=write.wait_for, hwm=self.replica.high_watermark)
@@ -326,6 +361,7 @@ class ControllerWork:
             self.pump.later(write.refused)
         self._writes.clear()
         self._proposals.clear()
+        self.long_work.give_up()
 
     def _give_up(self) -> None:
         """Renounce and resign: no leader goes on without an active controller (KAFKA-13104)."""
@@ -339,7 +375,9 @@ class ControllerWork:
 
     def _await_commit(self, write: HeldWrite) -> None:
         high_watermark = self.replica.high_watermark
-        if high_watermark is not None and write.wait_for < high_watermark:
+        if high_watermark is not None and write.wait_for < min(
+            high_watermark, self.machine.applied
+        ):
             self._acknowledge(write)
         else:
             self._writes.append(write)  # sorted by wait_for: offsets are given in order

@@ -25,6 +25,7 @@ from node.core.messages import (
 from node.core.replica import LogState, Replica, ReplicaConfig
 from node.core.types import ElectionState, VoterSet
 from node.driver.held import HeldRead, HeldWrite, Outside, Storage
+from node.driver.long_work import LongWork
 from node.driver.parts import NodeParts
 from node.driver.peers import Peers
 from node.driver.pump import Pump
@@ -185,6 +186,11 @@ class Node:
 
         request = UpgradeVersionRequest(level, validate_only)
         self.request(lambda token: inputs.RequestReceived(token, _NO_CONNECTION, request), reply)
+
+    @property
+    def long_work(self) -> LongWork:
+        """The operation of the controller that is worked out in slices, and who waits for it."""
+        return self.work.long_work
 
     def propose(self, entries: Sequence[Records], write: HeldWrite) -> None:
         """Append entries, and settle ``write`` when they are committed."""

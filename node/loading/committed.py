@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from node.core.messages import Batch
@@ -38,20 +39,31 @@ class CommittedBatch(NamedTuple):
             CorruptBatchError: Its content is not records.
             RecordError: One of them is no metadata record that this node knows.
         """
+        return cls.without_records(batch)._replace(
+            records=() if batch.is_control else tuple(decoded(batch))
+        )
+
+    @classmethod
+    def without_records(cls, batch: Batch) -> CommittedBatch:
+        """A batch of the log whose records are ``decoded`` elsewhere."""
         return cls(
             batch.base_offset,
             batch.last_offset,
             batch.epoch,
             timestamp_ms(batch),
             len(batch.data),
-            () if batch.is_control else tuple(_decoded(batch)),
+            (),
         )
 
 
-def _decoded(batch: Batch) -> list[tuple[int, MetadataRecord]]:
-    records = []
+def decoded(batch: Batch) -> Iterator[tuple[int, MetadataRecord]]:
+    """The metadata records of a data batch with their offsets, each decoded when it is taken.
+
+    Raises:
+        CorruptBatchError: Its content is not records.
+        RecordError: One of them is no metadata record that this node knows.
+    """
     for offset, _, value in decode_records(batch):
         if value is None:
             raise RecordError(f"the metadata record at {offset} has no value")
-        records.append((offset, decode_record(value)))
-    return records
+        yield offset, decode_record(value)

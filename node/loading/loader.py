@@ -16,6 +16,7 @@ Source: Kafka's MetadataLoader and MetadataBatchLoader.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -24,7 +25,7 @@ from typing import Any, Protocol
 from node.loading.committed import CommittedBatch, Provenance
 from node.loading.snapshot_policy import SnapshotPolicy
 from node.metadata.delta import DeltaBuilder, MetadataDelta
-from node.metadata.fold import apply_record, load_records
+from node.metadata.fold import apply_record, apply_slices, load_records
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.schemas import (
     AbortTransactionRecord,
@@ -120,6 +121,7 @@ class MetadataLoader:
         self._seen_record = False
         self._loaded = _Loaded()
         self._replaced: MetadataImage | None = None  # the image published before a snapshot came
+        self._unused: deque[MetadataImage] = deque()  # that nobody will look at again
         self._publishers: list[Publisher] = []
         self._new_publishers: list[Publisher] = []
 
@@ -127,6 +129,17 @@ class MetadataLoader:
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open: no snapshot may be made now."""
         return self._transactions.open
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether there is something to ``let_go``."""
+        return bool(self._unused)
+
+    def let_go(self, partitions: int) -> bool:
+        """Free some of what a snapshot has replaced; whether there is more, for another turn."""
+        if self._unused and not self._unused[0].let_go(partitions):
+            self._unused.popleft()
+        return bool(self._unused)
 
     def add_publisher(self, publisher: Publisher) -> None:
         """Publish to one more; it gets the whole image first, as soon as there is one."""
@@ -151,6 +164,50 @@ class MetadataLoader:
                 self._policy.committed(batch.size, now_ms, in_transaction=self.in_transaction)
         except ImageError as error:
             raise self._fault(str(error)) from error
+        self._publish()
+
+    def load_batch_slices(
+        self,
+        batch: CommittedBatch,
+        records: Iterable[tuple[int, MetadataRecord]],
+        size: int,
+        now_ms: int,
+    ) -> Iterator[None]:
+        """Load one committed batch as ``load_batches`` does, with a pause after ``size`` records.
+
+        Its ``records`` are read as they are needed, those in ``batch`` do not count. A batch is
+        atomic: until the iteration ends nothing has changed, and nothing else may be loaded.
+
+        Raises:
+            LoaderError: As ``load_batches``.
+        """
+        self._check_next(batch)
+        image, gate = self.image.copy(), self._transactions.copy()
+        stand = before = self.provenance
+        seen, steps = False, 0
+        try:
+            for offset, record in records:
+                if isinstance(record, BeginTransactionRecord):
+                    stand = before
+                elif not isinstance(record, _MARKS):
+                    seen = True
+                counts = gate.feed(record, offset)
+                for each, at in counts:
+                    yield from apply_slices(image, each, at, size)
+                    if (steps := steps + 1) % size == 0:
+                        yield
+                if not counts and (steps := steps + 1) % size == 0:
+                    yield  # a record that waits for the end of its transaction
+                before = Provenance(offset, batch.epoch, batch.timestamp_ms)
+        except ImageError as error:
+            raise self._fault(str(error)) from error
+        if stand != self.provenance or not gate.open:  # else all of it waits for its end
+            self._replace_image(image)
+        self._transactions = gate
+        self._seen_record = self._seen_record or seen
+        self._stand_at(stand)
+        self._took(batch, batch.last_offset - batch.base_offset + 1)
+        self._policy.committed(batch.size, now_ms, in_transaction=self.in_transaction)
         self._publish()
 
     def load_snapshot(self, provenance: Provenance, records: Iterable[MetadataRecord]) -> None:
@@ -186,10 +243,7 @@ class MetadataLoader:
         """Take over the image of a snapshot of ``count`` records."""
         if self._replaced is None:
             self._replaced = self.image.copy()
-        if self._builder is not None:
-            self.image.record_to(None)
-            self._builder = None
-        self.image.become(image)  # whoever looks at it goes on looking
+        self._replace_image(image)
         self.provenance = provenance
         self._next_offset = provenance.offset + 1
         self._transactions = Transactions()
@@ -201,9 +255,21 @@ class MetadataLoader:
 
     # ------------------------------------------------------------------ loading
 
-    def _load(self, batch: CommittedBatch) -> None:
+    def _replace_image(self, image: MetadataImage) -> None:
+        """Show the state of another image; publishers get the difference of the two."""
+        if self._builder is not None:
+            if self._replaced is None:
+                self._replaced = self.image.copy()
+            self.image.record_to(None)
+            self._builder = None
+        self.image.become(image)  # whoever looks at it goes on looking
+
+    def _check_next(self, batch: CommittedBatch) -> None:
         if batch.base_offset != self._next_offset:
             raise self._fault(f"a batch at {batch.base_offset} came, want {self._next_offset}")
+
+    def _load(self, batch: CommittedBatch) -> None:
+        self._check_next(batch)
         before = self.provenance
         for offset, record in batch.records:
             if isinstance(record, BeginTransactionRecord):
@@ -213,13 +279,17 @@ class MetadataLoader:
             for each, at in self._transactions.feed(record, offset):
                 apply_record(self.image, each, at)
             before = Provenance(offset, batch.epoch, batch.timestamp_ms)
+        self._took(batch, len(batch.records))
+
+    def _took(self, batch: CommittedBatch, records: int) -> None:
+        """A batch of so many metadata records is loaded."""
         if not self._transactions.open:
             self._stand_at(Provenance(batch.last_offset, batch.epoch, batch.timestamp_ms))
         self._next_offset = batch.last_offset + 1
-        self._loaded.records += len(batch.records)
+        self._loaded.records += records
         self._loaded.batches += 1
         self._loaded.bytes += batch.size
-        self.records_from_log += len(batch.records)
+        self.records_from_log += records
 
     def _stand_at(self, provenance: Provenance) -> None:
         self.provenance = provenance
@@ -272,7 +342,9 @@ class MetadataLoader:
         self.published_offset = offset
         self.publications += 1
         self._loaded = _Loaded()
-        self._replaced = None
+        if self._replaced is not None:
+            self._unused.append(self._replaced)
+            self._replaced = None
         if not self._publishers:
             self._initialise(manifest)
             return

@@ -5,7 +5,7 @@ Source: Kafka's PartitionRegistration, BrokerRegistration and the deltas of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -46,6 +46,23 @@ def apply_record(image: MetadataImage, record: s.MetadataRecord, offset: int) ->
     if handler is None:
         raise ImageError(f"no rule for a {type(record).__name__} at {offset}")
     handler(image, record, offset)
+    image.end_offset = offset + 1
+
+
+def apply_slices(
+    image: MetadataImage, record: s.MetadataRecord, offset: int, size: int
+) -> Iterator[None]:
+    """Do as ``apply_record``, with a pause after every ``size`` partitions that a record changes.
+
+    Until the iteration ends only a part of the record is in the image.
+    """
+    if not isinstance(record, s.ClearElrRecord) or offset < image.end_offset:
+        apply_record(image, record, offset)
+        return
+    for at, key in enumerate(list(eligible_of(image, record, offset)), 1):
+        clear_elr_of(image, *key)
+        if at % size == 0:
+            yield
     image.end_offset = offset + 1
 
 
@@ -106,18 +123,38 @@ def _remove_topic(image: MetadataImage, record: s.RemoveTopicRecord, offset: int
 
 
 def _clear_elr(image: MetadataImage, record: s.ClearElrRecord, offset: int) -> None:
-    topics = list(image.topics.values())
+    for topic_id, index in list(eligible_of(image, record, offset)):
+        clear_elr_of(image, topic_id, index)
+
+
+def eligible_of(
+    image: MetadataImage, record: s.ClearElrRecord, offset: int
+) -> Iterator[tuple[UUID, int]]:
+    """The partitions that a ClearElrRecord changes; raises ImageError."""
+    only = None
     if record.topic_name:
         if record.topic_name not in image.topics:
             raise ImageError(f"record at {offset} names topic {record.topic_name!r}, not there")
-        topics = [image.topics[record.topic_name]]
-    for topic in topics:
-        for index, state in list(topic.partitions.items()):
-            if state.eligible_leaders or state.last_known_leaders:
-                cleared = s.PartitionChangeRecord(
-                    version=2, topic_id=topic.id, eligible_leader_replicas=(), last_known_elr=()
-                )
-                image.put_partition(image.topics[topic.name], index, changed(state, cleared))
+        only = image.topics[record.topic_name].id
+    return (key for key in image.eligible_partitions() if only in (None, key[0]))
+
+
+def clear_elr_of(image: MetadataImage, topic_id: UUID, index: int) -> None:
+    """Forget the eligible leaders of one partition."""
+    topic = _required(image, topic_id, image.end_offset)
+    image.put_partition(topic, index, without_elr(topic.partitions[index]))
+
+
+def without_elr(state: PartitionState) -> PartitionState:
+    """A partition after its eligible leaders, if it has any, were forgotten."""
+    if not state.eligible_leaders and not state.last_known_leaders:
+        return state
+    return changed(state, _WITHOUT_ELR)
+
+
+_WITHOUT_ELR = s.PartitionChangeRecord(
+    version=2, topic_id=None, eligible_leader_replicas=(), last_known_elr=()
+)
 
 
 def _required(image: MetadataImage, topic_id: UUID | None, offset: int) -> TopicState:

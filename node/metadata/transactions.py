@@ -26,6 +26,12 @@ class Transactions:
     def __init__(self) -> None:
         self._held: list[tuple[MetadataRecord, int]] = []
 
+    def copy(self) -> Transactions:
+        """A gate of its own that holds back the same."""
+        other = Transactions()
+        other._held = list(self._held)
+        return other
+
     @property
     def open(self) -> bool:
         """Whether records are being held back."""

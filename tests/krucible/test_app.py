@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.errors import EnvError
-from harness.healing.journal import Leftover
+from harness.healing.heal import Leftover
 from harness.processes.command import PARENT
 from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 from krucible import app as app_module

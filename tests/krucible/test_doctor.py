@@ -20,7 +20,7 @@ from harness.envs.disks.fuse import mount as fuse_mount
 from harness.envs.docker import subnet as docker_subnet
 from harness.envs.local.loopback import Block
 from harness.errors import EnvError
-from harness.healing.journal import Leftover
+from harness.healing.heal import Leftover
 from krucible.doctor import checks as doctor
 from krucible.doctor import environments as doctor_hosts
 from krucible.doctor.checks import examine

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.envs.clocks.traces import TRACES_ENTRY, remove_traces
-from harness.healing.journal import undoes
+from harness.healing.heal import undoes
 from harness.processes.procfs import ProcessId
 
 _ORDERS = ("trouble.json", "clock")

@@ -14,7 +14,8 @@ from typing import Any
 
 from harness.envs.docker.engine import Engine, EngineError, engine_host, knock
 from harness.errors import EnvError
-from harness.healing.journal import Journal, Leftover, is_orphaned, sweeps, undoes
+from harness.healing.heal import Leftover, clears, sweeps, undoes
+from harness.healing.journal import Journal, is_orphaned
 
 RUN_LABEL = "krucible.run"
 _PREFIX = "krucible."
@@ -103,10 +104,22 @@ def sweep(folder: Path | None, only_run: str | None, *, heal: bool) -> list[Left
                 and is_orphaned(owner)
             )
 
-        return clear(engine, is_wanted, heal=heal)
+        return _clear(engine, is_wanted, heal=heal)
 
 
-def clear(
+@clears
+def clear_run(run: str, folder: Path) -> list[Leftover]:
+    """Remove the run's containers and network, though its harness lives."""
+
+    def is_of_run(found: Mapping[str, Any]) -> bool:
+        owner = owner_of(found)
+        return owner["run"] == run and Path(owner["state"]).resolve() == folder.resolve()
+
+    with contextlib.closing(Engine.connect()) as engine:
+        return _clear(engine, is_of_run)
+
+
+def _clear(
     engine: Engine, is_wanted: Callable[[Mapping[str, Any]], bool], *, heal: bool = True
 ) -> list[Leftover]:
     """Remove the labelled containers, and then networks, that are wanted; what became of each."""

@@ -1,168 +1,89 @@
-"""The links between containers: firewall rules of ours inside each one's network, and nowhere else.
-
-A cut link (a, b) is a rule in b's network that drops all packets from a, as in Jepsen. Packets are
-lost and not held: what TCP had on its way is sent again after the heal. With a packet filter a
-one-way cut keeps answers back too: b's data reaches a, but a's acknowledgements are lost. Packets
-of a link that is to be slow or lossy go through netem, or a queue in user space: see ``shaping``.
-"""
+"""The links between containers: by the agents in the nodes' holders, told apart by addresses."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from harness.contracts.environment import Address, Link, Probe
+from harness.contracts.environment import Address, Link
 from harness.envs.docker.agents import Agents
-from harness.envs.docker.packets import DockerNetems
-from harness.envs.links.shaping import ShapedCuts, Shapers
-from harness.envs.links.tcp_probe import REQUEST
-from harness.errors import EnvError
+from harness.envs.links.netem import to_address
 from harness.healing.journal import Journal
 
-CHAIN_MAX = 28  # bytes of a chain's name
-_SOURCE = 7  # its column in a listing of a chain
 
+class DockerFilters:
+    """``Filters`` in the networks of a run's containers."""
 
-@dataclass(slots=True)
-class _Dropped:
-    """What was dropped on a link: by rules that are gone, and by the present one."""
+    def __init__(self, agents: Agents, journal: Journal, *, chain: str, handle: int) -> None:
+        """Nothing is ordered; ``chain`` and ``handle`` are the run's, in each network."""
+        self._agents = agents
+        self._journal = journal
+        self._chain = chain
+        self._handle = handle
 
-    packets: int = 0
-    bytes: int = 0
-    past: tuple[int, int] = field(default=(0, 0))
-
-    def now(self, packets: int, size: int) -> None:
-        """The present rule's counters."""
-        self.packets, self.bytes = self.past[0] + packets, self.past[1] + size
-
-
-class DockerNet(ShapedCuts):
-    """``Net`` by iptables in the networks of a run's containers."""
-
-    def __init__(self, journal: Journal) -> None:
-        super().__init__(journal)
-        self._agents: Agents | None = None
-        self._in_kernel: DockerNetems | None = None
-        self._chain = ""
-        self._holders: Mapping[str, str] = {}
-        self._addresses: Mapping[str, Address] = {}
-        self._names: dict[str, str] = {}
-        self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
-
-    async def start(
-        self,
-        agents: Agents,
-        chain: str,
-        addresses: Mapping[str, Address],
-        shapers: Shapers,
-        netems: DockerNetems,
-    ) -> None:
-        """Make our chain in every node's network.
-
-        Args:
-            agents: What changes the nodes' networks.
-            chain: The chain's name.
-            addresses: By node, where it listens.
-            shapers: What holds packets of links that are to be slow, where there is no netem.
-            netems: What does so where there is.
-
-        Raises:
-            EnvError: There is no packet filter to be had.
-        """
-        self._agents, self._chain, self._holders = agents, chain, agents.holders
-        self._addresses, self._shapers = addresses, shapers
-        self._netems = self._in_kernel = netems
-        self._names = {address.host: node for node, address in addresses.items()}
-        await asyncio.gather(*(self._change(node) for node in self._holders))
-
-    async def stop(self) -> None:
-        """The containers are gone, and the rules with them."""
-        await self._forget()
-
-    async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
-        """Send one ApiVersions request from inside ``source``'s network, wait for any answer."""
-        self._check((source, destination))
-        address = self._addresses[destination]
-        seen = await self._order(
-            source,
-            "probe",
-            host=address.host,
-            port=address.port,
-            timeout_s=timeout_s,
-            request=REQUEST.hex(),
-        )
-        return Probe(source, destination, **seen)
-
-    async def stats(self) -> Mapping[Link, Mapping[str, int]]:
-        """Per link that was ever cut: ``dropped_packets``; ``held_bytes`` are the bytes of them."""
-        async with self._changing:
-            nodes = {destination for _, destination in self._cuts}
-            said = await asyncio.gather(*map(self._count, nodes))
-            for node, text in zip(nodes, said, strict=True):
-                self._note(node, text)
-        return {
-            link: {"held_bytes": dropped.bytes, "dropped_packets": dropped.packets}
-            for link, dropped in self._dropped.items()
-        }
-
-    # ---- rules
-
-    async def _announce(self, links: Iterable[Link]) -> int:
-        """Journal that rules for these links are about to be installed."""
-        named = list(links)
-        return await self._journal.announce(
-            "rules",
-            engine=None if self._agents is None else self._agents.engine.host,
-            chain=self._chain,
-            qdisc=None if self._in_kernel is None else self._in_kernel.handle,
-            containers=sorted({self._holders[node] for link in named for node in link}),
-            links=[list(link) for link in named],
-        )
-
-    async def _install(self, nodes: Iterable[str]) -> None:
-        """Make the chains of these nodes' networks what is cut now, each at one blow.
-
-        The whole chain is written anew, so that half a change before does not matter.
-        """
-        wanted = sorted(set(nodes))
-        said = await asyncio.gather(*map(self._change, wanted))
-        for node, text in zip(wanted, said, strict=True):
-            self._note(node, text)
-            for link, dropped in self._dropped.items():
-                if link[1] == node:
-                    dropped.past = (dropped.packets, dropped.bytes)
-
-    def _rules(self, node: str) -> list[str]:
-        return [
-            f"-s {self._addresses[source].host}/32 {does}"
-            for source, does in self._treatment(node).items()
-        ]
-
-    def _note(self, node: str, listing: str) -> None:
-        """Take the counters of a chain's rules: ``packets bytes DROP ... source destination``."""
-        for line in listing.splitlines():
-            fields = line.split()
-            if len(fields) > _SOURCE and fields[2] == "DROP" and fields[_SOURCE] in self._names:
-                link = (self._names[fields[_SOURCE]], node)
-                self._dropped[link].now(int(fields[0]), int(fields[1]))
-
-    async def _change(self, node: str) -> str:
-        """Make a node's chain what is wanted now; returns its counters before."""
-        rules = self._rules(node)
-        return str((await self._order(node, "rules", chain=self._chain, rules=rules))["before"])
-
-    async def _count(self, node: str) -> str:
-        return str((await self._order(node, "counters", chain=self._chain))["before"])
-
-    async def _order(self, node: str, do: str, **arguments: Any) -> dict[str, Any]:
-        if self._agents is None:
-            raise EnvError("the docker environment is not set up")
+    async def order(self, node: str, do: str, **arguments: Any) -> Mapping[str, Any]:
+        """See ``Filters``."""
+        if do == "netem":
+            arguments["order"] = {**arguments["order"], "handle": self._handle}
+        elif do in ("rules", "counters"):
+            arguments["chain"] = self._chain
         return await self._agents.order(node, do, **arguments)
 
-    def _check(self, link: Link) -> None:
-        for name in link:
-            if name not in self._holders:
-                raise EnvError(f"no node is called {name!r}; there are: {', '.join(self._holders)}")
+    def rules(self, source: Address, destination: Address, does: str) -> list[str]:  # noqa: ARG002
+        """All packets from the other node's address."""
+        return [f"-s {source.host}/32 {does}"]
+
+    def match(self, source: Address, destination: Address) -> list[list[str]]:  # noqa: ARG002
+        """All packets to the other node's address."""
+        return [to_address(destination.host)]
+
+    async def announce(self, links: Sequence[Link]) -> int:
+        """See ``Filters``; names the containers that the rules will be in."""
+        holders = self._agents.holders
+        return await self._journal.announce(
+            "rules",
+            engine=self._agents.engine.host,
+            chain=self._chain,
+            qdisc=self._handle,
+            containers=sorted({holders[node] for link in links for node in link}),
+            links=[list(link) for link in links],
+        )
+
+
+class DockerQueues:
+    """``Queues`` in the nodes' holders, told and heard through a folder that we share."""
+
+    def __init__(self, agents: Agents, folder: Path) -> None:
+        """Nothing is started; ``folder/<node>`` is mounted into the node's holder."""
+        self._agents = agents
+        self._folder = folder
+
+    async def start(self, node: str, queues: Mapping[str, int]) -> None:
+        """In the background of the node's holder."""
+        arguments = (str(self._folder / node), node, json.dumps(queues))
+        await self._agents.start(node, "queue", *arguments, log=self._log(node))
+
+    async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
+        """In the shared folder."""
+        draft = self._folder / node / "shape.draft"
+        draft.write_text(json.dumps(wanted), encoding="utf-8")
+        draft.replace(self._folder / node / "shape.json")
+
+    async def told(self, node: str) -> Mapping[str, Any]:
+        """From the shared folder."""
+        try:
+            text = (self._folder / node / "counters.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    async def complaint(self, node: str) -> str:
+        """From its log."""
+        last = self._log(node).read_text(encoding="utf-8").strip().rpartition("\n")[2]
+        return f"{last or 'it says nothing'}; its log is {self._log(node)}"
+
+    def _log(self, node: str) -> Path:
+        return self._folder / node / "shaper.log"

@@ -17,26 +17,29 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks
+from harness.contracts.hosts import Clocks, Packets
+from harness.contracts.traits import EnvironmentTraits
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker import image as docker_image
 from harness.envs.docker.agents import Agents
 from harness.envs.docker.engine import Engine, EngineError, in_thread
-from harness.envs.docker.net import CHAIN_MAX, DockerNet
-from harness.envs.docker.packets import DockerNetems, DockerShapers
+from harness.envs.docker.net import DockerFilters, DockerQueues
 from harness.envs.docker.process import Contained, describe_end, not_of_this_host
 from harness.envs.docker.subnet import create_network
-from harness.envs.docker.watchdog import Watchdog
-from harness.envs.links import netem
-from harness.envs.links.shaping import SpoiledHosts
+from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
+from harness.envs.links.netem import handle_of
+from harness.envs.links.shaping import SpoiledHosts, no_repeats
 from harness.envs.links.tcp_probe import ask
+from harness.envs.processes.running import Running, RunningNodes
 from harness.errors import EnvError, HarnessError, NodeStartError
-from harness.healing.journal import Journal, heal_all
+from harness.healing import watchdog
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
+from harness.healing.watchdog import Watchdog
 from harness.processes.procfs import GONE, send_signal
 from harness.registry import environments
 
@@ -47,25 +50,15 @@ HOLDER_CAPABILITIES: Final = {
     "NET_ADMIN": "to cut and shape the links of its own network",
     "NET_RAW": "to send a packet of such a link a second time",
 }
-_STATE_TIMEOUT_S = 5.0
+_HEARD_S = 5.0  # until the Engine has heard of an end
 _POLL_S = 0.005
 _FIRST_HOST = 10  # the addresses below are the harness's and the Engine's
 _NET = "net"
-_WATCHDOG_LOG = "watchdog.log"
+_HANG_S = 60.0
 _IN_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
 
 
-@dataclass(slots=True)
-class _Running:
-    """A node's process and its open entries in the journal."""
-
-    process: Contained
-    entry: int
-    watcher: asyncio.Task[None] | None = None
-    pause_entry: int | None = None
-
-
-@environments.register("docker")
+@environments.register("docker", EnvironmentTraits(links=frozenset({Packets}), why_not=no_repeats))
 class Docker(SpoiledHosts):
     """Containers with fixed addresses on a network of their own; links are cut by iptables."""
 
@@ -100,17 +93,16 @@ class Docker(SpoiledHosts):
         self._holders: dict[str, int] = {}  # container -> its journal entry
         self._network: int | None = None  # its journal entry
         self._starts = 0
-        self._running: dict[str, _Running] = {}
-        self._last_end: dict[str, str] = {}
-        self._watchdog = Watchdog(journal, self._run_dir / _WATCHDOG_LOG)
-        self._net = DockerNet(journal)
+        self._running = RunningNodes[Contained](journal)
+        self._watchdog = Watchdog(journal, self._run_dir / watchdog.LOG, hang_s=_HANG_S)
+        self._net = FilteredNet(journal)
         self.net: Net = self._net
 
-    def lacks(self, ability: type) -> str | None:
-        """What the set-up has found to be missing for an ability; None: nothing."""
+    def why_not(self, ability: type) -> str | None:
+        """See ``Explains``."""
         if ability is Clocks and not self._has_faketime:
             return f"image {self._image} has no {docker_image.FAKETIME}; see docker/node.Dockerfile"
-        return None
+        return no_repeats(ability)
 
     # ------------------------------------------------------------------ setup, teardown
 
@@ -141,9 +133,15 @@ class Docker(SpoiledHosts):
             chain = f"KRUCIBLE-{hashlib.sha256(self._journal.run.encode()).hexdigest()[:12]}"
             holders = {node: self._holder(node) for node in nodes}
             agents = Agents(engine, holders, self._agent)
-            shapers = DockerShapers(agents, self._run_dir / _NET)
-            netems = DockerNetems(agents, netem.handle_of(self._journal.run), self._addresses)
-            await self._net.start(agents, chain[:CHAIN_MAX], self._addresses, shapers, netems)
+            filters = DockerFilters(
+                agents,
+                self._journal,
+                chain=chain[:CHAIN_MAX],
+                handle=handle_of(self._journal.run),
+            )
+            queues = DockerQueues(agents, self._run_dir / _NET)
+            await self._net.start(filters, self._addresses, queues)
+            await self._net.make_chains()
         except BaseException:
             await self.teardown()
             raise
@@ -204,7 +202,7 @@ class Docker(SpoiledHosts):
         if engine is None:
             return
         problems: list[str] = []
-        await self._ending([self._end(node, run) for node, run in self._running.items()], problems)
+        await self._ending([self._end(running) for running in self._running.all()], problems)
         await self._ending(
             [self._remove(name, entry) for name, entry in self._holders.items()], problems
         )
@@ -227,10 +225,10 @@ class Docker(SpoiledHosts):
             elif outcome is not None:
                 raise outcome
 
-    async def _end(self, node: str, running: _Running) -> None:
+    async def _end(self, running: Running[Contained]) -> None:
         """Kill a node, frozen or not, and its container."""
         await in_thread(self._asked().remove, running.process.container)
-        await self._await_end(node, running)
+        await self._running.ended(running)
 
     async def _remove(self, container: str, entry: int) -> None:
         await in_thread(self._asked().remove, container)
@@ -283,11 +281,7 @@ class Docker(SpoiledHosts):
             EnvError: The node runs already, or the Engine does not start it.
         """
         self.bind_address(node)
-        before = self._running.get(node)
-        if before is not None:
-            if before.process.state != GONE:
-                raise EnvError(f"{node} runs already: {before.process.id}")
-            await self._await_end(node, before)  # its container is about to be removed
+        await self._running.make_room(node)
         engine = self._asked()
         self._starts += 1
         name = f"{self._prefix}-{node}-{self._starts}"
@@ -318,8 +312,7 @@ class Docker(SpoiledHosts):
                 f"{node} ended at once with exit code {state.get('ExitCode')}: "
                 f"{state.get('Error') or 'its log is ' + str(self.log_file(node))}"
             )
-        running = self._running[node] = _Running(process, entry)
-        running.watcher = asyncio.create_task(self._watch(node, running))
+        self._running.follow(node, process, [entry], self._see_off)
 
     def _node_config(
         self, node: str, argv: Sequence[str], env: Mapping[str, str]
@@ -352,44 +345,40 @@ class Docker(SpoiledHosts):
         Raises:
             EnvError: The node does not run, or the signal does not take hold.
         """
-        running = self._running.get(node)
-        if running is None:
-            raise EnvError(f"cannot signal {node}: {self._last_end.get(node, 'it never started')}")
+        running = self._running.to_signal(node)
         engine, container = self._asked(), running.process.container
         if signal_number == signal.SIGSTOP:
-            await self._freeze(node, running)
+            await self._freeze(running)
         elif signal_number == signal.SIGCONT:
-            await self._thaw(node, running)
+            await self._thaw(running)
         elif signal_number == signal.SIGKILL:
-            await self._thaw(node, running)  # what is frozen cannot even die
+            await self._thaw(running)  # what is frozen cannot even die
             await in_thread(engine.kill, container, signal_number)
-            await self._await_end(node, running)
+            await self._running.ended(running)
         else:
             await in_thread(engine.kill, container, signal_number)
 
-    async def _freeze(self, node: str, running: _Running) -> None:
+    async def _freeze(self, running: Running[Contained]) -> None:
         engine, container = self._asked(), running.process.container
-        if running.pause_entry is None:
-            running.pause_entry = await self._journal.announce(
-                "freeze", name=container, engine=engine.host, node=node
-            )
+        await self._running.announce_pause(running, "freeze", name=container, engine=engine.host)
         if not running.process.told_frozen:  # an earlier try may have come to nothing
             await in_thread(engine.pause, container)
             running.process.told_frozen = True
-        await self._await_state(node, running, frozen=True)
+        await self._running.reached(running, stopped=True, after="its container was paused")
 
-    async def _thaw(self, node: str, running: _Running) -> None:
+    async def _thaw(self, running: Running[Contained]) -> None:
         if running.pause_entry is not None:
             await in_thread(self._asked().unpause, running.process.container)
             running.process.told_frozen = False
-            await self._await_state(node, running, frozen=False)
-            await self._close_pause(running)
+            await self._running.reached(running, stopped=False, after="its container was unpaused")
+            await self._running.close_pause(running)
 
     async def move(self, node: str, port: int) -> None:
         """See ``Movable``."""
         if node in self._running:
             raise EnvError(f"{node} runs: it can move only while it is down")
-        self._addresses[node] = Address(self.address(node).host, port)  # the net goes by it, too
+        address = self._addresses[node] = Address(self.address(node).host, port)
+        await self._net.move(node, address)
 
     async def end(self, node: str) -> None:
         """Kill the node's process, if it runs, and wait until it is gone."""
@@ -405,7 +394,7 @@ class Docker(SpoiledHosts):
             return
         send_signal(running.process.id, signal.SIGSTOP)
         try:
-            await self._await_state(node, running, frozen=True)
+            await self._running.reached(running, stopped=True, after="SIGSTOP")
             yield
         finally:
             send_signal(running.process.id, signal.SIGCONT)
@@ -419,7 +408,8 @@ class Docker(SpoiledHosts):
         self.bind_address(node)
         running = self._running.get(node)
         if running is None:
-            return ProcessState(None, GONE, self._last_end.get(node, "never started"))
+            end = self._running.how_it_ended(node)
+            return ProcessState(None, GONE, end or "never started")
         process, state = running.process, running.process.state
         if state == GONE:
             return ProcessState(None, GONE, f"{process.id} ended")
@@ -427,47 +417,18 @@ class Docker(SpoiledHosts):
 
     # ------------------------------------------------------------------ helpers
 
-    async def _watch(self, node: str, running: _Running) -> None:
-        """Whenever the process ends, remember how, remove its container, close its entries."""
-        await running.process.ended
-        engine, container = self._asked(), running.process.container
+    async def _see_off(self, process: Contained) -> str:
+        """Wait for the process's end, remove its container; returns how it ended."""
+        await process.ended
+        engine, container = self._asked(), process.container
         found = await in_thread(engine.inspect, container)
-        deadline = time.monotonic() + _STATE_TIMEOUT_S
+        deadline = time.monotonic() + _HEARD_S
         while found is not None and found["State"]["Running"] and time.monotonic() < deadline:
             await asyncio.sleep(_POLL_S)  # the Engine hears of it a little later than we
             found = await in_thread(engine.inspect, container)
         state = None if found is None else found["State"]
-        self._last_end[node] = describe_end(running.process.id, state)
         await in_thread(engine.remove, container)
-        await self._close_pause(running)
-        await in_thread(self._journal.undone, running.entry)
-        del self._running[node]
-
-    async def _close_pause(self, running: _Running) -> None:
-        entry, running.pause_entry = running.pause_entry, None
-        if entry is not None:
-            await in_thread(self._journal.undone, entry)
-
-    async def _await_end(self, node: str, running: _Running) -> None:
-        if running.watcher is None:
-            return
-        done, _ = await asyncio.wait({running.watcher}, timeout=2 * _STATE_TIMEOUT_S)
-        if not done:
-            raise EnvError(
-                f"{node} ({running.process.id}) is not gone {2 * _STATE_TIMEOUT_S:g} s after "
-                f"SIGKILL: state {running.process.state}"
-            )
-        running.watcher.result()
-
-    async def _await_state(self, node: str, running: _Running, *, frozen: bool) -> None:
-        deadline = time.monotonic() + _STATE_TIMEOUT_S
-        while (state := running.process.state) != GONE and (state == "T") != frozen:
-            if time.monotonic() > deadline:
-                raise EnvError(
-                    f"{node} ({running.process.id}) is in state {state} {_STATE_TIMEOUT_S:g} s "
-                    f"after its container was {'paused' if frozen else 'unpaused'}"
-                )
-            await asyncio.sleep(_POLL_S)
+        return describe_end(process.id, state)
 
     def _net_dir(self, node: str) -> Path:
         """Shared with what shapes the node's links."""

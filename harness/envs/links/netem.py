@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from harness.contracts.environment import Link
@@ -97,24 +97,25 @@ def _came(stage: Mapping[str, Any]) -> int:
 class Netems:
     """The netems of a run: which nodes' networks have them, and what they were told."""
 
-    def __init__(self, nodes: Sequence[str]) -> None:
-        """Nothing is tried."""
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        order: Callable[..., Awaitable[Any]],
+        place: Callable[[Link], dict[str, Any]],
+    ) -> None:
+        """Nothing is tried.
+
+        Args:
+            nodes: All of the run.
+            order: ``order(node, do, **arguments)`` has the netem of the node's agent do something;
+                raises EnvError.
+            place: Says where packets of a link go to, and how to tell them: ``to`` and ``match``.
+        """
+        self._order, self._place = order, place
         self._why_not: dict[str, str | None] = {}  # by node, once it was tried
         self._numbers = {node: str(number) for number, node in enumerate(nodes, start=1)}
         self._installed: dict[Link, dict[str, Any]] = {}
         self._past: dict[Link, Counter[str]] = {}
-
-    # ---- what an environment does in its own way
-
-    async def order(self, node: str, do: str, **arguments: Any) -> Any:
-        """Have an agent's netem do something in the node's network; raises EnvError."""
-        raise NotImplementedError
-
-    def place(self, link: Link) -> dict[str, Any]:
-        """Where packets of the link go to, and how to tell them: ``to`` and ``match``."""
-        raise NotImplementedError
-
-    # ---- what nets use
 
     async def why_not(self, node: str) -> str | None:
         """Why the node's network has no netem, by really using it once; None when it has.
@@ -123,8 +124,8 @@ class Netems:
             EnvError: It cannot be asked.
         """
         if node not in self._why_not:
-            links = {number: self.place((node, other)) for other, number in self._others(node)}
-            self._why_not[node] = await self.order(node, "attempt", links=links)
+            links = {number: self._place((node, other)) for other, number in self._others(node)}
+            self._why_not[node] = await self._order(node, "attempt", links=links)
         return self._why_not[node]
 
     async def apply(self, node: str, shapes: Mapping[str, Shape]) -> dict[str, str]:
@@ -143,12 +144,12 @@ class Netems:
         changes, links = {}, {}
         for other, number in self._others(node):
             link = (node, other)
-            wanted = {**self.place(link), "stages": stages(shapes.get(other, Shape()))}
+            wanted = {**self._place(link), "stages": stages(shapes.get(other, Shape()))}
             if (wanted if wanted["stages"] else None) != self._installed.get(link):
                 links[number], changes[number] = wanted, link
         if not links:
             return {}
-        done = await self.order(node, "change", links=links)
+        done = await self._order(node, "change", links=links)
         for number, link in changes.items():
             self._past[link] = self._past.get(link, Counter()) + counters(
                 done["before"].get(number, ())
@@ -163,7 +164,7 @@ class Netems:
         past = self._past.get(link, Counter())
         if link not in self._installed:
             return past, ()
-        told = await self.order(link[0], "statistics")
+        told = await self._order(link[0], "statistics")
         now = told.get(self._numbers[link[1]], ())
         return past + counters(now), now
 

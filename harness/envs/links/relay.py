@@ -12,7 +12,8 @@ A one-way cut is a stronger adversary here than a packet filter: a connection op
 cut's direction still gets its requests through, and only the replies are held.
 
 Run as ``python -m harness.envs.links.relay``; it obeys JSON lines on stdin, answers each on stdout,
-and when stdin closes without a ``bye`` the harness is dead: it then heals that run and exits.
+and ends after a ``bye``, or when stdin closes: the harness is dead then, and the run's watchdog
+heals.
 """
 
 from __future__ import annotations
@@ -28,20 +29,16 @@ import socket
 import struct
 import sys
 import termios
-import time
 from collections.abc import Callable
 from typing import Any
 
 from harness.envs.links.socket_owner import Owners
-from harness.healing.journal import RUN_VARIABLE, harness_of, heal_all, state_folder
-from harness.processes.procfs import is_alive
+from harness.healing.journal import RUN_VARIABLE
 
 CHUNK_BYTES = 64 * 1024  # read at once, and the most that is kept of one direction
 OTHER = "other"  # the source of connections that are nobody's
 _BACKLOG = 1024
 _SWEEP_S = 0.5
-_HARNESS_DEATH_S = 5.0
-_HEAL_ROUNDS = 3
 _TCP_CLOSE, _TCP_CLOSE_WAIT = 7, 8  # states of the kernel's tcp_info: the peer is done
 _IP_BIND_ADDRESS_NO_PORT = 24  # choose the port at connect: no early bind uses one up
 
@@ -426,8 +423,8 @@ def _tcp_state(sock: socket.socket) -> int:
 # --------------------------------------------------------------------------- the process
 
 
-async def serve() -> bool:
-    """Obey commands until stdin ends; returns whether the harness said goodbye."""
+async def serve() -> None:
+    """Obey commands until the harness says goodbye or stdin ends."""
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
     commands: dict[str, Callable[..., Any]] = {
@@ -450,31 +447,15 @@ async def serve() -> bool:
         sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
         sys.stdout.buffer.flush()
         if request["do"] == "bye":
-            return True
-    return False
-
-
-def heal_for_dead_harness() -> None:
-    """Once the harness is really dead, end what its run left on this host."""
-    harness = harness_of(os.environ)
-    deadline = time.monotonic() + _HARNESS_DEATH_S
-    while harness is not None and is_alive(harness):
-        if time.monotonic() > deadline:
-            return  # it only let go of us
-        time.sleep(0.02)
-    for _ in range(_HEAL_ROUNDS):  # more than one: a node may have been in mid-start
-        for leftover in heal_all(state_folder(), only_run=os.environ.get(RUN_VARIABLE, "")):
-            print(f"the harness died: {leftover.to_json()}", file=sys.stderr, flush=True)  # noqa: T201
-        time.sleep(0.1)
+            return
 
 
 def main() -> int:
-    """Run the relay; a harness that vanished has its run healed."""
+    """Run the relay to the end of its harness."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if not asyncio.run(serve()):
-        heal_for_dead_harness()
+    asyncio.run(serve())
     return 0
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks, Disks, Power
+from harness.contracts.hosts import Clocks, Disks, MountsDisks, Power
+from harness.contracts.traits import EnvironmentTraits
 from harness.envs.clocks.jvm import JvmClocks
 from harness.envs.clocks.library import without_waits
 from harness.envs.clocks.orders import NodeClocks, find_faketime, no_fake_clocks
@@ -26,30 +27,28 @@ from harness.envs.links.relay_net import CLIENT, Endpoint, RelayNet
 from harness.envs.links.socket_owner import NODE_VARIABLE
 from harness.envs.links.tcp_probe import ask
 from harness.envs.local.loopback import NODES_MAX, Block
+from harness.envs.processes.running import RunningNodes
 from harness.errors import EnvError, NodeStartError
-from harness.healing.journal import Journal, heal_all
+from harness.healing import watchdog
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
+from harness.healing.watchdog import Watchdog
 from harness.processes.child import Child
 from harness.processes.procfs import GONE
 from harness.registry import environments
 
-_STATE_TIMEOUT_S = 5.0
 _RELAY_LOG = "relay.log"  # beside the folder of the nodes' logs: the relay is no node
 _JVM_LIBRARY = "nodes/libfaketime.so"  # of this run
 
 
-@dataclass(slots=True)
-class _Running:
-    """A node's process and its open entries in the journal."""
-
-    child: Child
-    entries: Sequence[int]
-    disk: FuseDisk | None = None
-    fakes: bool = False  # it has a clock of its own
-    watcher: asyncio.Task[None] | None = None
-    pause_entry: int | None = None
+def _why_not(ability: type) -> str | None:
+    """What this host lacks for an ability that the environment could have; None: nothing."""
+    if ability is Clocks:
+        return no_fake_clocks()
+    return cannot_mount() if ability is MountsDisks else None
 
 
-@environments.register("local")
+@environments.register("local", EnvironmentTraits(why_not=_why_not))
 class Local(NodeDisks, NodeClocks):
     """Processes on loopback addresses of their own, with a relay that can cut any link."""
 
@@ -77,12 +76,13 @@ class Local(NodeDisks, NodeClocks):
         self._journal = journal
         self._block: Block | None = None
         self._ends: dict[str, Endpoint] = {}
-        self._running: dict[str, _Running] = {}
-        self._last_end: dict[str, str] = {}
+        self._running = RunningNodes[Child](journal)
+        self._disks: dict[str, FuseDisk] = {}  # of nodes that run
         self._mounts = False
         self._lies_about: str | None = None
         self._broken_disks: list[str] = []
         self._jvms: JvmClocks | None = None  # the nodes tell by themselves what they read
+        self._watchdog = Watchdog(journal, self._run_dir / watchdog.LOG)
         self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
         self.net: Net = self._relay
 
@@ -90,30 +90,24 @@ class Local(NodeDisks, NodeClocks):
         """See ``Expects``."""
         if {Disks, Power} & set(abilities):
             self.use_fault_disks(rng)
-        if Clocks in abilities and self.cannot(Clocks) is None:
+        if Clocks in abilities and self.why_not(Clocks) is None:
             self.use_fake_clocks()
 
-    @staticmethod
-    def cannot(ability: type) -> str | None:
-        """Why this host has not an ability that the environment could have; None when it has."""
-        return no_fake_clocks() if ability is Clocks else None
-
-    @staticmethod
-    def cannot_mount() -> str | None:
-        """See ``MountsDisks``."""
-        return cannot_mount()
+    def why_not(self, ability: type) -> str | None:
+        """See ``Explains``."""
+        return _why_not(ability)
 
     def mount_disks(self, *, lies_about: str | None = None) -> None:
         """See ``MountsDisks``."""
         self._lies_about = lies_about
-        self._mounts = self._disk_rng is not None and self.cannot_mount() is None
+        self._mounts = self._disk_rng is not None and self.why_not(MountsDisks) is None
 
     def ask_jvms(self) -> None:
         """See ``AsksJvms``."""
         self._jvms = JvmClocks()
 
     async def setup(self, nodes: Sequence[str]) -> None:
-        """Heal what dead runs left, reserve addresses, start the relay.
+        """Heal what dead runs left, reserve addresses, start the watchdog and the relay.
 
         Raises:
             EnvError: Bad node names, no free addresses, or the relay does not come up.
@@ -136,6 +130,7 @@ class Local(NodeDisks, NodeClocks):
             for node in nodes:
                 self.node_dir(node).mkdir(parents=True, exist_ok=True)
             (self._run_dir / "logs").mkdir(parents=True, exist_ok=True)
+            await self._watchdog.start(self._environ({}))
             await self._relay.start([*self._ends.values(), client], self._environ({}))
         except BaseException:
             await self.teardown()
@@ -175,10 +170,7 @@ class Local(NodeDisks, NodeClocks):
             NodeStartError: The program cannot be executed.
         """
         self._end(node)
-        if (before := self._running.get(node)) is not None:
-            if not before.child.ended.done():
-                raise EnvError(f"{node} runs already: {before.child.id}")
-            await self._await_end(node, before)  # its entries are about to be closed
+        await self._running.make_room(node)
         disk = await self._mount(node) if self._mounts else None
         try:
             await self._start(node, argv, env, disk)
@@ -211,8 +203,9 @@ class Local(NodeDisks, NodeClocks):
             if isinstance(error, OSError):
                 raise NodeStartError(f"cannot start {node}: {' '.join(argv)}: {error}") from error
             raise
-        running = self._running[node] = _Running(child, entries, disk, fakes)
-        running.watcher = asyncio.create_task(self._watch(node, running))
+        if disk is not None:
+            self._disks[node] = disk
+        self._running.follow(node, child, entries, partial(self._see_off, node, fakes=fakes))
         for entry in entries:
             await asyncio.to_thread(
                 self._journal.update, entry, pid=child.id.pid, start=child.id.start
@@ -224,31 +217,29 @@ class Local(NodeDisks, NodeClocks):
         Raises:
             EnvError: The node does not run, or the signal does not take hold.
         """
-        running = self._running.get(node)
-        if running is None:
-            raise EnvError(f"cannot signal {node}: {self._last_end.get(node, 'it never started')}")
-        if signal_number == signal.SIGSTOP and running.pause_entry is None:
-            who = running.child.id
-            running.pause_entry = await self._journal.announce(
-                "pause", node=node, pid=who.pid, start=who.start
-            )
-        running.child.signal(signal_number)
+        running = self._running.to_signal(node)
+        if signal_number == signal.SIGSTOP:
+            who = running.process.id
+            await self._running.announce_pause(running, "pause", pid=who.pid, start=who.start)
+        running.process.signal(signal_number)
         if signal_number == signal.SIGKILL:
-            await self._await_end(node, running)
+            await self._running.ended(running)
         elif signal_number == signal.SIGSTOP:
-            await self._await_state(node, running, stopped=True)
+            await self._running.reached(running, stopped=True, after="SIGSTOP")
         elif signal_number == signal.SIGCONT:
-            await self._await_state(node, running, stopped=False)
-            await self._close_pause(running)
+            await self._running.reached(running, stopped=False, after="SIGCONT")
+            await self._running.close_pause(running)
 
     def process(self, node: str) -> ProcessState:
         """What the kernel says about the node's process; detail has its identity or its end."""
         self._end(node)
         running = self._running.get(node)
-        if running is None or running.child.ended.done():
-            end = self._last_end.get(node) if running is None else running.child.describe_end()
+        if running is None or running.process.ended.done():
+            last = self._running.how_it_ended(node)
+            end = last if running is None else running.process.describe_end()
             return ProcessState(None, GONE, end or "never started")
-        return ProcessState(running.child.id.pid, running.child.state, str(running.child.id))
+        child = running.process
+        return ProcessState(child.id.pid, child.state, str(child.id))
 
     async def move(self, node: str, port: int) -> None:
         """See ``Movable``; the relay goes along."""
@@ -266,8 +257,8 @@ class Local(NodeDisks, NodeClocks):
         """Kill the node's process, if it runs, and wait until it is gone."""
         running = self._running.get(node)
         if running is not None:
-            running.child.signal(signal.SIGKILL)
-            await self._await_end(node, running)
+            running.process.signal(signal.SIGKILL)
+            await self._running.ended(running)
 
     @asynccontextmanager
     async def frozen(self, node: str) -> AsyncIterator[None]:
@@ -276,13 +267,14 @@ class Local(NodeDisks, NodeClocks):
         if running is None or running.pause_entry is not None:
             yield
             return
-        running.child.signal(signal.SIGSTOP)
+        disk = self._disks.get(node)
+        running.process.signal(signal.SIGSTOP)
         try:
-            await self._await_state(node, running, stopped=True)
-            async with nullcontext() if running.disk is None else running.disk.still():
+            await self._running.reached(running, stopped=True, after="SIGSTOP")
+            async with nullcontext() if disk is None else disk.still():
                 yield
         finally:
-            running.child.signal(signal.SIGCONT)
+            running.process.signal(signal.SIGCONT)
 
     def faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have the same
         """Where this host has it; for JVMs a copy."""
@@ -296,24 +288,29 @@ class Local(NodeDisks, NodeClocks):
         if self._jvms is None:
             return await super().read_inside(node)
         running = self._running.get(node)
-        if running is None or running.child.state in (GONE, "Z", "T"):
+        if running is None or running.process.state in (GONE, "Z", "T"):
             return None
-        return await self._jvms.read(node, running.child.id)
+        return await self._jvms.read(node, running.process.id)
 
     async def teardown(self) -> None:
-        """Kill what still runs, stop the relay, give the addresses back. Idempotent.
+        """Kill what still runs, stop relay and watchdog, give the addresses back. Idempotent.
 
         Raises:
             EnvError: A file system of ours broke under a node: what that did was not the node's.
+                Or the watchdog ended before the run did.
         """
-        for node, running in list(self._running.items()):
-            running.child.signal(signal.SIGKILL)
-            await self._await_end(node, running)
+        for running in self._running.all():
+            running.process.signal(signal.SIGKILL)
+            await self._running.ended(running)
         await self._relay.stop()
         if self._block is not None:
             self._block.release()
             self._block = None
         broken, self._broken_disks = self._broken_disks, []
+        try:
+            await self._watchdog.stop()
+        except EnvError as error:
+            broken.append(str(error))
         if broken:
             raise EnvError("; ".join(broken))
 
@@ -322,18 +319,15 @@ class Local(NodeDisks, NodeClocks):
     def _environ(self, extra: Mapping[str, str]) -> dict[str, str]:
         return {**os.environ, **extra, **self._journal.environ()}
 
-    async def _watch(self, node: str, running: _Running) -> None:
-        """Whenever the process ends, remember how and close its journal entries."""
-        if running.disk is not None:
-            await self._part(running, running.disk)
-        await running.child.ended
-        self._last_end[node] = running.child.describe_end()
-        await self._close_pause(running)
-        if running.fakes:
-            remove_traces(running.child.id, self.node_dir(node))
-        for entry in running.entries:
-            await asyncio.to_thread(self._journal.undone, entry)
-        del self._running[node]
+    async def _see_off(self, node: str, child: Child, *, fakes: bool) -> str:
+        """Wait for the process's end, remove what it kept; returns how it ended."""
+        if node in self._disks:
+            await self._part(child, self._disks[node])
+            del self._disks[node]
+        await child.ended
+        if fakes:
+            remove_traces(child.id, self.node_dir(node))
+        return child.describe_end()
 
     async def _mount(self, node: str) -> FuseDisk:
         folder, environ = self.node_dir(node), self._environ({})
@@ -341,42 +335,15 @@ class Local(NodeDisks, NodeClocks):
             node, folder, self._journal, environ, lies_about=self._lies_about
         )
 
-    async def _part(self, running: _Running, disk: FuseDisk) -> None:
+    async def _part(self, child: Child, disk: FuseDisk) -> None:
         """When one of process and disk ends, end the other: none is to be without."""
-        ends = {running.child.ended, disk.child.ended}
+        ends = {child.ended, disk.child.ended}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if (broken := disk.broke()) is not None:
             self._broken_disks.append(broken)
-        running.child.signal(signal.SIGKILL)
-        await running.child.ended  # what it wrote through memory is written when it is gone
+        child.signal(signal.SIGKILL)
+        await child.ended  # what it wrote through memory is written when it is gone
         await disk.end()
-
-    async def _close_pause(self, running: _Running) -> None:
-        entry, running.pause_entry = running.pause_entry, None
-        if entry is not None:
-            await asyncio.to_thread(self._journal.undone, entry)
-
-    async def _await_end(self, node: str, running: _Running) -> None:
-        if running.watcher is None:
-            return
-        done, _ = await asyncio.wait({running.child.ended}, timeout=_STATE_TIMEOUT_S)
-        if not done:
-            raise EnvError(
-                f"{node} ({running.child.id}) did not die of SIGKILL within "
-                f"{_STATE_TIMEOUT_S:g} s: state {running.child.state}"
-            )
-        await asyncio.wait({running.watcher})  # a busy disk may take long to close its entries
-        running.watcher.result()
-
-    async def _await_state(self, node: str, running: _Running, *, stopped: bool) -> None:
-        deadline = time.monotonic() + _STATE_TIMEOUT_S
-        while (state := running.child.state) not in (GONE, "Z") and (state == "T") != stopped:
-            if time.monotonic() > deadline:
-                raise EnvError(
-                    f"{node} ({running.child.id}) is in state {state} {_STATE_TIMEOUT_S:g} s "
-                    f"after {'SIGSTOP' if stopped else 'SIGCONT'}"
-                )
-            await asyncio.sleep(0.002)
 
     def _end(self, node: str) -> Endpoint:
         if node not in self._ends:

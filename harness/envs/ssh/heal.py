@@ -12,7 +12,7 @@ from typing import Any
 from harness.envs.ssh.hosts import Host
 from harness.envs.ssh.remote import clean
 from harness.errors import EnvError
-from harness.healing.journal import undoes
+from harness.healing.heal import undoes
 
 HOST_ENTRY = "ssh host"
 RULES_ENTRY = "ssh rules"

@@ -1,167 +1,74 @@
-"""The links between ssh hosts: firewall rules of ours on each, in a chain of the run's own.
+"""The links between ssh hosts: by the supervisors there, told apart by addresses and ports.
 
-A cut link (a, b) drops, on b's host, what comes from a's host to the node's port there or from the
-node's port here; nothing else between the two hosts is touched, ssh least of all. Packets are lost
-and not held, and acknowledgements with them, as in containers.
+Only what goes from one host to the other's node, and back from its node, is meant; nothing else
+between the two hosts is touched, ssh least of all.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from harness.contracts.environment import Address, Link, Probe
-from harness.envs.links.shaping import ShapedCuts
-from harness.envs.links.tcp_probe import REQUEST
+from harness.contracts.environment import Address, Link
+from harness.envs.links.netem import to_address
 from harness.envs.ssh.heal import RULES_ENTRY
-from harness.envs.ssh.packets import SshNetems, SshShapers
 from harness.envs.ssh.remote import CALL_TIMEOUT_S, Remote
-from harness.errors import EnvError
 from harness.healing.journal import Journal
 
-CHAIN_MAX = 28  # bytes of a chain's name
-_SOURCE = 7  # its column in a listing of a chain
 
+class SshFilters:
+    """``Filters`` on the hosts of a run; supervisors know their chains and handles."""
 
-@dataclass(slots=True)
-class _Dropped:
-    """What was dropped on a link: by rules that are gone, and by the present ones."""
+    def __init__(self, remotes: Mapping[str, Remote], journal: Journal) -> None:
+        """Nothing is ordered."""
+        self._remotes = remotes
+        self._journal = journal
 
-    past_packets: int = 0
-    past_bytes: int = 0
-    packets: int = 0
-    bytes: int = 0
+    async def order(self, node: str, do: str, **arguments: Any) -> Mapping[str, Any]:
+        """See ``Filters``."""
+        within_s = CALL_TIMEOUT_S + float(arguments.get("timeout_s", 0.0))
+        return await self._remotes[node].call(do, within_s=within_s, **arguments)
 
+    def rules(self, source: Address, destination: Address, does: str) -> list[str]:
+        """What comes from there to the node's port here, or from the node's port there."""
+        match = f"-s {source.host}/32 -d {destination.host}/32 -p tcp"
+        return [
+            f"{match} --dport {destination.port} {does}",
+            f"{match} --sport {source.port} ! --dport {destination.port} {does}",
+        ]
 
-class SshNet(ShapedCuts):
-    """``Net`` by iptables on the hosts, where each of them lets us."""
+    def match(self, source: Address, destination: Address) -> list[list[str]]:
+        """What goes to the other node's port, or back to that node from this one's."""
+        tcp = ("match", "ip", "protocol", "6", "0xff")
+        to_port = ("match", "ip", "dport", str(destination.port), "0xffff")
+        back = ("match", "ip", "sport", str(source.port), "0xffff")
+        return [to_address(destination.host, *tcp, *port) for port in (to_port, back)]
 
-    def __init__(self, journal: Journal) -> None:
-        super().__init__(journal)
-        self._remotes: Mapping[str, Remote] = {}
-        self._addresses: dict[str, Address] = {}
-        self._names: dict[str, str] = {}
-        self.why_not_shape: str | None = None
-        self._why_not: str | None = "the ssh environment is not set up"
-        self._dropped: dict[Link, _Dropped] = defaultdict(_Dropped)
-
-    async def start(
-        self,
-        remotes: Mapping[str, Remote],
-        addresses: Mapping[str, Address],
-        why_not: str | None,
-        no_queue: Mapping[str, str],
-    ) -> None:
-        """Begin; ``why_not`` says why links cannot be cut, None when they can.
-
-        ``no_queue``: by node, why its host can hand no packets to a process. Links to it can be
-        shaped by netem only, on all hosts.
-        """
-        self._remotes, self._addresses, self._why_not = remotes, dict(addresses), why_not
-        self._shapers, self._why_no_queue = SshShapers(remotes), dict(no_queue)
-        self._netems = SshNetems(remotes, self._addresses)
-        if no_queue:
-            reasons = await asyncio.gather(*map(self._netems.why_not, remotes))
-            without = [f"{n}: {why}" for n, why in zip(remotes, reasons, strict=True) if why]
-            if without:
-                queue = "; ".join(no_queue.values())
-                self.why_not_shape = f"{queue}; and there is no netem: {'; '.join(without)}"
-        self._names = {address.host: node for node, address in addresses.items()}
-
-    async def stop(self) -> None:
-        """The hosts are cleaned, and the rules are gone."""
-        await self._forget()
-
-    async def move(self, node: str, address: Address) -> None:
-        """A node that is down will listen there; what is cut and shaped stays so."""
-        async with self._changing:
-            self._addresses[node] = address
-            shaped = [link for link, shapes in self._shapes.items() if shapes]
-            await self._reshape(shaped)
-            await self._install({destination for _, destination in self._cuts})
-
-    def cannot_cut(self) -> str | None:
-        """Why links cannot be cut here; None when they can."""
-        return self._why_not
-
-    async def cut(self, links: Iterable[Link]) -> None:
-        """Drop all packets on these directed links; journalled before it takes effect."""
-        if self._why_not is not None:
-            raise EnvError(f"links cannot be cut: {self._why_not}")
-        await super().cut(links)
-
-    async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
-        """Send one ApiVersions request from ``source``'s host, wait for any answer."""
-        self._check((source, destination))
-        address = self._addresses[destination]
-        seen = await self._remotes[source].call(
-            "probe",
-            within_s=timeout_s + CALL_TIMEOUT_S,
-            host=address.host,
-            port=address.port,
-            timeout_s=timeout_s,
-            request=REQUEST.hex(),
-        )
-        return Probe(source, destination, **seen)
-
-    async def stats(self) -> Mapping[Link, Mapping[str, int]]:
-        """Per link that was ever cut: ``dropped_packets``; ``held_bytes`` are the bytes of them."""
-        async with self._changing:
-            nodes = sorted({destination for _, destination in self._cuts})
-            answers = await asyncio.gather(*(self._remotes[n].call("counters") for n in nodes))
-            for node, answer in zip(nodes, answers, strict=True):
-                self._note(node, str(answer["before"]))
-        return {
-            link: {
-                "held_bytes": seen.past_bytes + seen.bytes,
-                "dropped_packets": seen.past_packets + seen.packets,
-            }
-            for link, seen in self._dropped.items()
-        }
-
-    async def _announce(self, links: Iterable[Link]) -> int:
+    async def announce(self, links: Sequence[Link]) -> int:
+        """See ``Filters``; chain and handle are in the entry of each host."""
         return await self._journal.announce(RULES_ENTRY, links=[list(link) for link in links])
 
-    async def _install(self, nodes: Iterable[str]) -> None:
-        """Make the chains of these nodes' hosts what is cut now, each at one blow."""
-        wanted = sorted(set(nodes))
-        answers = await asyncio.gather(
-            *(self._remotes[node].call("rules", rules=self._rules(node)) for node in wanted)
-        )
-        for node, answer in zip(wanted, answers, strict=True):
-            self._note(node, str(answer["before"]))
-            for link, seen in self._dropped.items():
-                if link[1] == node:  # the new rules count from nothing
-                    seen.past_packets += seen.packets
-                    seen.past_bytes += seen.bytes
-                    seen.packets = seen.bytes = 0
 
-    def _rules(self, node: str) -> list[str]:
-        here = self._addresses[node]
-        rules = []
-        for source, does in self._treatment(node).items():
-            there = self._addresses[source]
-            match = f"-s {there.host}/32 -d {here.host}/32 -p tcp"
-            rules.append(f"{match} --dport {here.port} {does}")
-            rules.append(f"{match} --sport {there.port} ! --dport {here.port} {does}")
-        return rules
+class SshQueues:
+    """``Queues`` by the supervisors, with which they end."""
 
-    def _note(self, node: str, listing: str) -> None:
-        """Take the counters of a chain's rules: ``packets bytes DROP ... source destination``."""
-        seen: dict[Link, tuple[int, int]] = {}
-        for line in listing.splitlines():
-            fields = line.split()
-            if len(fields) > _SOURCE and fields[2] == "DROP" and fields[_SOURCE] in self._names:
-                link = (self._names[fields[_SOURCE]], node)
-                packets, size = seen.get(link, (0, 0))
-                seen[link] = (packets + int(fields[0]), size + int(fields[1]))
-        for link, (packets, size) in seen.items():
-            self._dropped[link].packets, self._dropped[link].bytes = packets, size
+    def __init__(self, remotes: Mapping[str, Remote]) -> None:
+        """Nothing is started."""
+        self._remotes = remotes
 
-    def _check(self, link: Link) -> None:
-        for name in link:
-            if name not in self._remotes:
-                known = ", ".join(self._remotes)
-                raise EnvError(f"no node is called {name!r}; there are: {known}")
+    async def start(self, node: str, queues: Mapping[str, int]) -> None:
+        """By its supervisor."""
+        await self._remotes[node].call("shaper", seed=node, queues=dict(queues))
+
+    async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
+        """By its supervisor."""
+        await self._remotes[node].call("shape", wanted=dict(wanted))
+
+    async def told(self, node: str) -> Mapping[str, Any]:
+        """From its supervisor."""
+        return dict((await self._remotes[node].call("shaped"))["told"])
+
+    async def complaint(self, node: str) -> str:
+        """From its supervisor."""
+        last = (await self._remotes[node].call("shaped"))["last"]
+        return str(last or "it says nothing")

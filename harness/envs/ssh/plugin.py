@@ -23,21 +23,26 @@ from typing import Any, BinaryIO, ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
 from harness.contracts.hosts import Clocks, Packets
+from harness.contracts.traits import EnvironmentTraits
+from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
-from harness.envs.links.shaping import SpoiledHosts
+from harness.envs.links.shaping import SpoiledHosts, no_repeats
 from harness.envs.links.tcp_probe import ask
 from harness.envs.ssh import heal as ssh_heal
 from harness.envs.ssh.connect import address_of, connect, find_python
 from harness.envs.ssh.files import Outbox, code_archive, unpack
 from harness.envs.ssh.hosts import HOSTS_VARIABLE, Host, load
-from harness.envs.ssh.net import CHAIN_MAX, SshNet
-from harness.envs.ssh.remote import Remote, silence_s
+from harness.envs.ssh.net import SshFilters, SshQueues
+from harness.envs.ssh.remote import SILENCE_S, Remote
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
-from harness.healing.journal import Journal, heal_all
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
+from harness.healing.watchdog import silence_s
 from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
 from node.faults import hands
+from node.faults.hands import DATA
 
 FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
 _FETCH_TIMEOUT_S = 120.0
@@ -63,7 +68,27 @@ class _Place:
     mirroring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-@environments.register("ssh")
+def check_hosts(spec: RunSpec) -> None:
+    """Raise UsageError when there is no hosts file, or not one for each node."""
+    hosts = _hosts()
+    count = spec.voters + spec.observers
+    if len(hosts) < count:
+        raise UsageError(
+            f"{spec.voters} voters and {spec.observers} observers want {count} hosts, and "
+            f"{os.environ[HOSTS_VARIABLE]} names {len(hosts)}: add hosts, or ask for fewer "
+            f"nodes with --voters, --observers"
+        )
+
+
+@environments.register(
+    "ssh",
+    EnvironmentTraits(
+        links=frozenset({Packets}),
+        one_run_at_a_time=True,  # a host has one node, on its own port
+        check_hosts=check_hosts,
+        why_not=no_repeats,
+    ),
+)
 class Ssh(SpoiledHosts):
     """Processes on hosts of a list (--hosts FILE), through ssh; links are cut by iptables there."""
 
@@ -79,7 +104,6 @@ class Ssh(SpoiledHosts):
         "packets": "netem where the host's kernel has it, else a queue in user space (NFQUEUE)",
         "partition": "iptables on the host drops packets, in a chain of ours",
     }
-    one_run_at_a_time = True  # a host has one node, on its own port
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
         """Prepare; nothing is touched before ``setup``.
@@ -93,29 +117,19 @@ class Ssh(SpoiledHosts):
         self._journal = journal
         self._places: dict[str, _Place] = {}
         self._unfetched: dict[str, str] = {}  # node -> why its folder is not here
-        self._net = SshNet(journal)
+        self._net = FilteredNet(journal)
         self.net: Net = self._net
 
-    @staticmethod
-    def check_options(spec: RunSpec) -> None:
-        """Raise UsageError when there is no hosts file, or not one for each node."""
-        hosts = _hosts()
-        count = spec.voters + spec.observers
-        if len(hosts) < count:
-            raise UsageError(
-                f"{spec.voters} voters and {spec.observers} observers want {count} hosts, and "
-                f"{os.environ[HOSTS_VARIABLE]} names {len(hosts)}: add hosts, or ask for fewer "
-                f"nodes with --voters, --observers"
-            )
-
-    def lacks(self, ability: type) -> str | None:
-        """What hosts were found to have not that an ability needs; None: nothing."""
+    def why_not(self, ability: type) -> str | None:
+        """See ``Explains``."""
         without = [str(p.host) for p in self._places.values() if p.faketime is None]
         if ability is Packets:
             return self._net.why_not_shape
+        if ability is Net:
+            return self._net.why_not_cut
         if ability is Clocks and without:
             return f"no libfaketime on {', '.join(without)}: apt-get install faketime"
-        return None
+        return no_repeats(ability)
 
     # ------------------------------------------------------------------ setup, teardown
 
@@ -139,16 +153,18 @@ class Ssh(SpoiledHosts):
                 self._prepare(node, host, address, code)
                 for (node, host), address in zip(chosen.items(), addresses, strict=True)
             )
-            queues = {
+            no_queue = {
                 node: f"on {host}, {b['queue']}"
                 for (node, host), b in zip(chosen.items(), begun, strict=True)
                 if b["queue"]
             }
+            remotes = {node: place.remote for node, place in self._places.items()}
             await self._net.start(
-                {node: place.remote for node, place in self._places.items()},
+                SshFilters(remotes, self._journal),
                 {node: place.address for node, place in self._places.items()},
-                _problems(zip(hosts, (b["filter"] for b in begun), strict=False)),
-                queues,
+                SshQueues(remotes),
+                why_not=_problems(zip(hosts, (b["filter"] for b in begun), strict=False)),
+                no_queue=no_queue,
             )
         except BaseException as error:
             try:
@@ -186,7 +202,7 @@ class Ssh(SpoiledHosts):
             **what,
             address=address.host,
             port=address.port,
-            silence_s=silence_s(),
+            silence_s=silence_s(SILENCE_S),
             hands=hands.__name__,
         )
         place.faketime = begun["faketime"]
@@ -264,7 +280,7 @@ class Ssh(SpoiledHosts):
             await place.remote.fetch(spool, timeout_s=_FETCH_TIMEOUT_S)
             if spool.tell():
                 mirror = self.node_dir(place.node)
-                shutil.rmtree(mirror / hands.DATA, ignore_errors=True)  # what it has lost stays lost
+                shutil.rmtree(mirror / DATA, ignore_errors=True)  # what it has lost stays lost
                 await asyncio.to_thread(unpack, spool, mirror)
 
     # ------------------------------------------------------------------ where things are
@@ -308,11 +324,15 @@ class Ssh(SpoiledHosts):
 
     async def refresh(self, node: str) -> None:
         """See ``Mirrors``."""
-        place, data = self._place(node), self.node_dir(node) / hands.DATA
+        place, data = self._place(node), self.node_dir(node) / DATA
         with tempfile.TemporaryFile() as spool:
             async with place.mirroring:
                 there = await place.remote.fetch(
-                    spool, "refresh", timeout_s=_FETCH_TIMEOUT_S, below=hands.DATA, known=place.known
+                    spool,
+                    "refresh",
+                    timeout_s=_FETCH_TIMEOUT_S,
+                    below=DATA,
+                    known=place.known,
                 )
                 await asyncio.to_thread(unpack, spool, data)
                 place.known = dict(there["stamps"])

@@ -12,23 +12,21 @@ import base64
 import binascii
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from harness.agent_archive import archive, from_stdin
+from harness.envs.agents.archive import archive, from_stdin
 from harness.envs.ssh.connect import connect
 from harness.envs.ssh.hosts import Host
 from harness.errors import EnvError
 
-if TYPE_CHECKING:  # see ssh_connect
+if TYPE_CHECKING:  # see connect
     import paramiko
 
 BEAT_S: Final = 1.0
 LOST_S: Final = 10.0  # so long without a sign of life, and a host is lost
-HANG_VARIABLE: Final = "KRUCIBLE_HANG_S"  # how long a harness may be silent to its supervisors
-_SILENCE_S = 30.0  # longer than LOST_S, so that the harness notices first
+SILENCE_S: Final = 30.0  # longer than LOST_S, so that the harness notices first
 _BEATS_MISSED = 2
 CALL_TIMEOUT_S: Final = 30.0
 _LINE_MAX = 4 << 20
@@ -120,7 +118,7 @@ class Remote:
     # ---- the connection
 
     def _open(self, python: str) -> None:
-        import paramiko  # noqa: PLC0415 - see ssh_connect
+        import paramiko  # noqa: PLC0415 - see connect
 
         try:
             transport = self._client.get_transport()
@@ -227,11 +225,6 @@ class Remote:
             if missed == _BEATS_MISSED:
                 self._lose(f"no sign of life for {LOST_S:g} s")
             await asyncio.sleep(BEAT_S)
-
-
-def silence_s() -> float:
-    """How long a supervisor waits for a sign of life of its harness."""
-    return float(os.environ.get(HANG_VARIABLE, _SILENCE_S))
 
 
 def clean(host: Host, python: str, what: Mapping[str, Any]) -> dict[str, Any]:

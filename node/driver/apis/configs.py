@@ -62,7 +62,7 @@ def incremental_alter_configs(serving: Serving, call: Call) -> None:
     ]
     serving.write(
         call,
-        lambda c: c.alter_configs(resources, validate_only=call.body.validate_only),
+        lambda c: c.long.alter_configs(resources, validate_only=call.body.validate_only),
         lambda error, message: _all_refused(resources, error, message),
         lambda rows: _altered(call, rows),
     )
@@ -81,7 +81,7 @@ def alter_configs(serving: Serving, call: Call) -> None:
     ]
     serving.write(
         call,
-        lambda c: c.replace_configs(resources, validate_only=call.body.validate_only),
+        lambda c: c.long.replace_configs(resources, validate_only=call.body.validate_only),
         lambda error, message: _all_refused(resources, error, message),
         lambda rows: _altered(call, rows),
     )

@@ -61,10 +61,13 @@ def update_features(serving: Serving, call: Call) -> None:
         else:
             call.reply(encode(UpdateFeaturesReply(_api_error(response.error), response.message)))
 
-    if level is not None and serving.accepts(lambda c: operate(c, validate_only=True)):
-        serving.node.upgrade_quorum(level, validate_only=validate_only, told=told)
-    else:
-        write()
+    def begin() -> None:
+        if level is not None and serving.accepts(lambda c: operate(c, validate_only=True)):
+            serving.node.upgrade_quorum(level, validate_only=validate_only, told=told)
+        else:
+            write()
+
+    serving.node.long_work.when_free(begin)
 
 
 def _api_error(error: Error) -> ApiError:

@@ -11,6 +11,7 @@ from node.controller.controller import QuorumController
 from node.core.messages import Records, VoterChangeResponse
 from node.core.types import Voter
 from node.driver.held import HeldRead, HeldWrite
+from node.driver.long_work import LongWork
 from node.metadata.image import MetadataImage
 
 
@@ -100,6 +101,11 @@ class Home(Protocol):
     @property
     def rng(self) -> Random:
         """The source of its randomness."""
+        ...
+
+    @property
+    def long_work(self) -> LongWork:
+        """What its controller works out in slices, and who waits for that."""
         ...
 
     def later(self, send: Callable[[], None]) -> None:

@@ -65,7 +65,7 @@ def elect_leaders(serving: Serving, call: Call) -> None:
             **error_fields(reply),
         )
 
-    serving.write(call, lambda c: c.elect_leaders(election_type, partitions), refused, encode)
+    serving.write(call, lambda c: c.long.elect_leaders(election_type, partitions), refused, encode)
 
 
 @serves(ApiKey.ALTER_PARTITION_REASSIGNMENTS, Listener.CONTROLLER, forwarded=True)
@@ -114,7 +114,7 @@ def alter_partition_reassignments(serving: Serving, call: Call) -> None:
 
     serving.write(
         call,
-        lambda c: c.alter_partition_reassignments(
+        lambda c: c.long.alter_partition_reassignments(
             dict(topics), allow_replication_factor_change=may_change_factor
         ),
         refused,

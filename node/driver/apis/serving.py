@@ -10,6 +10,7 @@ from node.controller.broker_operations import ClusterBroker
 from node.controller.controller import QuorumController
 from node.controller.errors import ApiError, ControllerError
 from node.controller.operations import ControllerResult
+from node.controller.slices import STEPS_PER_SLICE, Slices
 from node.core.types import Endpoint
 from node.driver.apis.call import Call
 from node.driver.apis.home import Home
@@ -73,7 +74,7 @@ class Serving:
     def write(
         self,
         call: Call,
-        operate: Callable[[QuorumController], ControllerResult[T]],
+        operate: Callable[[QuorumController], ControllerResult[T] | Slices[ControllerResult[T]]],
         refused: Callable[[ApiError, str], T],
         encode: Callable[[T], Any],
     ) -> None:
@@ -81,7 +82,8 @@ class Serving:
 
         Args:
             call: What to answer.
-            operate: Works out the records, and the reply to be held back.
+            operate: Works out the records, and the reply to be held back; what may take long, in
+                slices.
             refused: The reply that refuses all of the request with that error.
             encode: The response of a reply; called when it is true, not before.
         """
@@ -96,22 +98,53 @@ class Serving:
             call.reply(encode(refused(ApiError.NOT_CONTROLLER, OUTCOME_UNKNOWN)))
 
         node = self.node
-        if node.controller is None or not node.controller.active:
-            node.later(refer)
-            return
-        try:
-            result = operate(node.controller)
-        except ControllerError:
-            raise
-        except Exception as error:
+
+        def fail(error: Exception) -> None:
+            if isinstance(error, ControllerError):
+                raise error
             node.fault(call.name, error)
             answer = encode(refused(ApiError.UNKNOWN_SERVER_ERROR, FAULT))
             node.later(lambda: call.reply(answer))
-            return
+
+        def propose(result: ControllerResult[T]) -> None:
+            self._propose(call, result, encode, (refer, abandoned))
+
+        def work() -> None:
+            controller = node.controller
+            if controller is None or not controller.active:
+                node.later(refer)
+                return
+            try:
+                result = operate(controller)
+            except Exception as error:
+                fail(error)
+                return
+            if isinstance(result, ControllerResult):
+                propose(result)
+            else:
+                node.long_work.begin(result, propose, fail, lambda: node.later(refer))
+
+        node.long_work.when_free(work)
+
+    def _propose(
+        self,
+        call: Call,
+        result: ControllerResult[T],
+        encode: Callable[[T], Any],
+        otherwise: tuple[Callable[[], None], Callable[[], None]],
+    ) -> None:
+        """Propose a result's records, and answer when they are committed."""
+        node = self.node
+        refer, abandoned = otherwise
 
         def done() -> None:
-            call.reply(encode(result.reply))
+            answer = encode(result.reply)
+            if large:  # its bytes take a turn of their own, and they come after its trace
+                node.long_work.soon(lambda: node.later(lambda: call.reply(answer)))
+            else:
+                call.reply(answer)
 
+        large = sum(entry.count for entry in result.entries) > STEPS_PER_SLICE
         if result.entries:
             node.propose(result.entries, HeldWrite(call.name, done, refer, abandoned, result.notes))
             return

@@ -40,7 +40,7 @@ def create_topics(serving: Serving, call: Call) -> None:
 
     serving.write(
         call,
-        lambda c: c.create_topics(topics, validate_only=call.body.validate_only),
+        lambda c: c.long.create_topics(topics, validate_only=call.body.validate_only),
         refused,
         encode,
     )
@@ -72,7 +72,7 @@ def delete_topics(serving: Serving, call: Call) -> None:
             )
         )
 
-    serving.write(call, lambda c: c.delete_topics(topics), refused, encode)
+    serving.write(call, lambda c: c.long.delete_topics(topics), refused, encode)
 
 
 @serves(ApiKey.CREATE_PARTITIONS, Listener.CONTROLLER, forwarded=True)
@@ -104,7 +104,7 @@ def create_partitions(serving: Serving, call: Call) -> None:
 
     serving.write(
         call,
-        lambda c: c.create_partitions(topics, validate_only=call.body.validate_only),
+        lambda c: c.long.create_partitions(topics, validate_only=call.body.validate_only),
         refused,
         encode,
     )

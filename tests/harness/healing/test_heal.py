@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.healing.journal import HARNESS_VARIABLE, RUN_VARIABLE, Journal, heal_all, leftovers
+from harness.healing.heal import heal_all, leftovers
+from harness.healing.journal import HARNESS_VARIABLE, RUN_VARIABLE, Journal
 from harness.processes.procfs import ProcessId, identify, is_alive, send_signal, state_of
 from tests.support.live.cluster import echo_cluster, environment_of, eventually
 from tests.support.places import SUPPORT
@@ -23,7 +24,8 @@ FAKE_HARNESS = SUPPORT / "live" / "fake_harness.py"
 
 def test_heal_all_ends_what_a_killed_harness_left(tmp_path: Path) -> None:
     with harness(tmp_path) as victim:
-        kill(victim.relay)  # else it would heal by itself, before we can look
+        kill(victim.watchdog)  # else it would heal, before we can look
+        kill(victim.relay)
         kill(victim.harness)
         assert state_of(victim.nodes[2].pid) == "T"
         assert {item.kind for item in leftovers(victim.state)} >= {"process", "pause", "cut"}
@@ -40,20 +42,17 @@ def test_heal_all_ends_what_a_killed_harness_left(tmp_path: Path) -> None:
         assert heal_all(victim.state) == []
 
 
-def test_the_relay_heals_when_nobody_else_does(tmp_path: Path) -> None:
+def test_the_watchdog_heals_when_nobody_else_does(tmp_path: Path) -> None:
     with harness(tmp_path) as victim:
         kill(victim.harness)
-        asyncio.run(
-            eventually(
-                lambda: not any(map(is_alive, [*victim.nodes, victim.relay])), "all are gone"
-            )
-        )
+        asyncio.run(eventually(lambda: not any(map(is_alive, victim.all)), "all are gone"))
         assert list(victim.state.glob("*.jsonl")) == []
-        assert "the harness died" in (tmp_path / "run" / "relay.log").read_text()
+        assert "the harness died" in (tmp_path / "run" / "watchdog.log").read_text()
 
 
 def test_processes_are_found_by_their_marker_without_any_journal(tmp_path: Path) -> None:
     with harness(tmp_path, "unjournalled") as victim:
+        kill(victim.watchdog)
         kill(victim.relay)
         kill(victim.harness)
         assert {item.what["pid"] for item in leftovers(victim.state)} == {
@@ -68,7 +67,7 @@ def test_a_live_run_and_its_frozen_node_are_left_alone(tmp_path: Path) -> None:
     with harness(tmp_path) as other:
         assert heal_all(other.state) == []
         assert leftovers(other.state) == []
-        assert all(map(is_alive, [*other.nodes, other.relay]))
+        assert all(map(is_alive, other.all))
         assert state_of(other.nodes[2].pid) == "T"
 
 
@@ -106,7 +105,7 @@ def test_a_recycled_pid_is_never_signalled(tmp_path: Path) -> None:
 
 def test_setup_heals_what_an_earlier_run_left(tmp_path: Path) -> None:
     with harness(tmp_path / "old") as victim:
-        kill(victim.relay)
+        kill(victim.watchdog)
         kill(victim.harness)
 
         async def scenario() -> None:
@@ -127,8 +126,14 @@ def test_setup_heals_what_an_earlier_run_left(tmp_path: Path) -> None:
 class Victim:
     harness: ProcessId
     relay: ProcessId
+    watchdog: ProcessId
     nodes: tuple[ProcessId, ...]
     state: Path
+
+    @property
+    def all(self) -> tuple[ProcessId, ...]:
+        """What the harness has started."""
+        return (self.relay, self.watchdog, *self.nodes)
 
 
 @contextlib.contextmanager
@@ -145,13 +150,14 @@ def harness(folder: Path, *arguments: str) -> Iterator[Victim]:
         victim = Victim(
             known(process.pid),
             known(pids["relay"]),
+            known(pids["watchdog"]),
             tuple(known(pid) for pid in pids["nodes"]),
             folder / "state",
         )
         try:
             yield victim
         finally:
-            for one in (victim.harness, victim.relay, *victim.nodes):
+            for one in (victim.harness, *victim.all):
                 send_signal(one, signal.SIGKILL)
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from harness.errors import EnvError
-from harness.healing import journal as journal_module
-from harness.healing.journal import Journal, heal_all, leftovers, read_journal, state_folder, undoes
+from harness.healing import heal as heal_module
+from harness.healing.heal import heal_all, leftovers, undoes
+from harness.healing.journal import Journal, read_journal, state_folder
 
 
 def test_an_entry_is_on_disk_before_record_returns(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_after_a_reboot_the_same_pid_and_start_are_somebody_else(tmp_path: Path)
 
 
 def test_other_kinds_bring_their_own_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "_UNDO", {})
+    monkeypatch.setattr(heal_module, "_UNDO", {})
     done: list[tuple[str, Mapping[str, Any]]] = []
 
     @undoes("firewall")
@@ -144,7 +145,7 @@ def test_of_two_heals_at_once_one_waits_for_the_other(
 ) -> None:
     began, go_on = threading.Event(), threading.Event()
     done: list[str] = []
-    monkeypatch.setattr(journal_module, "_UNDO", dict(journal_module._UNDO))
+    monkeypatch.setattr(heal_module, "_UNDO", dict(heal_module._UNDO))
 
     @undoes("slow thing")
     def _undo(run: str, what: Mapping[str, Any]) -> str:

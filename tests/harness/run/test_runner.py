@@ -16,15 +16,15 @@ from typing import Any, cast
 
 import pytest
 
+from harness.clock import NS_PER_MS, NS_PER_S, LoopClock
 from harness.contracts.clients import Client, Outcome
 from harness.contracts.nemesis import Fault, Injection
 from harness.contracts.system import System
 from harness.errors import EnvError, HarnessError, SystemStuckError
 from harness.generators.generator import Draft, each_thread, fn, limit, phases, repeat
 from harness.history.ops import Op
-from harness.history.recorder import Recorder, Silence
-from harness.run.clock import NS_PER_MS, NS_PER_S, LoopClock
 from harness.run.interpreter import CANCEL_GRACE_S, Interpreter
+from harness.run.recorder import Recorder, Silence
 from harness.run.runner import RunOptions, RunPlan, RunResult, run
 from harness.systems.atom import AtomSystem
 from tests.support.live.kernel import (
@@ -168,7 +168,7 @@ def test_a_client_that_cannot_be_opened_fails_its_ops(tmp_path: Path) -> None:
 def test_ops_reach_the_disk_while_the_run_goes_on(tmp_path: Path) -> None:
     """SIGKILL may lose what is younger than the flush period, and nothing before it."""
     script = (
-        "import asyncio, sys; from pathlib import Path; import kernel\n"
+        "import asyncio, sys; from pathlib import Path; from tests.support.live import kernel\n"
         "plan = kernel.registers_plan(time_limit_s=60.0, rate_hz=500.0)\n"
         "asyncio.run(kernel.run_to_history(plan, Path(sys.argv[1])))\n"
     )
@@ -579,7 +579,7 @@ def test_a_second_interrupt_leaves_at_once(tmp_path: Path) -> None:
 def test_ctrl_c_gives_a_result(tmp_path: Path) -> None:
     """SIGINT under asyncio.run: the run ends in order and its result is returned."""
     script = (
-        "import asyncio, sys; from pathlib import Path; import kernel\n"
+        "import asyncio, sys; from pathlib import Path; from tests.support.live import kernel\n"
         "plan = kernel.registers_plan(time_limit_s=60.0)\n"
         "result, _ = asyncio.run(kernel.run_to_history(plan, Path(sys.argv[1])))\n"
         "print('interrupted', result.interrupted, result.harness_ok)\n"

@@ -598,3 +598,68 @@ def test_a_snapshot_at_any_point_replaces_the_log_before_it(
         assert loading.copy.image == loading.loader.image == want
         assert loading.copy.image.digest == want.digest
         assert loading.loader.published_offset == settled - 1
+
+
+@settings(deadline=None)
+@given(CHOICES, SIZES, st.integers(1, 5))
+def test_a_batch_in_slices_is_loaded_as_a_whole(
+    choices: list[int], sizes: list[int], size: int
+) -> None:
+    records = history([NOTHING, *choices])
+    whole, sliced = Loading(), Loading()
+    for each in batches_of(records, [1, *sizes]):
+        whole.commit(each)
+        image, before = sliced.loader.image, sliced.loader.image.digest
+        seen = (len(sliced.trace), sliced.loader.provenance, image.end_offset)
+        sliced.loader.high_watermark(each.last_offset + 1)
+        bare = each._replace(records=())
+        for _ in sliced.loader.load_batch_slices(bare, each.records, size, 0):
+            assert image.digest == before
+            assert (len(sliced.trace), sliced.loader.provenance, image.end_offset) == seen
+        assert image is sliced.loader.image
+        assert (image, image.digest) == (whole.loader.image, whole.loader.image.digest)
+        assert image.end_offset == whole.loader.image.end_offset
+        assert sliced.loader.in_transaction == whole.loader.in_transaction
+        assert sliced.policy.bytes_since_snapshot == whole.policy.bytes_since_snapshot
+    assert sliced.trace == whole.trace
+    assert sliced.copy.manifests == whole.copy.manifests
+    assert sliced.copy.deltas == whole.copy.deltas
+
+
+def test_a_snapshot_takes_the_place_of_a_batch_that_is_half_loaded() -> None:
+    loading = Loading()
+    loading.commit(batch(0, setting("a")))
+    records = [(1, setting("b")), (2, setting("c"))]
+    slices = loading.loader.load_batch_slices(batch(1)._replace(last_offset=2), records, 1, 0)
+    next(slices)
+    loading.loader.load_snapshot(Provenance(9, 2, 5), [setting("d")])
+    loading.commit(batch(10, setting("e")))
+    assert set(loading.loader.image.config((4, ""))) == {"d", "e"}
+    assert loading.copy.image == loading.loader.image
+
+
+def test_a_batch_that_does_not_fit_in_a_later_slice_shows_nothing() -> None:
+    loading = Loading()
+    loading.commit(batch(0, setting("a")))
+    bad = [(1, setting("b")), (2, s.RemoveTopicRecord(topic_id=UUID(int=5)))]
+    slices = loading.loader.load_batch_slices(batch(1)._replace(last_offset=2), bad, 1, 0)
+    with pytest.raises(LoaderError, match="does not exist"):
+        list(slices)
+    assert set(loading.loader.image.config((4, ""))) == {"a"}
+    assert loading.policy.disabled is not None
+
+
+def test_what_a_snapshot_replaces_is_freed_some_at_a_time_and_what_is_shared_stays() -> None:
+    loading = Loading()
+    rows = [s.TopicRecord(name=f"t{n}", topic_id=UUID(int=n + 1)) for n in range(5)]
+    loading.commit(batch(0, *rows))
+    view = loading.loader.image.copy()
+    loading.loader.load_snapshot(Provenance(9, 2, 5), rows[:1])
+    [replaced] = loading.loader._unused
+    left = [len(replaced.topics)]
+    while loading.loader.let_go(2):
+        left.append(len(replaced.topics))
+    assert (left, replaced.topics) == ([5, 3, 1], {})
+    assert not loading.loader.let_go(2)
+    assert set(loading.loader.image.topics) == {"t0"}
+    assert set(view.topics) == {"t0", "t1", "t2", "t3", "t4"}

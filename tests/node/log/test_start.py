@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from node.log.epoch_checkpoint import read_epoch_checkpoint
 from node.log.file_log import FileLog, LogError, OffsetOutOfRangeError
 from node.log.memory_disk import MemoryDisk
 from node.log.recovery import RecoveryError
+from node.log.snapshot_files import SnapshotReader
 from node.log.snapshot_format import SnapshotError
 from node.log.snapshots import SnapshotStore, write_bootstrap_snapshot
 from tests.support.nodes.batches import batch
@@ -236,6 +238,29 @@ def test_an_installed_snapshot_takes_the_place_of_the_whole_log() -> None:
     assert (again.start_offset, again.end_offset, again.last_epoch) == (50, 51, 5)
     assert again.voter_history() == ((49, voters(1, 2)),)
     assert not again.emptied
+
+
+def test_an_install_reads_only_the_beginning_of_what_was_checked_when_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = MemoryDisk()
+    log = filled(disk, 6)
+    made = OffsetAndEpoch(50, 4)
+    writer = log.snapshots.create(made, last_contained_log_timestamp_ms=0, batch_bytes=100)
+    writer.append([b"x" * 50] * 20)
+    writer.freeze()
+    read: list[Batch] = []
+    batches = SnapshotReader.batches
+
+    def counted(reader: SnapshotReader) -> Iterator[Batch]:
+        for each in batches(reader):
+            read.append(each)
+            yield each
+
+    monkeypatch.setattr(SnapshotReader, "batches", counted)
+    log.truncate_fully_to(made)
+    assert (log.start_offset, log.end_offset) == (50, 50)
+    assert {each.base_offset for each in read} == {0}  # of 22
 
 
 def test_a_shorter_snapshot_of_a_later_epoch_replaces_a_log_that_went_astray() -> None:

@@ -9,7 +9,8 @@ from random import Random
 
 from harness.contracts.hosts import Clocks, Disks
 from harness.envs.local.plugin import Local
-from harness.healing.journal import Journal, heal_all
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
 
 
 def test_a_heal_takes_orders_of_a_dead_harness_away(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_without_disk_or_clock_faults_in_the_run_nodes_start_as_ever(tmp_path: P
     assert {**env.fault_disk_environ("n1"), **asyncio.run(env.fake_clock_environ("n1"))} == {}
     env.expect({Disks}, Random(1))
     assert set(env.fault_disk_environ("n1")) == {"KRUCIBLE_DISK_FAULTS"}
-    assert env.cannot(Disks) is None
+    assert env.why_not(Disks) is None
     assert isinstance(env, Disks)
     assert isinstance(env, Clocks)
     journal.close()

@@ -23,8 +23,8 @@ SEEDS = (3, 5, 8)  # three and five voters, all workloads, snapshots and none
 TIME_LIMIT_S = 3
 PROGRAM = """
 import json, logging, sys
-from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
+from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
 
 logging.disable(logging.CRITICAL)

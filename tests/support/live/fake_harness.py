@@ -19,12 +19,14 @@ async def main(folder: Path, *, journalled: bool) -> None:
         environment = environment_of(cluster)
         await environment.net.cut([("n1", "n2")])
         await environment.signal("n3", 19)
-        relay = environment._relay._process
+        relay, watchdog = environment._relay._process, environment._watchdog.pid
         assert relay is not None
+        assert watchdog is not None
         pids = [environment.process(node).pid for node in cluster.system.nodes]
         if not journalled:
             (folder / "state" / "test-run.jsonl").unlink()
-        sys.stdout.write(json.dumps({"nodes": pids, "relay": relay.pid}) + "\n")
+        said = {"nodes": pids, "relay": relay.pid, "watchdog": watchdog}
+        sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from harness.agent import netem as netem_host
-from harness.contracts.environment import Link
-from harness.envs.links import netem
-from harness.envs.links.shaping import ShapedCuts
+from harness.contracts.environment import Address, Link
+from harness.envs.links.filtered import FilteredNet
+from harness.envs.links.netem import to_address
+from harness.envs.ssh.net import SshQueues
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 
@@ -135,44 +137,41 @@ class Seen:
         return self.numbers == list(range(1, self.sent + 1))
 
 
-class NetnsNetems(netem.Netems):
-    """Netems in the namespaces, for all packets between two addresses, as in containers."""
-
-    def __init__(self, spaces: Spaces) -> None:
-        super().__init__(NODES)
-        self._spaces = spaces
-        self.orders: list[str] = []
-
-    async def order(self, node: str, do: str, **arguments: Any) -> Any:
-        self.orders.append(do)
-        order = {"do": do, "handle": HANDLE, **arguments}
-        try:
-            return inside(self._spaces.names[node], netem_host.obey, order)
-        except netem_host.TcError as error:
-            raise EnvError(str(error)) from error
-
-    def place(self, link: Link) -> dict[str, Any]:
-        host = self._spaces.addresses[link[1]]
-        return {"to": host, "match": [netem.to_address(host)]}
-
-
-class NetnsNet(ShapedCuts):
-    """Links by netem, and by nothing else."""
+class NetnsFilters:
+    """Agents in the namespaces, for all packets between two addresses, as in containers."""
 
     def __init__(self, journal: Journal, spaces: Spaces) -> None:
-        super().__init__(journal)
-        self.netems = self._netems = NetnsNetems(spaces)
-        self._why_no_queue: dict[str, str] = dict.fromkeys(NODES, "there is no queue here")
-        self.journal = journal
+        self._journal = journal
+        self._spaces = spaces
+        self.orders: list[tuple[str, str]] = []
 
-    def _check(self, link: Link) -> None:
-        assert set(link) <= set(NODES)
+    async def order(self, node: str, do: str, **arguments: Any) -> dict[str, Any]:
+        assert do == "netem", "there is nothing else here"
+        order = arguments["order"]
+        self.orders.append((node, order["do"]))
+        try:
+            done = inside(self._spaces.names[node], netem_host.obey, {**order, "handle": HANDLE})
+        except netem_host.TcError as error:
+            raise EnvError(str(error)) from error
+        return {"answer": done}
 
-    async def _announce(self, links: Iterable[Link]) -> int:
+    def rules(self, source: Address, destination: Address, does: str) -> list[str]:
+        raise AssertionError(f"no packets go through a queue here: {source} {destination} {does}")
+
+    def match(self, source: Address, destination: Address) -> list[list[str]]:  # noqa: ARG002
+        return [to_address(destination.host)]
+
+    async def announce(self, links: Sequence[Link]) -> int:
         return await self._journal.announce("rules", links=[list(link) for link in links])
 
-    async def _install(self, nodes: Iterable[str]) -> None:
-        """There are no cuts here."""
+
+def netns_net(journal: Journal, filters: NetnsFilters, spaces: Spaces) -> FilteredNet:
+    """Links by netem, and by nothing else."""
+    net = FilteredNet(journal)
+    addresses = {node: Address(host, 9093) for node, host in spaces.addresses.items()}
+    no_queue = dict.fromkeys(NODES, "there is no queue here")
+    asyncio.run(net.start(filters, addresses, SshQueues({}), no_queue=no_queue))
+    return net
 
 
 @contextlib.contextmanager

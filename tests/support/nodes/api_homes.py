@@ -20,6 +20,7 @@ from node.core.types import Endpoint
 from node.driver.apis.dispatch import Apis
 from node.driver.apis.forwarding import EnvelopeForwarder
 from node.driver.held import HeldRead, HeldWrite
+from node.driver.long_work import LongWork
 from node.metadata.features import FEATURES
 from node.metadata.image import MetadataImage
 from node.metadata.records import decode_record
@@ -70,6 +71,7 @@ class FakeNode:
         if config.is_controller:
             self.controller = cluster.controller
         self.producer_ids: ProducerIds | None = None
+        self.long_work = LongWork(self.later)
         self.mute = False
         self.upgrade_error = Error.NONE
         self.deposed = False

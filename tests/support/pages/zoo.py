@@ -74,12 +74,8 @@ def _zoo(found: Hunts) -> Iterator[str]:
 def _part(found: Hunts) -> Iterator[str]:
     yield from _sums(found)
     yield ""
-    yield "All of them, with seeds and times, and the rows that cannot exist here:"
+    yield "All of them, what caught each, and the rows that cannot exist here:"
     yield "[docs/zoo.md](docs/zoo.md)."
-    yield ""
-    yield from ("<details><summary>The bugs, and what caught them</summary>", "")
-    yield from _table(found, brief=True)
-    yield from ("", "</details>")
 
 
 def _sums(found: Hunts) -> Iterator[str]:
@@ -98,7 +94,7 @@ def _known() -> Mapping[str, Mutant]:
     return mutants.load()
 
 
-def _table(found: Hunts, *, brief: bool = False) -> Iterator[str]:
+def _table(found: Hunts) -> Iterator[str]:
     head = ("row", "source", "mutant", "caught by", "directed", "exploratory")
     yield row(head)
     yield "|---" * len(head) + "|"
@@ -106,12 +102,9 @@ def _table(found: Hunts, *, brief: bool = False) -> Iterator[str]:
         number = row_of(bug.source)
         directed, swarm = (found.get((bug.name, arm)) for arm in ARMS)
         caught = sorted({n for hunt in (directed, swarm) if hunt for n in hunt["caught_by"]})
-        source = bug.source
-        if brief and number is not None:
-            source = NAMES[number][0].removesuffix("(").strip()
-        name = f"`{bug.name}`" if brief else f"`{bug.name}`: {bug.description}"
+        name = f"`{bug.name}`: {bug.description}"
         cells = (_directed(directed), _swarm(swarm))
-        yield row((str(number or "ours"), source, name, ", ".join(caught), *cells))
+        yield row((str(number or "ours"), bug.source, name, ", ".join(caught), *cells))
 
 
 def _place(bug: Mutant) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.envs.disks.fuse.mount import detach, users
 from harness.errors import EnvError
-from harness.healing.journal import undoes
+from harness.healing.heal import undoes
 
 
 @undoes("mount")

@@ -16,10 +16,11 @@ import pytest
 from harness.agent import netem as netem_host
 from harness.contracts.hosts import Shape
 from harness.envs.docker.engine import Engine
-from harness.envs.docker.net import DockerNet
 from harness.envs.docker.plugin import HOLDER_CAPABILITIES, Docker
+from harness.envs.links.filtered import FilteredNet
 from harness.errors import EnvError
-from harness.healing.journal import Journal, leftovers, read_journal
+from harness.healing.heal import leftovers
+from harness.healing.journal import Journal, read_journal
 from harness.processes.procfs import PROC
 from harness.registry import environments
 from tests.support.docker.cluster import docker_nodes, kill, left_of, need_engine, start
@@ -162,7 +163,7 @@ def test_a_cut_link_drops_packets_until_it_is_healed(tmp_path: Path) -> None:
 def test_what_links_can_be_like(
     slow_nodes: SlowNodes, shape: Shape, min_ms: float, counted: str
 ) -> None:
-    async def scenario(net: DockerNet) -> None:
+    async def scenario(net: FilteredNet) -> None:
         link = ("n1", "n2")
         before = await net.shaped(link)
         await net.shape(7, [link], shape)
@@ -190,7 +191,7 @@ def test_what_links_can_be_like(
 def test_what_several_faults_want_of_a_link_adds_up_and_a_cut_comes_first(
     slow_nodes: SlowNodes,
 ) -> None:
-    async def scenario(net: DockerNet) -> None:
+    async def scenario(net: FilteredNet) -> None:
         link = ("n1", "n2")
         await net.shape(1, [link], Shape(delay_ms=100))
         await net.shape(2, [link], Shape(delay_ms=50))
@@ -214,10 +215,10 @@ class SlowNodes:
     def __init__(self, loop: asyncio.AbstractEventLoop, env: Docker, journal: Path) -> None:
         self._loop, self._env, self._journal = loop, env, journal
 
-    def run(self, scenario: Callable[[DockerNet], Coroutine[Any, Any, None]]) -> None:
+    def run(self, scenario: Callable[[FilteredNet], Coroutine[Any, Any, None]]) -> None:
         """Do something with their links."""
         net: object = self._env.net
-        assert isinstance(net, DockerNet)
+        assert isinstance(net, FilteredNet)
         self._loop.run_until_complete(scenario(net))
 
     def open_kinds(self) -> set[str]:

@@ -20,16 +20,26 @@ import pytest
 
 from harness.agent import netem as netem_host
 from harness.agent import supervisor as ssh_supervisor
-from harness.agent_archive import archive, from_stdin
 from harness.contracts.environment import Address, Link
 from harness.contracts.hosts import Shape
+from harness.envs.agents.archive import archive, from_stdin
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker.agents import Agents
 from harness.envs.docker.engine import Engine
-from harness.envs.docker.packets import DockerNetems
+from harness.envs.docker.net import DockerFilters, DockerQueues
+from harness.envs.links.filtered import FilteredNet
 from harness.errors import EnvError, NotShapedError
 from harness.healing.journal import Journal
-from tests.support.live.netns_links import HANDLE, NODES, NetnsNet, Seen, Spaces, inside, spaces
+from tests.support.live.netns_links import (
+    HANDLE,
+    NODES,
+    NetnsFilters,
+    Seen,
+    Spaces,
+    inside,
+    netns_net,
+    spaces,
+)
 
 LINK = ("n1", "n2")
 GONE = "gone"
@@ -43,11 +53,21 @@ def made() -> Iterator[Spaces]:
 
 
 @pytest.fixture
-def net(made: Spaces, tmp_path: Path) -> Iterator[NetnsNet]:
+def journal(tmp_path: Path) -> Iterator[Journal]:
     journal = Journal.open("netem", folder=tmp_path / "state")
-    yield NetnsNet(journal, made)
+    yield journal
     assert not journal.open_entries()
     journal.close()
+
+
+@pytest.fixture
+def filters(made: Spaces, journal: Journal) -> NetnsFilters:
+    return NetnsFilters(journal, made)
+
+
+@pytest.fixture
+def net(made: Spaces, journal: Journal, filters: NetnsFilters) -> FilteredNet:
+    return netns_net(journal, filters, made)
 
 
 def late(seen: Seen, _: int) -> bool:
@@ -99,7 +119,7 @@ SHAPED: dict[Link, tuple[Shape, Callable[[Seen, int], bool], str]] = {
 
 
 def test_each_shape_is_on_its_link_and_its_way_only_and_is_gone_after_the_heal(
-    made: Spaces, net: NetnsNet
+    made: Spaces, net: FilteredNet
 ) -> None:
     async def scenario() -> None:
         before = {node: made.qdiscs(node) for node in NODES}
@@ -130,7 +150,7 @@ def _all_plain(made: Spaces, links: Iterable[Link]) -> None:
 
 
 def test_tcp_brings_everything_unaltered_over_a_link_that_does_all_of_it(
-    made: Spaces, net: NetnsNet
+    made: Spaces, net: FilteredNet
 ) -> None:
     async def scenario() -> None:
         shape = Shape(10, 10, loss=0.05, keep_back=0.2, late_ms=20, corrupt=0.05)
@@ -154,7 +174,7 @@ def _receive(sock: Any) -> bytes:
 
 
 def test_what_several_faults_want_of_links_of_one_node_adds_up_and_they_do_not_mix(
-    made: Spaces, net: NetnsNet
+    made: Spaces, net: FilteredNet, filters: NetnsFilters
 ) -> None:
     async def scenario() -> None:
         before = made.qdiscs("n1")
@@ -172,7 +192,7 @@ def test_what_several_faults_want_of_links_of_one_node_adds_up_and_they_do_not_m
         assert (await net.shaped(LINK))["by"] == "netem"
         await net.shape(2, [LINK], None)
         assert made.qdiscs("n1") == before
-        assert net.netems.orders.count("attempt") == 1, "it is tried once a run"
+        assert filters.orders.count(("n1", "attempt")) == 1, "it is tried once a run"
 
     asyncio.run(scenario())
 
@@ -191,14 +211,20 @@ class Holders:
         return done.returncode, done.stdout + done.stderr
 
 
-def test_in_a_container_it_is_an_agent_that_says_what_it_did(made: Spaces, tmp_path: Path) -> None:
+def test_in_a_container_it_is_an_agent_that_says_what_it_did(
+    made: Spaces, journal: Journal, tmp_path: Path
+) -> None:
     async def scenario() -> None:
         before = made.qdiscs("n1")
         addresses = {node: Address(host, 9093) for node, host in made.addresses.items()}
         holders = {node: node for node in NODES}
         Agents.write(tmp_path / "agent.pyz")
         agents = Agents(cast("Engine", Holders(made)), holders, tmp_path / "agent.pyz")
-        netems = DockerNetems(agents, HANDLE, addresses)
+        filters = DockerFilters(agents, journal, chain="KRUCIBLE-x", handle=HANDLE)
+        net = FilteredNet(journal)
+        await net.start(filters, addresses, DockerQueues(agents, tmp_path))
+        netems = net._netems
+        assert netems is not None
         assert await netems.apply("n1", {"n2": Shape(loss=1.0)}) == {}
         assert Seen(made, LINK, 3, every_ms=1, size=50).numbers == []
         counts, told = await netems.counters(LINK)
@@ -206,30 +232,28 @@ def test_in_a_container_it_is_an_agent_that_says_what_it_did(made: Spaces, tmp_p
         assert await netems.apply("n1", {}) == {}
         assert (await netems.counters(LINK))[0]["lost"] == 3
         assert made.qdiscs("n1") == before
-        bad = {**netems.place(LINK), "stages": [["x"]]}
-        done = await netems.order("n1", "change", links={"2": bad})
+        bad = {**net._place(LINK), "stages": [["x"]]}
+        done = await net._order_netem("n1", "change", links={"2": bad})
         assert done["problems"] == {"2": 'tc: What is "x"?'}
         assert made.qdiscs("n1") == before
         holders["n1"] = GONE
         with pytest.raises(EnvError, match="cannot order netem in the network of n1: no such"):
-            await netems.order("n1", "change", links={})
+            await net._order_netem("n1", "change", links={})
 
     asyncio.run(scenario())
 
 
-def test_a_root_that_somebody_has_set_is_left_alone_and_told(made: Spaces, net: NetnsNet) -> None:
-    async def scenario() -> None:
-        tc = ["tc", "qdisc", "add", "dev", "eth0", "root", "handle", "7:", "fq_codel"]
-        inside(made.names["n1"], lambda: subprocess.run(tc, check=True))
-        before = made.qdiscs("n1")
-        with pytest.raises(
-            NotShapedError, match=r"n1 has no netem: eth0 has fq_codel 7: at its root"
-        ):
-            await net.shape(1, [LINK], Shape(delay_ms=60))
-        assert made.qdiscs("n1") == before
-        inside(made.names["n1"], lambda: subprocess.run([*tc[:2], "del", *tc[3:6]], check=True))
-
-    asyncio.run(scenario())
+def test_a_root_that_somebody_has_set_is_left_alone_and_told(
+    made: Spaces, journal: Journal, filters: NetnsFilters
+) -> None:
+    tc = ["tc", "qdisc", "add", "dev", "eth0", "root", "handle", "7:", "fq_codel"]
+    inside(made.names["n1"], lambda: subprocess.run(tc, check=True))
+    before = made.qdiscs("n1")
+    net = netns_net(journal, filters, made)
+    with pytest.raises(NotShapedError, match=r"n1 has no netem: eth0 has fq_codel 7: at its root"):
+        asyncio.run(net.shape(1, [LINK], Shape(delay_ms=60)))
+    assert made.qdiscs("n1") == before
+    inside(made.names["n1"], lambda: subprocess.run([*tc[:2], "del", *tc[3:6]], check=True))
 
 
 def test_what_a_killed_supervisor_left_is_cleaned_and_nothing_else(

@@ -13,7 +13,8 @@ import pytest
 from harness.contracts.environment import Environment
 from harness.envs.local.plugin import Local
 from harness.errors import EnvError, NodeStartError
-from harness.healing.journal import Journal, leftovers
+from harness.healing.heal import leftovers
+from harness.healing.journal import Journal
 from harness.registry import environments
 from tests.support.live.cluster import ECHO_NODE, echo_cluster, environment_of, eventually
 

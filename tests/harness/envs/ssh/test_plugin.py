@@ -21,9 +21,10 @@ from harness.contracts.environment import ProcessState
 from harness.contracts.nemesis import Cluster
 from harness.envs.ssh.hosts import HOSTS_VARIABLE
 from harness.envs.ssh.plugin import Ssh
-from harness.envs.ssh.remote import HANG_VARIABLE
 from harness.errors import EnvError, NodeStartError
-from harness.healing.journal import Journal, heal_all
+from harness.healing.heal import heal_all
+from harness.healing.journal import Journal
+from harness.healing.watchdog import HANG_VARIABLE
 from nemesis.partition import IsolateOne
 from tests.support.commands.process import environ, journals
 from tests.support.places import SUPPORT

@@ -21,12 +21,13 @@ from harness.envs.disks.fuse import mount as fuse_mount
 from harness.envs.local.plugin import Local
 from harness.errors import EnvError, UsageError
 from harness.faults.choice import misfit
-from harness.healing.journal import RUN_VARIABLE, Journal, heal_all, leftovers
+from harness.healing.heal import heal_all, leftovers
+from harness.healing.journal import RUN_VARIABLE, Journal
 from harness.processes.procfs import environment_of, processes
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
-from harness.systems.kafka.plugin import Kafka
+from harness.systems.kafka.plugin import Kafka, check_settings
 from tests.support.places import ROOT
 
 REASON = fuse_mount.cannot_mount()
@@ -64,7 +65,8 @@ async def wrote(env: Local) -> None:
 
 
 def open_kinds(journal: Journal) -> list[str]:
-    return sorted(e.kind for e in journal.open_entries() if "relay" not in str(e.what))
+    ours = ("relay", "watchdog")
+    return sorted(e.kind for e in journal.open_entries() if e.what.get("node") not in ours)
 
 
 def mounted(run: str) -> list[int]:
@@ -151,16 +153,16 @@ def test_faults_of_kafkas_disks_hang_on_a_mount_and_say_so_where_it_cannot_be_ha
 )
 def test_settings_of_kafkas_disks(settings: dict[str, str], complaint: str | None) -> None:
     if complaint is None:
-        Kafka.check_settings(settings)
+        check_settings(settings)
         return
     with pytest.raises(UsageError, match=complaint):
-        Kafka.check_settings(settings)
+        check_settings(settings)
 
 
 HARNESS = """
 import asyncio, sys
 from pathlib import Path
-import test_fuse_heal as t
+from tests.harness.envs.disks.fuse import test_heal as t
 async def main(env, journal):
     await env.start("n1", t.WRITER, env={})
     await t.wrote(env)
@@ -185,12 +187,12 @@ def test_when_all_is_killed_a_heal_leaves_no_mount_and_no_process(tmp_path: Path
         while fuse_mount.holder(guest.pid, "krucible:fuse-heal:n1") is None:
             assert time.monotonic() < until
             time.sleep(0.01)
-        relays = [
+        others = [
             pid
             for pid in processes()
             if environment_of(pid).get(RUN_VARIABLE) == "fuse-heal" and pid not in mounted_by(node)
         ]
-        for pid in (*relays, harness.pid):  # the relay would heal for it
+        for pid in (*others, harness.pid):  # the watchdog would heal for it
             os.kill(pid, signal.SIGKILL)
         harness.wait()
         assert "mount" in {item.kind for item in leftovers(tmp_path / "state")}

@@ -1,9 +1,9 @@
-"""The watchdog of a docker run: heals when its harness dies or hangs, and nobody else does.
+"""The watchdog of a run on this host: heals when its harness dies, and nobody else does.
 
-Run as ``python -m harness.envs.docker.watchdog``. The harness writes a line to its stdin every
-second, ``bye`` at the end. When stdin closes without one the harness is dead: its run is healed.
-When the lines stop for a minute it hangs: what it made is removed, and it finds its nodes gone
-should it ever wake up.
+A process of its own. The harness writes a line to its stdin every second, ``bye`` at the end. When
+stdin closes without one the harness is dead: its run is healed. With a limit, a harness whose lines
+stop for so long hangs: what it keeps from others is removed (see ``clears``), and it finds its
+nodes gone should it ever wake up.
 """
 
 from __future__ import annotations
@@ -16,27 +16,19 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from harness.envs.docker.engine import Engine, in_thread
-from harness.envs.docker.heal import clear, owner_of, sweep
 from harness.errors import EnvError
-from harness.healing.journal import (
-    RUN_VARIABLE,
-    STATE_VARIABLE,
-    Journal,
-    harness_of,
-    heal_all,
-    state_folder,
-)
+from harness.healing.heal import clear_run, heal_all, sweep_all
+from harness.healing.journal import RUN_VARIABLE, Journal, harness_of, state_folder
 from harness.processes.procfs import identify, is_alive
 
-BEAT_S = 1.0
-HANG_VARIABLE = "KRUCIBLE_HANG_S"
-_HANG_S = 60.0
+BEAT_S: Final = 1.0
+HANG_VARIABLE: Final = "KRUCIBLE_HANG_S"  # after how many seconds without a sign a harness hangs
+LOG: Final = "watchdog.log"
 _DEATH_S = 5.0
 _STOP_TIMEOUT_S = 3.0
-_ROUNDS = 3  # the Engine may still finish what it was asked to before the harness died
+_ROUNDS = 3  # a node may have been in mid-start, and an Engine may still finish what it was asked
 _ROUND_S = 0.7
 _BEAT, _BYE = b"beat\n", b"bye\n"
 
@@ -44,21 +36,30 @@ _BEAT, _BYE = b"beat\n", b"bye\n"
 class Watchdog:
     """The harness's side: starts it, tells it that all is well, says goodbye."""
 
-    def __init__(self, journal: Journal, log: Path) -> None:
+    def __init__(self, journal: Journal, log: Path, *, hang_s: float | None = None) -> None:
+        """Nothing is started; ``hang_s`` without a sign, and a harness hangs. None: it never does.
+
+        ``KRUCIBLE_HANG_S`` stands above ``hang_s``.
+        """
         self._journal = journal
         self._log = log
+        self._hang_s = None if hang_s is None else silence_s(hang_s)
         self._process: asyncio.subprocess.Process | None = None
         self._entry: int | None = None
         self._beats: asyncio.Task[None] | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """Its process, while there is one."""
+        return None if self._process is None else self._process.pid
+
     async def start(self, environ: Mapping[str, str]) -> None:
         """Start it; ``environ`` carries the journal's markers."""
         self._entry = await self._journal.announce("process", node="watchdog")
+        limit = () if self._hang_s is None else (str(self._hang_s),)
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                __name__,
+                *(sys.executable, "-m", __name__, *limit),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -67,7 +68,7 @@ class Watchdog:
             )
         who = identify(self._process.pid)
         if who is not None:
-            await in_thread(self._journal.update, self._entry, pid=who.pid, start=who.start)
+            await asyncio.to_thread(self._journal.update, self._entry, pid=who.pid, start=who.start)
         self._beats = asyncio.create_task(self._beat(self._process))
 
     async def stop(self) -> None:
@@ -93,12 +94,17 @@ class Watchdog:
                 await process.wait()
         entry, self._entry = self._entry, None
         if entry is not None:
-            await in_thread(self._journal.undone, entry)
+            await asyncio.to_thread(self._journal.undone, entry)
         if ended is not None:
+            hint = "" if self._hang_s is None else self._hint(self._hang_s)
             raise EnvError(
-                f"the watchdog ended before the run did, with exit code {ended}: it removes all "
-                f"containers of a harness that hangs for {hang_s():g} s; its log is {self._log}"
+                f"the watchdog ended before the run did, with exit code {ended}{hint}; "
+                f"its log is {self._log}"
             )
+
+    @staticmethod
+    def _hint(hang_s: float) -> str:
+        return f": it removes what a harness keeps from others that hangs for {hang_s:g} s"
 
     async def _beat(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None  # noqa: S101 - it was started with a pipe
@@ -109,15 +115,15 @@ class Watchdog:
             await asyncio.sleep(BEAT_S)
 
 
+def silence_s(usual_s: float) -> float:
+    """How long a harness may be silent to those who watch it: as the variable says, or as usual."""
+    return float(os.environ.get(HANG_VARIABLE, usual_s))
+
+
 # --------------------------------------------------------------------------- the process
 
 
-def hang_s() -> float:
-    """After how many seconds without a sign a harness hangs."""
-    return float(os.environ.get(HANG_VARIABLE, _HANG_S))
-
-
-def watch(timeout_s: float) -> str:
+def watch(timeout_s: float | None) -> str:
     """Listen on stdin until there is something to say: ``bye``, ``dead`` or ``hangs``."""
     fd, heard = sys.stdin.fileno(), b""
     while True:
@@ -143,7 +149,7 @@ def heal_for_dead() -> None:
         if number:
             time.sleep(_ROUND_S)
         try:
-            found = heal_all(folder, only_run=run) + sweep(folder, run, heal=True)
+            found = heal_all(folder, only_run=run) + sweep_all(folder, run, heal=True)
         except EnvError as error:
             _say(f"the harness died, and healing failed: {error}")
             continue
@@ -152,16 +158,9 @@ def heal_for_dead() -> None:
 
 
 def clear_for_hanging() -> None:
-    """Remove the run's containers and network, though its harness lives."""
-    run, state = os.environ.get(RUN_VARIABLE, ""), os.environ.get(STATE_VARIABLE, "")
-
-    def is_of_run(found: Mapping[str, Any]) -> bool:
-        owner = owner_of(found)
-        return owner["run"] == run and Path(owner["state"]).resolve() == Path(state).resolve()
-
-    with contextlib.closing(Engine.connect()) as engine:
-        for leftover in clear(engine, is_of_run):
-            _say(f"the harness hangs: {leftover.to_json()}")
+    """Remove what the run keeps from others, though its harness lives."""
+    for leftover in clear_run(os.environ.get(RUN_VARIABLE, ""), state_folder()):
+        _say(f"the harness hangs: {leftover.to_json()}")
 
 
 def _say(text: str) -> None:
@@ -169,8 +168,8 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    """Watch one harness to its end."""
-    outcome = watch(hang_s())
+    """Watch one harness to its end; the argument says after how many seconds it hangs."""
+    outcome = watch(float(sys.argv[1]) if len(sys.argv) > 1 else None)
     if outcome == "hangs":
         clear_for_hanging()
     elif outcome == "dead":

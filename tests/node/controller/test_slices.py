@@ -1,0 +1,165 @@
+"""What is about very many partitions is worked out in slices, and is one batch or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from node.controller.errors import ApiError, ControllerError, NotControllerError
+from node.controller.long_operations import LongOperations
+from node.controller.operations import (
+    AlterResource,
+    ConfigChange,
+    ConfigOp,
+    ControllerResult,
+    NewTopic,
+    TopicRef,
+)
+from node.controller.partition_operations import ElectionType, NewPartitions, Reassignment
+from node.controller.slices import STEPS_PER_SLICE, Slices, finish
+from node.metadata.image import TOPIC
+from tests.support.nodes.controllers import Cluster
+
+MANY = 2 * STEPS_PER_SLICE + 100
+FEW = STEPS_PER_SLICE // 10
+
+Operate = Callable[[LongOperations], Slices[ControllerResult[Any]]]
+
+
+def names(count: int) -> list[str]:
+    return [f"s{n}" for n in range(count)]
+
+
+def operations(count: int) -> dict[str, Operate]:
+    """Each kind of long operation, about so many topics or partitions."""
+    every = list(range(count))
+    away = [Reassignment(index, (3, 2)) for index in every]
+    change = [ConfigChange("retention.ms", ConfigOp.SET, "5")]
+    resources = [AlterResource(TOPIC, name, change) for name in names(count)]
+    return {
+        "one topic": lambda long: long.create_topics([NewTopic("new", count, 2)]),
+        "topics": lambda long: long.create_topics([NewTopic(f"n{i}", 1, 2) for i in every]),
+        "only looked at": lambda long: long.create_topics(
+            [NewTopic("new", count, 2)], validate_only=True
+        ),
+        "partitions": lambda long: long.create_partitions([NewPartitions("t", 2 * count)]),
+        "deletions": lambda long: long.delete_topics([TopicRef(name) for name in names(count)]),
+        "settings": lambda long: long.alter_configs(resources),
+        "elections": lambda long: long.elect_leaders(ElectionType.PREFERRED, None),
+        "named elections": lambda long: long.elect_leaders(ElectionType.PREFERRED, {"t": every}),
+        "reassignments": lambda long: long.alter_partition_reassignments({"t": away}),
+    }
+
+
+KINDS = list(operations(0))
+
+
+def cluster_of(count: int) -> Cluster:
+    """Three brokers; a topic of so many partitions that another broker should lead; topics."""
+    cluster = Cluster(3)
+    rows = dict.fromkeys(range(count), (1, 2))
+    made = cluster.controller.create_topics([NewTopic("t", assignments=rows)])
+    assert not cluster.do(made)[0].error
+    made = cluster.controller.create_topics([NewTopic(name, 1, 1) for name in names(count)])
+    cluster.do(made)
+    cluster.beat(1, want_fence=True)
+    cluster.finish()
+    cluster.beat(1)
+    cluster.finish()
+    return cluster
+
+
+def counted(slices: Slices[Any], pauses: list[int]) -> Slices[Any]:
+    """The same, and another entry of ``pauses`` for each."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            return end.value
+        pauses.append(len(pauses))
+        yield
+
+
+@pytest.fixture(scope="module")
+def made() -> Cluster:
+    """A cluster that operations are tried on, none of them appended."""
+    return cluster_of(MANY)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_large_one_pauses_and_comes_to_what_it_comes_to_at_once(kind: str) -> None:
+    results, pauses = [], list[int]()
+    for at_once in (True, False):
+        cluster = cluster_of(MANY)
+        slices = operations(MANY)[kind](cluster.controller.long)
+        result = finish(slices if at_once else counted(slices, pauses))
+        cluster.do(result)
+        results.append((result.entries, result.reply, cluster.controller.image.digest))
+    assert len(pauses) >= MANY // STEPS_PER_SLICE
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_small_one_never_pauses(kind: str) -> None:
+    cluster = cluster_of(FEW)
+    with pytest.raises(StopIteration):
+        next(operations(FEW)[kind](cluster.controller.long))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("slices", [1, 2])
+def test_one_that_is_given_up_leaves_nothing(made: Cluster, kind: str, slices: int) -> None:
+    under_way = operations(MANY)[kind](made.controller.long)
+    for _ in range(slices):
+        next(under_way)
+    under_way.close()
+    assert made.controller.speculative == 0
+    assert made.controller.pending == 0
+    assert not finish(made.controller.long.create_topics([NewTopic("t")])).entries
+
+
+def test_meanwhile_there_is_no_other_write_and_earlier_ones_are_settled() -> None:
+    cluster = cluster_of(FEW)
+    reply = cluster.append(cluster.controller.create_topics([NewTopic("before", 1, 1)]))
+    assert not reply[0].error
+    slices = cluster.controller.long.create_topics([NewTopic("before"), NewTopic("new", MANY, 2)])
+    next(slices)
+    for write in (cluster.controller.no_op, cluster.controller.balance_leaders):
+        with pytest.raises(ControllerError, match="has not ended"):
+            write()
+    assert "new" not in cluster.controller.image.topics
+    cluster.commit()
+    assert "before" in cluster.controller.image.topics
+    rows = cluster.do(finish(slices))
+    assert [row.error for row in rows] == [ApiError.TOPIC_ALREADY_EXISTS, ApiError.NONE]
+    assert len(cluster.controller.image.topics["new"].partitions) == MANY
+    assert cluster.controller.speculative == 0
+    cluster.do(cluster.controller.no_op())
+
+
+def test_what_is_too_large_is_refused_as_a_whole_and_the_rest_is_done() -> None:
+    cluster = cluster_of(FEW)
+    wanted = [NewTopic("a", 6_000, 1), NewTopic("b", 6_000, 1), NewTopic("c", 10, 1)]
+    rows = cluster.do(finish(cluster.controller.long.create_topics(wanted)))
+    assert [row.error for row in rows] == [
+        ApiError.NONE,
+        ApiError.POLICY_VIOLATION,
+        ApiError.NONE,
+    ]
+    assert "b" not in cluster.controller.image.topics
+
+
+def test_a_reign_that_is_over_leaves_nothing_of_it_to_the_next() -> None:
+    cluster = cluster_of(FEW)
+    slices = cluster.controller.long.create_topics([NewTopic("new", MANY, 2)])
+    next(slices)
+    cluster.fail_over()
+    slices.close()
+    assert cluster.controller.speculative == 0
+    cluster.do(cluster.controller.create_topics([NewTopic("new", 3, 2)]))
+    assert len(cluster.controller.image.topics["new"].partitions) == 3
+    cluster.controller.renounce()
+    with pytest.raises(NotControllerError):
+        next(cluster.controller.long.create_topics([NewTopic("late")]))
