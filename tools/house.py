@@ -58,8 +58,6 @@ KNOWN: Final[Mapping[str, str]] = {
     "chain: harness.envs.disks.orders.NodeDisks": "environments inherit the orders to disks",
     "chain: harness.envs.links.shaping.SpoiledHosts": "likewise, and those to links",
     "chain: harness.envs.links.shaping.ShapedCuts": "nets inherit what shapes their links",
-    "chain: nemesis.disk_damage.NeedsOthers": "kinds of damage inherit where they fit",
-    "chain: nemesis.packet_damage.BadPackets": "kinds of bad links inherit how they are made",
     "family: node/controller/overlay": "three files",
     "family: node/log/control": "three files",
     "family: node/log/disk": "four files",
