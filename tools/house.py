@@ -1,8 +1,9 @@
 """Holds the shape of the house: ``check``, ``counts`` and ``draw`` (``python -m tools.house``).
 
 ``check`` exits 1 for circles of imports, arrows that run up (also in strings), names of modules in
-strings, class chains deeper than two and families of files by prefix. ``counts`` prints figures of
-any tree, ``draw`` writes docs/house.svg. The rules are those of docs/architecture.md.
+strings, chains of more than two classes, families of files by prefix, and helpers among plug-ins.
+``counts`` prints figures of any tree, ``draw`` writes docs/house.svg. docs/architecture.md tells
+more.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ NAMES: Final = frozenset({"harness.registry"})
 PLUGINS: Final = (
     "nemesis",
     "checkers",
+    "checkers/models",
     "workloads",
     "harness/systems",
     "harness/envs",
@@ -58,6 +60,9 @@ KNOWN: Final[Mapping[str, str]] = {
     "chain: harness.envs.disks.orders.NodeDisks": "environments inherit the orders to disks",
     "chain: harness.envs.links.shaping.SpoiledHosts": "likewise, and those to links",
     "chain: harness.envs.links.shaping.ShapedCuts": "nets inherit what shapes their links",
+    "beside: node/mutants/impossible.py": "what no bug can be seeded for",
+    "beside: node/mutants/rows.py": "the catalogue's rows",
+    "beside: node/mutants/scenario.py": "runs that catch a bug",
     "family: node/controller/overlay": "three files",
     "family: node/log/control": "three files",
     "family: node/log/disk": "four files",
@@ -75,6 +80,12 @@ class Broken:
 
 def broken(tree: Tree) -> Iterator[Broken]:
     """Every way in which a tree breaks the rules."""
+    yield from _arrows(tree)
+    yield from _names(tree)
+    yield from _shapes(tree)
+
+
+def _arrows(tree: Tree) -> Iterator[Broken]:
     for circle in file_circles(tree):
         yield Broken(f"circle: {' '.join(circle)}", f"files import each other: {', '.join(circle)}")
     for root in ORDERED:
@@ -87,6 +98,9 @@ def broken(tree: Tree) -> Iterator[Broken]:
         for source, target, line in arrows:
             text = f"{_at(tree, source, line)}: {way} {target}, which stands above it"
             yield Broken(f"up: {source} {target}", text)
+
+
+def _names(tree: Tree) -> Iterator[Broken]:
     for named in tree.names:
         if named.source not in NAMES:
             text = f"{_at(tree, named.source, named.line)}: names {named.target} in a string"
@@ -96,9 +110,15 @@ def broken(tree: Tree) -> Iterator[Broken]:
             for line in module.loads:
                 text = f"{module.path}:{line}: imports by a name that is worked out"
                 yield Broken(f"load: {module.name}", text)
+
+
+def _shapes(tree: Tree) -> Iterator[Broken]:
     for heirs in long_chains(tree):
         text = f"classes one upon the other: {' < '.join(heirs[0][:-1])} < {_these(heirs)}"
         yield Broken(f"chain: {heirs[0][-2]}", text)
+    for module in besides(tree):
+        text = f"{module.path}: is no plug-in; what helps them is in a folder of its own"
+        yield Broken(f"beside: {module.path}", text)
     for folder in unnamed(tree):
         yield Broken(f"folder: {folder}", f"{folder}: there is no __init__.py in it")
     for folder, prefix, files in families(tree):
@@ -227,6 +247,15 @@ def families(tree: Tree) -> Iterator[tuple[str, str, list[str]]]:
         beside = tree.folder / folder / f"{prefix}.py"
         if len(names) + beside.exists() >= FAMILY_MIN:
             yield folder, prefix, names
+
+
+def besides(tree: Tree) -> list[Module]:
+    """Files at the top of plug-in folders that are no plug-ins."""
+    return [
+        module
+        for module in tree.modules.values()
+        if str(module.path.parent) in PLUGINS and not module.package and not is_plugin(module)
+    ]
 
 
 def unnamed(tree: Tree) -> list[str]:
