@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.picture import picture
-from tools.source import LEVEL, Module, Tree, circles, graph
+from tools.source import LEVEL, ROOTS, Module, Tree, circles, graph
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PICTURE: Final = "docs/house.svg"
@@ -47,14 +47,12 @@ PLUGINS: Final = (
     "harness/envs",
     "node/mutants",
 )
-# Folders whose inner folders form no circle. The others are listed with what ties them.
-ORDERED: Final = ("krucible", "pipeline", "reports", "workloads", "checkers", "nemesis", "harness")
-
 # What is not so yet. A line that is no longer true is told, too: take it out.
 KNOWN: Final[Mapping[str, str]] = {
     "circle: node.metadata.fold node.metadata.image node.metadata.snapshot": "an image is folded",
     "circle: node.sim.loop node.sim.process": "a loop runs processes, which ask it for the time",
     "circle: node.wire.link node.wire.server": "a server makes links, which tell it of their end",
+    "folders: node.driver node.mutants": "a process plants the bug that its settings name",
     "chain: node.core.replica.Replica": "the core is a chain of twelve classes",
     "chain: node.driver.node.Node": "a node is a pump that writes",
     "chain: harness.envs.disks.orders.NodeDisks": "environments inherit the orders to disks",
@@ -88,7 +86,7 @@ def broken(tree: Tree) -> Iterator[Broken]:
 def _arrows(tree: Tree) -> Iterator[Broken]:
     for circle in file_circles(tree):
         yield Broken(f"circle: {' '.join(circle)}", f"files import each other: {', '.join(circle)}")
-    for root in ORDERED:
+    for root in ROOTS:
         for circle in folder_circles(tree, root):
             yield Broken(
                 f"folders: {' '.join(circle)}",
@@ -303,10 +301,7 @@ def counts(tree: Tree, tests: Tree) -> list[tuple[str, str]]:
         ("deepest class chain", f"{len(deepest)}: {' < '.join(_last(c) for c in deepest)}"),
         ("class chains deeper than two", str(sum(len(c) > CHAIN_MAX for c in chains(tree)))),
         ("circles of files", _sizes(file_circles(tree))),
-        *(
-            (f"circles of folders in {root}", _sizes(folder_circles(tree, root)))
-            for root in (*ORDERED, "node")
-        ),
+        *((f"circles of folders in {root}", _sizes(folder_circles(tree, root))) for root in ROOTS),
         ("upward arrows, static", str(len(list(upward(tree))))),
         ("upward arrows in strings", str(len(list(upward_names(tree))))),
         ("module names in strings", str(sum(n.source not in NAMES for n in tree.names))),
