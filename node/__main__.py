@@ -121,7 +121,7 @@ def _serve(config: NodeConfig) -> int:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    from node.driver.collections import Collections  # noqa: PLC0415 - format needs none of it
+    from node.driver.garbage import Collections  # noqa: PLC0415 - format needs none of it
     from node.driver.process import StartError, serve  # noqa: PLC0415
     from node.driver.turns import Turns  # noqa: PLC0415
 

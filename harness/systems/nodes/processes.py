@@ -23,7 +23,7 @@ from harness.kafka.quorum import QuorumView, ask
 from harness.kafka.route import Cluster
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
-from harness.systems.kraft.site import Site, site_of
+from harness.systems.kraft.sites import Site, site_of
 from harness.systems.nodes.stored_log import read_log, read_snapshots
 from node.config import ConfigError, NodeConfig, parse
 from node.core.messages import AddVoterRequest, RemoveVoterRequest

@@ -22,12 +22,8 @@ from harness.agent import netem as netem_host
 from harness.agent import supervisor as ssh_supervisor
 from harness.contracts.environment import Address, Link
 from harness.contracts.hosts import Shape
-from harness.envs.agents.archive import archive
-from harness.envs.agents.archive import from_stdin
-from harness.envs.docker import heal as docker_heal
-from harness.envs.docker.agents import Agents
-from harness.envs.docker.agents import answered
-from harness.envs.docker.agents import ordering
+from harness.envs.agents.archive import archive, from_stdin
+from harness.envs.docker.agents import Agents, answered, ordering
 from harness.envs.docker.engine import Engine
 from harness.envs.docker.net import DockerFilters, DockerQueues
 from harness.envs.links.filtered import FilteredNet

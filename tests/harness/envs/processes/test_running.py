@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.envs.processes import running as running_module
 from harness.envs.processes.running import RunningNodes
 from harness.errors import EnvError
 from harness.healing.journal import Journal
-from harness.envs.processes import running as running_module
 from harness.processes.child import Child
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from node.driver.collections import FULL, LONG_NS, Collections
+from node.driver.garbage import FULL, LONG_NS, Collections
 
 MAKE_MANY = """
 import gc
-from node.driver.collections import Collections
+from node.driver.garbage import Collections
 if {limited}:
     gc.callbacks.append(Collections())
 gc.freeze()
