@@ -50,7 +50,7 @@ READ_TIMEOUT_S = 4.0  # of a whole read: below the interpreter's, so a slow read
 
 
 class KafkaClient:
-    """Implements ``RegisterClient`` and ``TopicClient`` of ``harness.protocols``."""
+    """Implements ``RegisterClient`` and ``TopicClient`` of ``harness.contracts``."""
 
     def __init__(self, cluster: Cluster, home: str = "") -> None:
         self._cluster = cluster
