@@ -33,10 +33,11 @@ test: $(VENV)/.dev ## the whole test suite
 kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and the tests against it
 	@$(BIN)/python -c "from harness.systems import kafka_dist; print('Apache Kafka is in', kafka_dist.fetch().home)"
 
-check: $(VENV)/.dev ## ruff, mypy --strict, import contracts
+check: $(VENV)/.dev ## ruff, mypy --strict, import contracts, the shape of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.house check
 
 .PHONY: help run setup test kafka check

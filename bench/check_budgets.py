@@ -238,7 +238,7 @@ def judge(model: str, ops: History, time_s: float, memory_mib: int) -> CheckResu
         case "kafka":
             return check_log(ops, **limits)
         case "topics":
-            return check_topics(ops, **limits)
+            return check_topics(ops, check_history, **limits)
         case _:
             return check_history(ops, model, **limits)
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from checkers.linearizability import registers as linearizable_registers
 from checkers.linearizability import small as linearizable_small
-from checkers.linearizability.model import Model
 from checkers.linearizable import check_history
 from checkers.models.isr import Isr
 from checkers.models.lists import ListAppend, Log
@@ -27,6 +26,7 @@ from checkers.models.registers import CasRegister, Register
 from checkers.models.sets import Set
 from checkers.models.strings import KvAppend
 from checkers.models.topics import Topic
+from harness.contracts.model import Model
 from harness.history.formats import Conventions
 from tests.support.linearizability.brute import Spec, random_history, textbook
 

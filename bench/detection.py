@@ -26,7 +26,7 @@ CAUGHT_WITHIN_S = 60.0
 def run_once(seed: int, mutant: str | None, arguments: argparse.Namespace, store: Path) -> Any:
     """(exit code, seconds, invariants found) of one run."""
     command = [
-        *(sys.executable, "-c", "from krucible.app import main; main()", "run", "--json"),
+        *(sys.executable, "-m", "krucible", "run", "--json"),
         *("--seed", str(seed), "--nemesis", "all", "--store", str(store)),
         *("--time-limit", str(arguments.time_limit), "--rate", str(arguments.rate)),
         *(() if mutant is None else ("--mutant", mutant)),
@@ -76,8 +76,8 @@ def main() -> None:
     listed = subprocess.run(
         [
             sys.executable,
-            "-c",
-            "from krucible.app import main; main()",
+            "-m",
+            "krucible",
             "list",
             "mutants",
             "--json",

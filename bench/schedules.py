@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from bench_common import percentile, say, table
 
 from checkers.invariants.decisions import GRACE_MS, SESSION_MS
+from harness.clock import NS_PER_MS
 from harness.contracts.nemesis import Fault
 from harness.faults.schedule import PACES
-from harness.run.clock import NS_PER_MS
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
 from harness.sessions.swarm import draw

@@ -80,8 +80,7 @@ def _not_installed(run: RunData, windows: Sequence[FaultWindow]) -> Iterator[str
 
 
 def _family(kind: str) -> str | None:
-    family = getattr(nemeses.get(kind), "family", None) if kind in nemeses.names() else None
-    return family if isinstance(family, str) else None
+    return str(nemeses.get(kind)().family) if kind in nemeses.names() else None
 
 
 def _why(kind: str, windows: Sequence[FaultWindow]) -> str:

@@ -9,7 +9,7 @@ is UNKNOWN, with the key and the ops that are undecided.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,11 +31,11 @@ from checkers.linearizability.columns import Columns
 from checkers.linearizability.explain import explain
 from checkers.linearizability.fast import Decision, decide, history_of
 from checkers.linearizability.methods import EXPLAIN_S, judge
-from checkers.linearizability.model import Judge, Model
 from checkers.linearizability.parallel import each
 from checkers.linearizability.search import Outcome
 from checkers.models.registers import CasRegister
 from harness.contracts.checker import RunData
+from harness.contracts.model import Judge, JudgeBesides, Model, Starts
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.formats import Conventions, read_history
 from harness.history.ops import History
@@ -102,11 +102,10 @@ def check_file(
     if initial is not None:
         conventions = replace(conventions, initial=_initial(initial))
     elif conventions.model != name:
-        conventions = replace(conventions, initial=getattr(object_, "initial", None))
-    by_states = partial(check_history, model=object_)
-    check = guarded_judge(name, object_.check) if isinstance(object_, Judge) else by_states
+        first = object_.initial if isinstance(object_, Starts) else None
+        conventions = replace(conventions, initial=first)
     try:
-        result: CheckResult = check(
+        result: CheckResult = _judge(name, object_)(
             clients,
             conventions=conventions,
             time_limit_s=time_limit_s,
@@ -117,6 +116,15 @@ def check_file(
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     return replace(result, stats={**result.stats, "model": name, "format": loaded.format})
+
+
+def _judge(name: str, model: Any) -> Callable[..., CheckResult]:
+    """How a model has its histories judged."""
+    if isinstance(model, Judge):
+        return guarded_judge(name, model.check)
+    if isinstance(model, JudgeBesides):
+        return guarded_judge(name, partial(model.check_with, check_history))
+    return partial(check_history, model=model)
 
 
 def check_history(

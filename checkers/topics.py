@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from checkers.linearizable import check_history
 from checkers.models.topics import FS, NAME, check_topics
 from harness.contracts.checker import RunData
 from harness.history.formats.conventions import Conventions
@@ -14,4 +15,4 @@ from harness.verdict import CheckResult
 def topics(run: RunData) -> CheckResult:
     """One winner per contended name, topics whole or not at all, topic ids never reused."""
     ops = History(op for op in run.history.clients() if op.f in FS)
-    return check_topics(ops, conventions=Conventions(equal_times="ordered"))
+    return check_topics(ops, check_history, conventions=Conventions(equal_times="ordered"))

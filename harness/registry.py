@@ -20,48 +20,72 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+from harness.contracts.traits import EnvironmentTraits, SystemTraits
 from harness.errors import HarnessError, UnknownPluginError
 
+BOTH = frozenset({"why_not"})  # said of all runs as a trait, and by what was set up as an ability
+
+P = TypeVar("P")
 T = TypeVar("T")
 
 
-class Registry:
-    """The plug-ins of one kind."""
+class Registry(Generic[T]):
+    """The plug-ins of one kind; ``traits`` are those of a plug-in that says nothing of itself."""
 
-    def __init__(self, kind: str, package: str) -> None:
+    def __init__(self, kind: str, package: str, traits: T) -> None:
         self.kind = kind
         self._package = package
+        self._nothing_said = traits
+        self._traits: dict[str, T] = {}
         self._plugins: dict[str, Any] = {}
         self._needs: dict[str, frozenset[str]] = {}
         self._loaded = False
 
-    def register(self, name: str, *, needs: Sequence[str] = ()) -> Callable[[T], T]:
+    def register(
+        self, name: str, traits: T | None = None, *, needs: Sequence[str] = ()
+    ) -> Callable[[P], P]:
         """Decorate a class or function to make it the plug-in ``name``.
 
         Args:
             name: What it is called on the command line.
+            traits: What is known of it before it is used, for kinds that have such.
             needs: For a checker, what a run must leave behind for it: events, records, output.
         """
 
-        def add(plugin: T) -> T:
+        def add(plugin: P) -> P:
             if name in self._plugins and self._plugins[name] is not plugin:
                 raise HarnessError(
                     f"two {self.kind} plug-ins are called {name!r}: "
                     f"{self._plugins[name]} and {plugin}"
+                )
+            if said := self._said_by_itself(plugin):
+                raise HarnessError(
+                    f"{self.kind} plug-in {name!r} says {', '.join(said)} as a part of itself: say "
+                    f"it where it registers, with {type(self._nothing_said).__name__}"
                 )
             if not inspect.getdoc(plugin):
                 raise HarnessError(
                     f"{self.kind} plug-in {name!r} has no docstring: say what it does"
                 )
             self._plugins[name] = plugin
+            self._traits[name] = self._nothing_said if traits is None else traits
             self._needs[name] = frozenset(needs)
             return plugin
 
         return add
+
+    def _said_by_itself(self, plugin: object) -> list[str]:
+        """The traits that a plug-in has as attributes, where nobody looks for them."""
+        traits = self._nothing_said
+        if traits is None or not is_dataclass(traits):
+            return []
+        names = (field.name for field in fields(traits) if field.name not in BOTH)
+        return [name for name in names if hasattr(plugin, name)]
 
     def load(self) -> None:
         """Import all modules of the folder and all entry points; idempotent."""
@@ -77,6 +101,16 @@ class Registry:
         except BaseException:
             self._loaded = False  # half a list must not pass for the whole
             raise
+
+    def load_beside(self, name: str) -> None:
+        """Import the modules of that name, however deep they lie in the folder; idempotent.
+
+        For what plug-ins bring beside themselves, and what is wanted without them.
+        """
+        package = importlib.import_module(self._package)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name.rpartition(".")[2] == name:
+                importlib.import_module(module.name)
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -99,6 +133,11 @@ class Registry:
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return ((name, self._plugins[name]) for name in self.names())
+
+    def traits(self, name: str) -> T:
+        """What the plug-in has said of itself; raises UnknownPluginError."""
+        self.get(name)
+        return self._traits[name]
 
     def needs(self, name: str) -> frozenset[str]:
         """What the plug-in said it needs."""
@@ -133,23 +172,22 @@ def unknown(kind: str, name: str, names: list[str]) -> str:
     return f"no {kind} is called {name!r}: {hint}"
 
 
-systems = Registry("system", "harness.systems")
-environments = Registry("environment", "harness.envs")
-nemeses = Registry("nemesis", "nemesis")
-workloads = Registry("workload", "workloads")
-checkers = Registry("checker", "checkers")
-models = Registry("model", "checkers.models")
+systems = Registry("system", "harness.systems", SystemTraits())
+environments = Registry("environment", "harness.envs", EnvironmentTraits())
+nemeses = Registry("nemesis", "nemesis", None)
+workloads = Registry("workload", "workloads", None)
+checkers = Registry("checker", "checkers", None)
+models = Registry("model", "checkers.models", None)
 watches = Registry(
-    "watch", "checkers.watches"
+    "watch", "checkers.watches", None
 )  # of simulations: factory(spec, faults, read) -> Watch
 
 
-def mutants_of(system: Any) -> list[dict[str, Any]]:
+def mutants_of(system: str) -> list[dict[str, Any]]:
     """The seeded bugs that a system offers: objects with ``name``, ``description``, ``breaks``."""
-    offer = getattr(system, "mutants", None)
-    return [] if offer is None else list(offer())
+    return list(systems.traits(system).mutants())
 
 
-def mutant_names(system: Any) -> list[str]:
+def mutant_names(system: str) -> list[str]:
     """Names of the seeded bugs that a system offers."""
     return [mutant["name"] for mutant in mutants_of(system)]

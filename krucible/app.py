@@ -22,6 +22,7 @@ from harness.errors import HarnessError
 from harness.processes.command import end_with_parent
 from harness.processes.imports import without_hypothesis
 from harness.verdict import EXIT_HARNESS, EXIT_USAGE
+from krucible import commands
 from krucible.console import EXIT_INTERRUPTED, complain
 
 EXIT_PIPE = 141  # the shell's own code for a reader that went away
@@ -71,7 +72,7 @@ def build(verbs: Sequence[str] = tuple(VERBS)) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     for verb in verbs:
-        importlib.import_module(f"krucible.commands.{VERBS[verb]}").add_to(app)
+        importlib.import_module(f"{commands.__name__}.{VERBS[verb]}").add_to(app)
     return app
 
 

@@ -19,7 +19,7 @@ from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_faults, load_results, load_spec
-from krucible.commands.run import CONCURRENCY_MAX, OBSERVERS_MAX, SEED_MAX, VOTERS_MAX, check_mutant
+from krucible.arguments import CONCURRENCY_MAX, OBSERVERS_MAX, SEED_MAX, VOTERS_MAX, check_mutant
 from krucible.options import asked_for, plan_of_seed
 
 SEED = 1  # what a schedule without a spec is played with when nobody says

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from inspect import Parameter
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +12,7 @@ import typer
 from harness.registry import systems
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
-from krucible.commands.run import (
+from krucible.arguments import (
     CONCURRENCY_MAX,
     NEMESIS_HELP,
     OBSERVERS_MAX,

@@ -15,7 +15,7 @@ from harness.errors import HarnessError
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis.common import claims
-from nemesis.common.hosts import needs, refusal
+from nemesis.common.hosts import needs, why_not
 from nemesis.common.targets import aim, draw_target
 from nemesis.common.turns import in_turn
 
@@ -68,7 +68,7 @@ class BadClocks:
         """The hosts must have clocks of their own."""
         if not isinstance(cluster.environment, Clocks):
             return f"environment {cluster.environment.name!r} cannot set the clocks of its nodes"
-        return refusal(Clocks, cluster.environment)
+        return why_not(Clocks, cluster.environment)
 
     @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:

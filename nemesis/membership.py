@@ -20,7 +20,7 @@ from harness.errors import HarnessError, SystemStuckError
 from harness.registry import nemeses, systems
 from harness.spec import RunSpec
 from nemesis.common import claims
-from nemesis.common.hosts import DISK, PROCESS, needs, needs_disks
+from nemesis.common.hosts import DISK, PROCESS, has, needs, needs_disks
 from nemesis.common.restarts import restart
 from nemesis.common.targets import Choice, aim, draw_target
 from nemesis.common.turns import in_turn, is_live
@@ -50,11 +50,9 @@ class _Undo:
 
 def needs_members(spec: RunSpec) -> str | None:
     """Why the voters cannot be changed in a run with such options; None when they can."""
-    ask = getattr(systems.get(spec.system), "fixed_members", None)
-    if ask is None:
+    if not has(Members, systems.get(spec.system)):
         return f"system {spec.system!r} cannot change its voters"
-    reason: str | None = ask(spec)
-    return reason or needs(Disks, spec)
+    return systems.traits(spec.system).why_not(Members, spec) or needs(Disks, spec)
 
 
 def needs_members_alone(spec: RunSpec) -> str | None:

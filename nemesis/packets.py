@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.contracts.environment import Link, Net, Probe
-from harness.contracts.hosts import Packets, Shape
+from harness.contracts.hosts import Packets, Repeats, Shape
 from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError, NotShapedError
 from harness.registry import environments, nemeses
 from harness.spec import SIM, RunSpec
 from nemesis.common.evidence import sample_links
-from nemesis.common.hosts import refusal
+from nemesis.common.hosts import why_not
 from nemesis.common.targets import choose_or_one, draw_target, fault_rng
 
 _TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
@@ -41,6 +41,7 @@ class _Undo:
 class BadLinks:
     """What all of them share; a kind says how a link behaves."""
 
+    links: ClassVar[tuple[type, ...]] = (Packets,)  # what its links have to be able to
     family = "packets"
 
     def shape(self, params: Mapping[str, Any]) -> Shape:
@@ -59,9 +60,10 @@ class BadLinks:
         """Not all environments can shape links, and some not in every way."""
         if spec.env == SIM:
             return None
-        if not hasattr(environments.get(spec.env), "cannot_shape"):
+        traits = environments.traits(spec.env)
+        if Packets not in traits.links:
             return f"environment {spec.env!r} cannot shape its links"
-        return self._refused(environments.get(spec.env))
+        return next((why for each in self.links if (why := traits.why_not(each))), None)
 
     def available(self, cluster: Cluster) -> str | None:
         """Links must be there, and something that shapes them."""
@@ -69,14 +71,8 @@ class BadLinks:
             return f"environment {cluster.environment.name!r} cannot shape its links"
         if len(cluster.system.nodes) == 1:
             return "needs 2 nodes, there is 1"
-        lacking = refusal(Packets, cluster.environment)
-        return lacking or self._refused(cluster.environment)
-
-    def _refused(self, environment: Any) -> str | None:
-        """Why the environment (or its class) cannot shape links so; None when it does not say."""
-        ask = getattr(environment, "cannot_shape", None)
-        reason: str | None = None if ask is None else ask(self.shape({}))
-        return reason
+        reasons = (why_not(each, cluster.environment) for each in self.links)
+        return next(filter(None, reasons), None)
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw whose links, which way, and how they behave."""
@@ -199,6 +195,8 @@ class JamLinks(BadLinks):
 @nemeses.register("repeating-links")
 class RepeatingLinks(BadLinks):
     """Let requests of replicas come a second time, up to seconds later, as from a stray proxy."""
+
+    links = (Packets, Repeats)
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw the share, and how late."""

@@ -12,13 +12,14 @@ from typing import Any
 
 import networkx as nx
 
-from harness.contracts.environment import Link
+from harness.contracts.environment import Link, Net
 from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import EnvError, HarnessError
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis.common import claims, grudges
 from nemesis.common.evidence import await_links, can_answer, probe_links, sample_links
+from nemesis.common.hosts import why_not
 from nemesis.common.targets import choose, draw_target, fault_rng, leader_or_stand_in, needs_roles
 
 _CUT_SAMPLE = 3  # links that are really tried: enough to see it, few enough to be quick
@@ -68,8 +69,7 @@ class Partition:
             return f"needs {self.nodes_min} nodes, there is {count}"
         if self.needs_leader and (reason := needs_roles(cluster)) is not None:
             return reason
-        cannot_cut = getattr(cluster.environment.net, "cannot_cut", None)
-        if cannot_cut is not None and (reason := cannot_cut()) is not None:
+        if (reason := why_not(Net, cluster.environment)) is not None:
             return f"links cannot be cut: {reason}"
         try:
             for node in cluster.system.nodes:

@@ -49,8 +49,7 @@ class LosePower:
         """The environment must be able to take the power away, the system to start again."""
         if not isinstance(cluster.environment, Power):
             return f"environment {cluster.environment.name!r} cannot cut the power of its nodes"
-        system = cluster.system
-        return needs_seam(Power, system.name, system, cluster.environment) or needs_kill(cluster)
+        return needs_seam(Power, cluster) or needs_kill(cluster)
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw a target and whether a write is under way."""

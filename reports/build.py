@@ -22,8 +22,8 @@ from reports import (
     pictures,
     source,
 )
+from reports.blocks import Picture
 from reports.cluster import NodeTrack
-from reports.drawing.blocks import Picture
 from reports.drawing.scene import Scene
 from reports.model import AnomalyView, Fact, FaultView, NodeView, OpStats, ReportModel
 from reports.node_log import LINE_CHARS_MAX, NodeLog

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.drawing.blocks import Picture
+from reports.blocks import Picture
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.contracts.abilities import Members, Registers, VoterChange
 from harness.contracts.clients import Client
+from harness.contracts.nemesis import ChangesVoters
 from harness.contracts.system import System
 from harness.contracts.workload import Workload
 from harness.errors import EnvError, UsageError
@@ -29,12 +30,11 @@ NO_LEADER = "there is no leader"
 @workloads.register("membership")
 def membership(spec: RunSpec) -> Workload:
     """Voters are removed and added during reads and writes: each change ends, or vanishes."""
-    ask = getattr(systems.get(spec.system), "fixed_members", None)
-    reason = None if ask is None else ask(spec)
+    reason = systems.traits(spec.system).why_not(Members, spec)
     if reason is not None:
         raise UsageError(f"workload 'membership' changes voters: {reason}")
     for name in spec.nemeses:
-        if name in nemeses.names() and getattr(nemeses.get(name), "changes_voters", False):
+        if name in nemeses.names() and isinstance(nemeses.get(name)(), ChangesVoters):
             raise UsageError(
                 f"workload 'membership' and nemesis {name!r} both change the voters, and one would "
                 "undo what the other has confirmed: choose one of them"

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkers.committed.effects import topic_of_record, write_of_record
 from checkers.committed.reference import known_from
-from checkers.monitor.invariant import FinalLogs
+from checkers.replay.invariant import FinalLogs
 from checkers.replay.trace import Event
 from checkers.replay.world import Commits, stored
 from harness.contracts.evidence import LogBatch

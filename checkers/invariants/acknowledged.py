@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from checkers.committed.effects import topic_id, write_of_op
 from checkers.committed.records import Committed
-from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, ReplicaId, label, replica_of
 from checkers.replay.world import Batch, Commits, Replica, World, stored
 from harness.history.ops import History, Interval

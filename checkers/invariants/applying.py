@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
 from checkers.replay.world import Replica, World
 from harness.verdict import Anomaly

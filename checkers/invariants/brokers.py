@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from checkers.invariants.decisions import MS, SESSION_MS, session_ms_of
 from checkers.invariants.metadata_log import shape_fault
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.world import World
 from harness.verdict import Anomaly

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.world import Replica, World
 from harness.verdict import Anomaly

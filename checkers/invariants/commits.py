@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from checkers.invariants.membership import voters_of
-from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.voter_sets import VoterKey
 from checkers.replay.world import Batch, Replica, World, stored

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, is_pair, label
 from checkers.replay.world import World
 from harness.verdict import Anomaly

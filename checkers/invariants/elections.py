@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import ClassVar
 
-from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import VOTE_LOST, Event, ReplicaId, label, replica_of
 from checkers.replay.world import Batch, Persisted, Replica, World, persisted, same_directory
 from harness.verdict import Anomaly

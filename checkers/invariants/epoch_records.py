@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.world import World
 from harness.contracts.evidence import LogBatch

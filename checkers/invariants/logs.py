@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import ClassVar
 
-from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.world import Batch, Replica, World, stored
 from harness.verdict import Anomaly

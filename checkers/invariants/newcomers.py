@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from checkers.invariants.quorum import fetcher_of
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.voter_sets import VoterKey, holds, keys_of
 from checkers.replay.world import World

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.voter_sets import VoterKey, VoterKeys, holds, key_of, keys_of, told
 from checkers.replay.world import Replica, World

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from checkers.invariants.quorum import asker_of
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.voter_sets import VoterKey, holds, told
 from checkers.replay.world import Replica, World

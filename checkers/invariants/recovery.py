@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, ReplicaId, label, replica_of
 from checkers.replay.world import Batch, Replica, World, stored
 from harness.verdict import Anomaly

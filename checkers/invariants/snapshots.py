@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
 from checkers.replay.voter_sets import difference, keys_of, told
 from checkers.replay.world import Replica, World

@@ -15,7 +15,7 @@ from math import inf
 
 from checkers.limits.budget import Budget, watched
 from checkers.linearizability.columns import Columns
-from checkers.linearizability.model import Action, Model, Partitions
+from harness.contracts.model import Action, Model, Partitions
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.formats.conventions import Conventions
 from harness.history.ops import NEMESIS, History, Interval, Op

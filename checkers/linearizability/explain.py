@@ -13,8 +13,8 @@ from typing import Any
 
 from checkers.limits.budget import Budget
 from checkers.linearizability.calls import Call
-from checkers.linearizability.model import Illegal, Model, State, show
 from checkers.linearizability.search import Outcome, search
+from harness.contracts.model import Illegal, Model, State, show
 
 TIME_LIMIT_S = 5.0  # to find the window of one key
 CONFIGURATIONS_MAX = 50_000  # at once, in one try

@@ -16,13 +16,13 @@ from checkers.linearizability.calls import Call
 from checkers.linearizability.columns import Columns
 from checkers.linearizability.forced import by_forced_order
 from checkers.linearizability.methods import judge_calls, judge_columns
-from checkers.linearizability.model import Model, State, thaw
 from checkers.linearizability.parallel import each
 from checkers.linearizability.registers import Found
 from checkers.linearizability.sweep import doubtful
 from checkers.linearizability.texts import by_witness
 from checkers.models.registers import Register
 from checkers.models.strings import KvAppend
+from harness.contracts.model import Model, State, thaw
 from harness.history.formats.conventions import Conventions
 from harness.history.ops import History, Interval, Op
 from harness.registry import models

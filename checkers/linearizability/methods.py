@@ -14,7 +14,6 @@ from checkers.linearizability.calls import Call, columns_of
 from checkers.linearizability.chains import by_chains
 from checkers.linearizability.columns import Columns
 from checkers.linearizability.forced import by_forced_order, by_positions
-from checkers.linearizability.model import Illegal, Model, Ranks, State
 from checkers.linearizability.registers import Found, search_register
 from checkers.linearizability.search import Outcome, search
 from checkers.linearizability.small import search_small
@@ -23,6 +22,7 @@ from checkers.linearizability.zones import VALID, by_zones
 from checkers.models.lists import ListAppend, Log
 from checkers.models.registers import Register
 from checkers.models.strings import KvAppend
+from harness.contracts.model import Illegal, Model, Ranks, State
 
 EXPLAIN_S = 5.0  # to find what to say about one key
 _EXPLAIN_CONFIGURATIONS = 50_000

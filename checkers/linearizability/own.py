@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.linearizability.model import ILLEGAL, Action, Illegal, State, freeze, show
+from harness.contracts.model import ILLEGAL, Action, Illegal, State, freeze, show
 from harness.history.formats.conventions import Conventions
 from harness.history.ops import Interval, Op
 

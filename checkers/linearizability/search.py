@@ -38,7 +38,7 @@ from math import inf
 from checkers.limits.budget import Budget, BudgetError
 from checkers.linearizability.calls import Call
 from checkers.linearizability.layers import Layers
-from checkers.linearizability.model import Action, Foresees, Illegal, Model, Outlook, State
+from harness.contracts.model import Action, Foresees, Illegal, Model, Outlook, State
 
 Groups = dict[int, list[int]]  # bits by action number
 Config = tuple[int, int, int]  # state number, bits of calls done, bits of optional mutators

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from checkers.linearizability.model import ILLEGAL, Action, Illegal, State, freeze, show
+from harness.contracts.model import ILLEGAL, Action, Illegal, State, freeze, show
 from harness.history.formats.conventions import Conventions
 from harness.history.ops import Interval
 from harness.registry import models

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from checkers.linearizability.model import ILLEGAL, Action, Illegal, State, freeze
+from harness.contracts.model import ILLEGAL, Action, Illegal, State, freeze
 from harness.history.formats.conventions import Conventions
 from harness.history.ops import Interval
 from harness.registry import models

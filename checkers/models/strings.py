@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import inf
 from typing import Any
 
-from checkers.linearizability.model import ILLEGAL, Action, Illegal, Outlook, State, Timed, show
+from harness.contracts.model import ILLEGAL, Action, Illegal, Outlook, State, Timed, show
 from harness.history.formats.conventions import Conventions
 from harness.history.ops import Interval
 from harness.registry import models

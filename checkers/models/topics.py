@@ -26,8 +26,7 @@ from checkers.limits.budget import (
     uncollected,
     watched,
 )
-from checkers.linearizability.model import ILLEGAL, Action, Illegal, State, freeze, show
-from checkers.linearizable import check_history
+from harness.contracts.model import ILLEGAL, Action, ByStates, Illegal, State, freeze, show
 from harness.errors import HistoryFormatError
 from harness.history.formats.conventions import Conventions
 from harness.history.ops import History, Interval
@@ -44,12 +43,15 @@ FS = frozenset(("create", "delete", "describe"))
 
 def check_topics(
     history: History,
+    by_states: ByStates,
     *,
     conventions: Conventions | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
     """Judge a history of creates, deletes and describes. O(n log n) plus the search per name.
+
+    ``by_states`` judges the order; what is looked at here are the ids.
 
     Raises:
         HistoryFormatError: Ops that do not pair, or values that topics cannot have.
@@ -65,7 +67,7 @@ def check_topics(
         reason = f"{error.reason} ran out; all {len(history)} events are open"
         verdict = Valid.INVALID if found else Valid.UNKNOWN
         return CheckResult(NAME, verdict, tuple(found), checked={IDS: 0}, reason=reason)
-    order = check_history(
+    order = by_states(
         history,
         Topic(ids.strangers()),
         conventions=conventions,
@@ -100,17 +102,19 @@ class Topic:
     def __init__(self, strangers: frozenset[str] | None = None) -> None:
         self._strangers = strangers
 
-    def check(
+    def check_with(
         self,
+        by_states: ByStates,
         history: History,
         *,
         conventions: Conventions,
-        time_limit_s: float = TIME_LIMIT_S,
-        memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+        time_limit_s: float,
+        memory_limit_bytes: int | None,
     ) -> CheckResult:
         """Judge a whole history of topics, ids and all."""
         return check_topics(
             history,
+            by_states,
             conventions=conventions,
             time_limit_s=time_limit_s,
             memory_limit_bytes=memory_limit_bytes,

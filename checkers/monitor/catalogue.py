@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Mapping
 
 import checkers.invariants
-from checkers.monitor.invariant import Invariant
+from checkers.replay.invariant import Invariant
 
 
 def _found() -> list[type[Invariant]]:

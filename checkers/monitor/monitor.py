@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from checkers.monitor.invariant import FinalLogs, Invariant
+from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, Intake, Whole
 from checkers.replay.world import Change, World
 from harness.verdict import Anomaly

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.limits.budget import Budget, watched
-from checkers.linearizability.model import freeze
+from harness.contracts.model import freeze
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.ops import History, Interval
 

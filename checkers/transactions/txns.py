@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from checkers.limits.budget import Budget, watched
-from checkers.linearizability.model import freeze
+from harness.contracts.model import freeze
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.ops import NEMESIS, History, Op
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from harness.contracts.clients import RegisterClient, TopicClient
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.contracts.system import Role
-from harness.spec import RunSpec
 
 
 @runtime_checkable
@@ -51,11 +51,6 @@ class VoterChange:
 class Members(Protocol):
     """A system whose voters can be removed and added again, as replicas with empty disks."""
 
-    @staticmethod
-    def fixed_members(spec: RunSpec) -> str | None:
-        """Why a run with such options has the same voters for ever; None when it has not."""
-        ...
-
     async def voter_keys(self) -> Mapping[str, str] | None:
         """The directory id (hex) of each voter by node, as the leader says; None without one."""
         ...
@@ -90,6 +85,15 @@ class StoresLogs(Protocol):
 
     def stored_snapshots(self, node: str) -> Sequence[LogSnapshot]:
         """The node's snapshots as they lie on its disk."""
+        ...
+
+
+@runtime_checkable
+class LeavesEvents(Protocol):
+    """A system whose nodes write protocol events; its traits say so, too."""
+
+    def event_files(self) -> Mapping[str, Path]:
+        """Where each node writes them."""
         ...
 
 

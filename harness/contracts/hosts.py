@@ -74,6 +74,11 @@ class Packets(Protocol):
 
 
 @runtime_checkable
+class Repeats(Packets, Protocol):
+    """Links that can carry a request of a replica a second time (``Shape.repeat``)."""
+
+
+@runtime_checkable
 class Power(Protocol):
     """An environment whose hosts can lose their power, and with it what was not fsynced."""
 
@@ -156,11 +161,6 @@ class MountsDisks(Protocol):
     With it, ``Disks`` and ``Power`` are there for any process that keeps its files in ``data``.
     """
 
-    @staticmethod
-    def cannot_mount() -> str | None:
-        """Why this host cannot; None when it can."""
-        ...
-
     def mount_disks(self, *, lies_about: str | None = None) -> None:
         """Start nodes on it from now on, if the run's faults ask for disks and the host can.
 
@@ -204,7 +204,7 @@ class Clocks(Protocol):
 class AsksJvms(Protocol):
     """An environment that can read the clocks of JVMs, which they do not show by themselves.
 
-    With it, ``Clocks`` are there for nodes of a system whose ``jvms`` is true.
+    With it, ``Clocks`` are there for nodes of a system whose traits say ``jvms``.
     """
 
     def ask_jvms(self) -> None:
@@ -218,6 +218,27 @@ class Mirrors(Protocol):
 
     async def refresh(self, node: str) -> None:
         """Bring here what is new of the node's data; what is gone there is gone here, too."""
+        ...
+
+
+@runtime_checkable
+class LosesDisks(Protocol):
+    """An environment that may not get back what was on a node's disk at the end."""
+
+    def lost_disk(self, node: str) -> str | None:
+        """After teardown: why what is here is not what was there; None when it is."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """An environment that knows why it has not an ability that its class, or its net, has."""
+
+    def why_not(self, ability: type) -> str | None:
+        """Why not here: by this host and, once set up, by what that has found; None: nothing.
+
+        ``Net`` itself stands for cutting its links.
+        """
         ...
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.contracts.environment import Environment
 from harness.contracts.system import System
+from harness.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,29 @@ class Cluster:
 
     system: System
     environment: Environment
+
+
+@runtime_checkable
+class Chooses(Protocol):
+    """A nemesis that knows runs in which it could never be installed."""
+
+    def misfit(self, spec: RunSpec) -> str | None:
+        """Why a run with such options is one; None when it may be installed in it."""
+        ...
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """A nemesis that asks environments for abilities which they have to prepare for."""
+
+    asks: Collection[type]  # protocols of ``contracts.hosts``
+
+
+@runtime_checkable
+class ChangesVoters(Protocol):
+    """A nemesis that takes voters away and gives them back: clients must not do so, too."""
+
+    changes_voters: bool
 
 
 class Nemesis(Protocol):

@@ -12,11 +12,8 @@ Role = Literal[
 class System(Protocol):
     """A system under test: made by ``factory(spec, environment, run_dir)``.
 
-    The class may say what a run of it ``leaves`` behind (``events``, ``records``, ``output``); a
-    checker whose ``needs`` are not left is not asked. One that leaves events has ``event_files``.
-    A static ``check_settings(settings)`` refuses bad settings (UsageError) before a run is begun;
-    so do ``workloads`` and ``envs``, where the class has them, other workloads and environments.
-    ``checkers`` judge each run of it, beside those of the workload; ``versions`` are its own.
+    What is to be known before that, it says as ``SystemTraits`` where it registers itself; what it
+    can do besides are ``contracts.abilities``.
     """
 
     name: str

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from harness import seeds
-from harness.contracts.nemesis import Fault, Nemesis
+from harness.contracts.nemesis import Asks, Chooses, Fault, Nemesis
 from harness.errors import UsageError
 from harness.faults import schedule
 from harness.registry import nemeses, unknown
@@ -53,14 +53,14 @@ def of_schedule(faults: Iterable[Fault]) -> list[tuple[str, Nemesis]]:
 
 def misfit(nemesis: Nemesis, spec: RunSpec | None) -> str | None:
     """Why a run with such options could never install a nemesis; None when it may."""
-    ask = getattr(nemesis, "misfit", None)
-    reason: str | None = None if ask is None or spec is None else ask(spec)
-    return reason
+    return nemesis.misfit(spec) if spec is not None and isinstance(nemesis, Chooses) else None
 
 
 def asked_for(chosen: Mapping[str, Nemesis]) -> frozenset[type]:
-    """The abilities of ``harness.hosts`` that some nemeses may ask an environment for."""
-    return frozenset(a for nemesis in chosen.values() for a in getattr(nemesis, "asks", ()))
+    """The abilities of ``contracts.hosts`` that some nemeses may ask an environment for."""
+    return frozenset(
+        a for nemesis in chosen.values() if isinstance(nemesis, Asks) for a in nemesis.asks
+    )
 
 
 def plan(spec: RunSpec, *, asked_for: bool = True) -> tuple[list[tuple[str, Nemesis]], list[Fault]]:

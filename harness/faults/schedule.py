@@ -4,7 +4,7 @@ A schedule is a list of faults, one after another with gaps between them, and qu
 end; its pace says how long they last, and whether two may be in force at a time. A fault is never
 shortened: it has a place only where the longest of its pace would end in time. Each nemesis comes
 once, in random order, before any comes again; afterwards they are drawn by weight. Those that there
-is no place for come late: after the run's time, one by one (``harness.faults.player``). Equal input
+is no place for come late: after the run's time, one by one (``harness.run.player``). Equal input
 gives an equal schedule. A run may add late faults of its own, so that what is stored is all that it
 played.
 """

@@ -8,9 +8,9 @@ from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
 from harness import seeds
+from harness.clock import NS_PER_S
 from harness.errors import HarnessError
 from harness.history.ops import Op
-from harness.run.clock import NS_PER_S
 
 FILTER_TRIES_MAX = 10_000  # ops a filter may reject in a row before it is called a mistake
 

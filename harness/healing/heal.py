@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import importlib
 import os
-import pkgutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +18,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness import envs
 from harness.errors import EnvError
 from harness.healing.journal import (
     RUN_VARIABLE,
@@ -40,6 +37,7 @@ from harness.processes.procfs import (
     processes,
     send_signal,
 )
+from harness.registry import environments
 
 _GONE_TIMEOUT_S = 5.0
 _TURN_TIMEOUT_S = 30.0  # of another heal of the same run
@@ -230,9 +228,7 @@ def clear_run(run: str, folder: Path) -> list[Leftover]:
 
 def _load_healers() -> None:
     """Import what knows how to undo kinds that are not ours; idempotent."""
-    for module in pkgutil.walk_packages(envs.__path__, f"{envs.__name__}."):
-        if module.name.endswith(".heal"):
-            importlib.import_module(module.name)
+    environments.load_beside("heal")
 
 
 def _undo(run: str, entry: Entry) -> Leftover:

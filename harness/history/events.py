@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from harness.run.clock import NS_PER_S, Clock
+from harness.clock import NS_PER_S, Clock
 
 COLLECTING = "collecting"  # beside the copies, while there is more to read
 PERIOD_MS = 25

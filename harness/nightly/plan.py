@@ -268,7 +268,7 @@ def check(plan: Plan) -> None:
         )
     for canary in plan.canary:
         try:
-            _check_mutant(canary.mutant, systems.get("kraft"))
+            _check_mutant(canary.mutant, "kraft")
             workloads.get(canary.workload)
         except UsageError as error:
             raise UsageError(f"[[canary]]: {error}") from error
@@ -276,21 +276,18 @@ def check(plan: Plan) -> None:
 
 def _check_spec(place: str, spec: RunSpec, nemesis: Sequence[str]) -> None:
     try:
-        system = systems.get(spec.system)
-        check_settings = getattr(system, "check_settings", None)
-        if check_settings is not None:
-            check_settings(spec.settings)
+        systems.traits(spec.system).check_settings(spec.settings)
         if spec.env != SIM:
             environments.get(spec.env)
         workloads.get(spec.workload)(replace(spec, seed=1))
-        _check_mutant(spec.mutant, system)
+        _check_mutant(spec.mutant, spec.system)
         paced(spec.pace)
         nemesis_names.select(nemesis, spec)
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from error
 
 
-def _check_mutant(name: str | None, system: Any) -> None:
+def _check_mutant(name: str | None, system: str) -> None:
     there = mutant_names(system)
     if name is not None and name not in there:
         raise UsageError(unknown("mutant", name, there))

@@ -17,8 +17,8 @@ from harness.contracts.clients import Client, Outcome
 from harness.errors import EnvError, HarnessError
 from harness.generators.basic import ENDED, Context, Draft, Generator
 from harness.history.ops import Op
-from harness.history.recorder import Recorder
 from harness.run.guard import GuardedClient
+from harness.run.recorder import Recorder
 
 OP_TIMEOUT_S = 5.0
 CANCEL_GRACE_S = 5.0  # how long a client may take to notice that its op was cancelled

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from harness import seeds
+from harness.clock import NS_PER_MS, Clock, LoopClock
 from harness.contracts.nemesis import Cluster, Fault, Nemesis
 from harness.contracts.workload import Workload
-from harness.faults.player import HEAL_TRIES, FaultPlayer, FaultReport, KeepLate, ignore_late
 from harness.generators.basic import Generator, coerce, only, stagger, time_limit, unlimited
-from harness.history.recorder import OpSink, Progress, Recorder, Silence
-from harness.run.clock import NS_PER_MS, Clock, LoopClock
 from harness.run.interpreter import OP_TIMEOUT_S, Interpreter
+from harness.run.player import HEAL_TRIES, FaultPlayer, FaultReport, KeepLate, ignore_late
+from harness.run.recorder import OpSink, Progress, Recorder, Silence
 from harness.spec import RunSpec
 
 RECOVERY_TIMEOUT_S = 20.0

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import seeds
+from harness.clock import LoopClock
+from harness.contracts.abilities import LeavesEvents
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import Expects, Mirrors
 from harness.contracts.nemesis import Cluster, Fault
@@ -28,10 +30,9 @@ from harness.errors import HarnessError
 from harness.faults.choice import asked_for
 from harness.healing.journal import Journal
 from harness.history.events import EventCollector
-from harness.history.recorder import Progress, Silence
 from harness.registry import checkers, environments, systems, workloads
-from harness.run.clock import LoopClock
 from harness.run.judge import Judgement, conclude, judge
+from harness.run.recorder import Progress, Silence
 from harness.run.runner import RunPlan, RunResult
 from harness.run.runner import run as run_plan
 from harness.sessions.plan import Plan, checkers_of
@@ -186,7 +187,7 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
         "versions": {
             "krucible": version("krucible"),
             "python": platform.python_version(),
-            **getattr(systems.get(stored.data.spec.system), "versions", {}),
+            **systems.traits(stored.data.spec.system).versions,
         },
     }
     run_dir.write_results(results)
@@ -233,7 +234,7 @@ async def _run(
     collector: EventCollector | None = None
     try:
         await environment.setup(system.nodes)
-        sources: dict[str, Path] = getattr(system, "event_files", dict)()
+        sources = system.event_files() if isinstance(system, LeavesEvents) else {}
         if sources:
             one_host = not isinstance(environment, Mirrors)
             folder = session.run_dir.events_dir

@@ -5,7 +5,7 @@ Nothing is started here, and nothing is written. The same spec gives the same pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from harness.faults import schedule
 from harness.faults.choice import misfit, of_schedule
 from harness.faults.choice import plan as draw_faults
-from harness.registry import Registry, checkers, environments, systems, workloads
+from harness.registry import checkers, environments, systems, workloads
 from harness.run.judge import COVERAGE, STANDARD
 from harness.spec import SIM, RunSpec
 
@@ -50,9 +50,7 @@ class Plan:
         """
         system = systems.get(spec.system)
         _check_fit(spec, system)
-        check_settings = getattr(system, "check_settings", None)
-        if check_settings is not None:
-            check_settings(spec.settings)
+        systems.traits(spec.system).check_settings(spec.settings)
         schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
         workload = workloads.get(spec.workload)(spec)
         if faults is None:
@@ -81,28 +79,29 @@ class Plan:
 
 def checkers_of(spec: RunSpec, workload: Workload) -> list[str]:
     """Name the checkers of a workload, of the system, and of every run, that can judge a run."""
-    own: tuple[str, ...] = getattr(systems.get(spec.system), "checkers", ())
+    own = systems.traits(spec.system).checkers
     at_the_end = (LIVENESS,) if spec.env == SIM else ()
     return applicable(spec, (*workload.checkers, *own, *at_the_end, *STANDARD))
 
 
 def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
     """Name the checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
-    leaves: frozenset[str] = getattr(systems.get(spec.system), "leaves", frozenset())
+    leaves = systems.traits(spec.system).leaves
     return [name for name in names if checkers.needs(name) <= leaves]
 
 
 def _check_fit(spec: RunSpec, system: Any) -> None:
     """Refuse what the system does not go with; a mistake in a name is told first."""
-    _check_among("workload", spec.workload, workloads, spec.system, system)
+    traits = systems.traits(spec.system)
+    workloads.get(spec.workload)
+    _check_among("workload", spec.workload, traits.workloads, spec.system)
     if spec.env != SIM:
-        _check_among("env", spec.env, environments, spec.system, system)
+        environments.get(spec.env)
+        _check_among("env", spec.env, traits.envs, spec.system)
     elif not issubclass(system, Simulated):
         raise UsageError(f"system {spec.system!r} cannot be simulated; take kraft")
 
 
-def _check_among(option: str, chosen: str, known: Registry, name: str, system: Any) -> None:
-    known.get(chosen)
-    fit: frozenset[str] | None = getattr(system, f"{option}s", None)
+def _check_among(option: str, chosen: str, fit: Collection[str] | None, name: str) -> None:
     if fit is not None and chosen not in fit:
         raise UsageError(f"--{option} {chosen}: system {name!r} goes with {', '.join(sorted(fit))}")

@@ -23,16 +23,16 @@ from typing import Any
 import msgspec
 
 from harness import seeds
+from harness.clock import LoopClock
 from harness.contracts.checker import RunData, Watch
 from harness.contracts.evidence import LogBatch
 from harness.contracts.nemesis import Cluster
 from harness.envs.sim import hosts as sim
 from harness.errors import UsageError
 from harness.history.ops import NEMESIS, VIOLATION, History, HistoryWriter, Op
-from harness.history.recorder import OpList, Recorder, Silence
 from harness.registry import systems, watches
-from harness.run.clock import LoopClock
 from harness.run.judge import Judgement, conclude, judge_here
+from harness.run.recorder import OpList, Recorder, Silence
 from harness.run.runner import Run, RunOptions, RunPlan, RunResult
 from harness.sessions.live import verdict
 from harness.sessions.plan import Plan

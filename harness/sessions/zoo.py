@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from harness.contracts.nemesis import Fault
-from harness.registry import mutants_of, systems
+from harness.registry import mutants_of
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, reason_of, simulate
 from harness.sessions.swarm import draw
@@ -51,7 +51,7 @@ class Bug:
 
 def bugs(only: Sequence[str] = ()) -> list[Bug]:
     """The seeded bugs, all or those of these names, which must exist."""
-    found = [Bug.of(offer) for offer in mutants_of(systems.get(SYSTEM))]
+    found = [Bug.of(offer) for offer in mutants_of(SYSTEM)]
     return [bug for bug in found if not only or bug.name in only]
 
 

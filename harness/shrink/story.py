@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
 from harness.history.ops import Op
-from harness.run.clock import NS_PER_S
 from harness.verdict import Anomaly
 
 LINES_MAX = 15  # with the violation itself

@@ -14,10 +14,10 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Self
 
+from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
 from harness.errors import HarnessError
 from harness.history.ops import History
-from harness.run.clock import NS_PER_S
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import OPTIONS, SimRun, save, simulate
 from harness.shrink.moves import Candidate

@@ -27,11 +27,10 @@ from typing import Any
 
 import msgspec
 
-from harness.faults import schedule
-from harness.errors import UsageError
+from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.contracts.nemesis import Fault
-from harness.contracts.evidence import LogBatch
-from harness.contracts.evidence import LogSnapshot
+from harness.errors import UsageError
+from harness.faults import schedule
 from harness.spec import RunSpec
 
 Render = Callable[[Path], str]  # a judged run's folder to its report, HTML

@@ -185,7 +185,9 @@ def _text_lines(path: Path) -> tuple[str, ...]:
     return tuple(path.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
-def _batches(path: Path, tell: Tell, bad: Callable[[int], object] = _pass_over) -> Iterator[LogBatch]:
+def _batches(
+    path: Path, tell: Tell, bad: Callable[[int], object] = _pass_over
+) -> Iterator[LogBatch]:
     with path.open("rb") as lines:
         for fields in objects(lines, bad):
             try:
@@ -307,7 +309,9 @@ class _Loading:
         """
         folder = self._run.events_dir
         files = _per_node(folder, ".jsonl", EventsFile)
-        events = {name: self._whole(f.path, partial(objects, f.lines())) for name, f in files.items()}
+        events = {
+            name: self._whole(f.path, partial(objects, f.lines())) for name, f in files.items()
+        }
         try:
             until_ns = collected_until(folder)
         except ValueError:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from harness import seeds
 from harness.contracts.clients import Outcome, RegisterClient, TopicClient, TopicView
 from harness.contracts.environment import Environment
+from harness.contracts.traits import SystemTraits
 from harness.errors import UsageError
 from harness.registry import systems
 from harness.spec import RunSpec
@@ -122,7 +123,12 @@ class _State:
             raise Outcome("answer lost", definite=False)
 
 
-@systems.register("atom")
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Raise UsageError when the settings cannot be used."""
+    AtomSettings.parse(settings)
+
+
+@systems.register("atom", SystemTraits(check_settings=check_settings))
 class AtomSystem:
     """Linearizable registers and topics in memory, with bugs that can be switched on."""
 
@@ -138,11 +144,6 @@ class AtomSystem:
         self.observers = names[spec.voters :]
         settings = AtomSettings.parse(spec.settings)
         self._state = _State(settings, seeds.split(spec.seed, "atom"))
-
-    @staticmethod
-    def check_settings(settings: Mapping[str, str]) -> None:
-        """Raise UsageError when the settings cannot be used."""
-        AtomSettings.parse(settings)
 
     async def setup(self) -> None:
         """Nothing to start."""

@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
-from krucible.commands.run import HostsFile
+from krucible.arguments import HostsFile
 from krucible.console import Json, print_json, print_table
 from krucible.doctor.checks import examine
 from krucible.doctor.ssh import examine_hosts

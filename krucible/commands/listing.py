@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ from harness.registry import (
 )
 from krucible.console import Json, print_json, print_table
 
-KINDS: dict[str, Registry] = {
+KINDS: dict[str, Registry[Any]] = {
     "systems": systems,
     "environments": environments,
     "workloads": workloads,
@@ -69,15 +69,14 @@ def rows(kind: str) -> list[dict[str, str]]:
     if kind == MUTANTS:
         return [
             {**{k: v for k, v in row.items() if k != "scenario"}, "system": name}
-            for name, system in systems
-            for row in mutants_of(system)
+            for name in systems.names()
+            for row in mutants_of(name)
         ]
     registry = KINDS[kind]
     entries = []
-    for name, plugin in registry:
+    for name in registry.names():
         entry = {"name": name, "description": registry.describe(name)}
-        family = getattr(plugin, "family", None)
-        if isinstance(family, str):
-            entry["family"] = family
+        if registry is nemeses:
+            entry["family"] = nemeses.get(name)().family
         entries.append(entry)
     return entries

@@ -21,7 +21,7 @@ from harness.nightly.ledger import Ledger, Line, Night
 from harness.nightly.plan import Plan
 from harness.store.folder import write_json, write_whole
 from harness.verdict import EXIT_VALID
-from krucible.commands.run import DEFAULT_STORE, SEED_MAX, StoreDir
+from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
 from krucible.program import program
 from krucible.stores import opened

@@ -10,7 +10,7 @@ import typer
 from harness.sessions import live as session
 from harness.store.folder import RunDir
 from harness.store.reading import load_results
-from krucible.commands.run import DEFAULT_STORE, StoreDir
+from krucible.arguments import DEFAULT_STORE, StoreDir
 from krucible.console import Json, out, print_json
 from krucible.stores import opened
 

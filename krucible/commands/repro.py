@@ -23,7 +23,8 @@ from harness.sessions.plan import Plan
 from harness.store.folder import RunDir, Store, write_json
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 from krucible import options
-from krucible.commands.run import DEFAULT_STORE, HostsFile, StoreDir, check_hosts, execute, show
+from krucible.arguments import DEFAULT_STORE, HostsFile, StoreDir, check_hosts
+from krucible.commands.run import execute, show
 from krucible.commands.sim import show_simulation
 from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
@@ -129,7 +130,7 @@ def _way(again: Meant, times: int, jobs: int | None, hosts: Path | None) -> Repl
             raise UsageError("--jobs: is of live replays; simulated ones are all the same")
         return _simulated
     check_hosts(again.spec, hosts)
-    if getattr(environments.get(again.spec.env), "one_run_at_a_time", False):
+    if environments.traits(again.spec.env).one_run_at_a_time:
         if (jobs or 1) > 1:
             raise UsageError(
                 f"--jobs {jobs}: --env {again.spec.env} has room for one run at a time"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.store.server import StoreServer
-from krucible.commands.run import DEFAULT_STORE
+from krucible.arguments import DEFAULT_STORE
 from krucible.console import Json, err, out, print_json
 
 PORT = 8470

@@ -19,7 +19,7 @@ from harness.shrink.search import SECONDS, TRIES, Budget, Failure, HaltedError, 
 from harness.store.folder import Store
 from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
 from krucible import options
-from krucible.commands.run import DEFAULT_STORE, StoreDir
+from krucible.arguments import DEFAULT_STORE, StoreDir
 from krucible.console import Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
 from krucible.stores import opened

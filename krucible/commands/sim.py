@@ -22,7 +22,7 @@ from harness.processes.crew import Job, Said, work_off
 from harness.sessions.reached import never, reached
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
-from krucible.commands.run import DEFAULT_STORE, SEED_MAX, StoreDir
+from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import STYLE, Json, err, out, print_json
 from krucible.stores import opened
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from harness.errors import UsageError
 from harness.processes.crew import Ended, Job, Said, work_off
-from harness.registry import mutant_names, systems, unknown
+from harness.registry import mutant_names, unknown
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible.commands.sim import JOBS_MAX
 from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
@@ -67,7 +67,7 @@ def zoo(
     ] = False,
 ) -> int:
     """Run the arms; the exit code says whether the zoo is as it should be."""
-    names = mutant_names(systems.get("kraft"))
+    names = mutant_names("kraft")
     for name in only or ():
         if name not in names:
             raise UsageError(unknown("mutant", name, names))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from harness.contracts.abilities import Kill, Simulated, StoresLogs
-from harness.contracts.hosts import AsksJvms, Clocks, Disks, MountsDisks, Movable, Power
+from harness.contracts.hosts import AsksJvms, Clocks, Disks, Explains, MountsDisks, Movable, Power
 from harness.contracts.nemesis import Cluster
 from harness.registry import environments, systems
 from harness.spec import SIM, RunSpec
@@ -24,7 +25,7 @@ DISK: Final = "disk"  # a disk that a fault has broken, and will mend
 
 
 def needs(ability: type, spec: RunSpec) -> str | None:
-    """Why a run with such options has not an ability of ``harness.hosts``; None when it has.
+    """Why a run with such options has not an ability of ``contracts.hosts``; None when it has.
 
     It takes an environment whose class has it, and says it can, and nodes with the seams for it;
     or, for disks, any nodes that a file system of ours can be put under, and for clocks JVMs.
@@ -34,38 +35,41 @@ def needs(ability: type, spec: RunSpec) -> str | None:
     environment = environments.get(spec.env)
     if not isinstance(environment, type) or not issubclass(environment, ability):
         return f"environment {spec.env!r} cannot {_WHAT[ability]}"
-    system = systems.get(spec.system)
-    return needs_seam(ability, spec.system, system, environment) or refusal(ability, environment)
+    says, system = environments.traits(spec.env).why_not, systems.get(spec.system)
+    return _seamless(ability, spec.system, system, environment, says) or says(ability)
 
 
-def needs_seam(ability: type, name: str, system: object, environment: object) -> str | None:
-    """Why nodes of a system, called ``name``, cannot be had at there; None when they can.
+def needs_seam(ability: type, cluster: Cluster) -> str | None:
+    """Why nodes of a cluster have nothing that an ability could take hold of; None when they do."""
+    says = partial(why_not, environment=cluster.environment)
+    return _seamless(ability, cluster.system.name, cluster.system, cluster.environment, says)
 
-    Both are classes, or made of them.
-    """
-    if _has(Simulated, system):
+
+def _seamless(
+    ability: type,
+    name: str,
+    system: object,
+    environment: object,
+    says: Callable[[type], str | None],
+) -> str | None:
+    """The same of a system called ``name`` and an environment: classes, or made of them."""
+    if has(Simulated, system):
         return None
-    if ability in (Disks, Power) and _has(StoresLogs, system) and _has(MountsDisks, environment):
-        ask: Callable[[], str | None] = getattr(environment, "cannot_mount")  # noqa: B009 - a class
-        return ask()
-    if ability is Clocks and getattr(system, "jvms", False) and _has(AsksJvms, environment):
+    if ability in (Disks, Power) and has(StoresLogs, system) and has(MountsDisks, environment):
+        return says(MountsDisks)
+    if ability is Clocks and has(AsksJvms, environment) and systems.traits(name).jvms:
         return None
     return f"nodes of system {name!r} have no seam to {_WHAT[ability]} at"
 
 
-def _has(protocol: type, what: object) -> bool:
-    return issubclass(what, protocol) if isinstance(what, type) else isinstance(what, protocol)
+def has(ability: type, what: object) -> bool:
+    """Whether something has an ability, or a class whose objects have it."""
+    return issubclass(what, ability) if isinstance(what, type) else isinstance(what, ability)
 
 
-def refusal(ability: type, environment: object) -> str | None:
-    """What an environment, or its class, says against an ability that it has; None: nothing.
-
-    ``cannot`` tells it of a class already, ``lacks`` what a set-up has found.
-    """
-    asks = [getattr(environment, "cannot", None)]
-    if not isinstance(environment, type):
-        asks.append(getattr(environment, "lacks", None))
-    return next((reason for ask in asks if ask is not None and (reason := ask(ability))), None)
+def why_not(ability: type, environment: object) -> str | None:
+    """What an environment says against an ability that it, or its net, has; None: nothing."""
+    return environment.why_not(ability) if isinstance(environment, Explains) else None
 
 
 def needs_kill(cluster: Cluster) -> str | None:
@@ -79,6 +83,4 @@ def needs_disks(cluster: Cluster) -> str | None:
     """Why the disks of nodes cannot be broken here; None when they can."""
     if not isinstance(cluster.environment, Disks):
         return f"environment {cluster.environment.name!r} cannot {_WHAT[Disks]}"
-    return needs_seam(
-        Disks, cluster.system.name, cluster.system, cluster.environment
-    ) or needs_kill(cluster)
+    return needs_seam(Disks, cluster) or needs_kill(cluster)

@@ -18,9 +18,9 @@ from node.core.leader.leadership import Leadership
 from node.core.leader.replication import Replication
 from node.core.leader.snapshots import SnapshotFetches
 from node.core.leader.upgrade import Upgrade
-from node.core.leader.voter_changes import VoterChanges
-from node.core.leader.voter_requests import VoterRequests
-from node.core.leader.voter_rules import VoterRules
+from node.core.leader.voters.changes import VoterChanges
+from node.core.leader.voters.requests import VoterRequests
+from node.core.leader.voters.rules import VoterRules
 from node.core.own_log import OwnLog
 from node.core.role_changes import RoleChanges
 from node.core.state import ReplicaState

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
-from node.faults.disk_journal import DiskJournal
-from node.faults.disk_trouble import Troubles
+from node.faults.disk.journal import DiskJournal
+from node.faults.disk.trouble import Troubles
 from node.log.disk import Disk, FileDisk, Lock, OsFile
 
 VARIABLE: Final = "KRUCIBLE_DISK_FAULTS"

@@ -20,9 +20,9 @@ import msgspec
 
 from node.faults import damage
 from node.faults.clock_report import read_report
-from node.faults.disk_image import load, store
-from node.faults.disk_journal import DiskJournal
-from node.faults.disk_trouble import Trouble, Troubles, order
+from node.faults.disk.image import load, store
+from node.faults.disk.journal import DiskJournal
+from node.faults.disk.trouble import Trouble, Troubles, order
 from node.log.disk import Disk, FileDisk
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import MetaProperties, load_meta_properties

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.core.leader.voter_changes import VoterChange
-from node.core.leader.voter_requests import VoterRequests
+from node.core.leader.voters.changes import VoterChange
+from node.core.leader.voters.requests import VoterRequests
 from node.core.messages import AddVoterRequest
 from node.core.types import VersionRange
 from node.driver.parts import NodeParts

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from node.core.leader.fetches import Fetches
-from node.core.leader.voter_requests import VoterRequests
+from node.core.leader.voters.requests import VoterRequests
 from node.core.messages import Error, FetchRequest, RemoveVoterRequest
 from node.core.state import ReplicaState
 from node.core.types import ReplicaKey

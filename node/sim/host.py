@@ -15,7 +15,7 @@ import msgspec
 from node.config import NodeConfig
 from node.driver.process import EXIT_FATAL, UNSTARTABLE, Running
 from node.driver.world import World
-from node.faults.disk_trouble import PROBE_FILE, VirtualTroubles
+from node.faults.disk.trouble import PROBE_FILE, VirtualTroubles
 from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.sim.fabric import Fabric
 from node.sim.network import VirtualNetwork

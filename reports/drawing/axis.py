@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
-from reports.drawing.blocks import Tick
+from reports.blocks import Tick
 from reports.text import seconds
 
 LEFT, RIGHT = 2.5, 97.5  # percent of the width

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from reports.blocks import Arrow, Bar, Lane, Lanes, Mark, Note, Notes
 from reports.drawing.axis import Axis
-from reports.drawing.blocks import Arrow, Bar, Lane, Lanes, Mark, Note, Notes
 from reports.drawing.replay import word
 from reports.drawing.scene import Scene
 from reports.model import FaultView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reports.drawing.blocks import Note, Step, Story
+from reports.blocks import Note, Step, Story
 
 NOTHING = ""
 PITCH = 24  # pixels from rail to rail

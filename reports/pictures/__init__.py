@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from reports.drawing.blocks import Picture
+from reports.blocks import Picture
 from reports.drawing.scene import Scene
 from reports.text import clean, integer
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import cos, hypot, pi, sin
 from typing import Any, Final
 
-from reports.drawing.blocks import Edge, Note, Notes, Picture, Ring, Vertex
+from reports.blocks import Edge, Note, Notes, Picture, Ring, Vertex
 from reports.drawing.scene import Scene, op_words
 from reports.pictures import Finding, painter
 from reports.text import clean, integer

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from checkers.replay.world import Batch, stored
-from reports.drawing.blocks import Cell, Columns, Picture, Row
+from reports.blocks import Cell, Columns, Picture, Row
 from reports.drawing.records import contents
 from reports.drawing.replay import log_after
 from reports.drawing.scene import Scene

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from reports.blocks import Cell, Columns, Picture, Row
 from reports.cluster import Event
-from reports.drawing.blocks import Cell, Columns, Picture, Row
 from reports.drawing.replay import word
 from reports.drawing.scene import Scene
 from reports.pictures import Finding, painter

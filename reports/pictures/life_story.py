@@ -11,8 +11,8 @@ from string import ascii_uppercase
 
 from checkers.committed.effects import write_of_op, write_of_record
 from checkers.replay.world import Batch
+from reports.blocks import Note, Notes, Picture
 from reports.cluster import Event
-from reports.drawing.blocks import Note, Notes, Picture
 from reports.drawing.records import contents
 from reports.drawing.replay import Change, changes_at, word
 from reports.drawing.scene import Scene, op_words

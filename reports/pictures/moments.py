@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.drawing.blocks import Picture
+from reports.blocks import Picture
 from reports.drawing.lanes import Moment, View, chosen, node_lanes
 from reports.drawing.scene import Scene, op_words
 from reports.drawing.words import words

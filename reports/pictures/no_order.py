@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reports.blocks import Bar, Lane, Lanes, Mark, Note, Notes, Picture
 from reports.drawing.axis import Axis
-from reports.drawing.blocks import Bar, Lane, Lanes, Mark, Note, Notes, Picture
 from reports.drawing.scene import Scene
 from reports.pictures import Finding, painter
 from reports.text import clean, integer, listing, seconds

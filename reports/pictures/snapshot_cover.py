@@ -7,8 +7,8 @@ from typing import Final
 
 from checkers.replay.voter_sets import NEVER, VoterHistory, difference, keys_of, told
 from checkers.replay.world import Batch
+from reports.blocks import Cell, Columns, Picture, Row
 from reports.cluster import Event
-from reports.drawing.blocks import Cell, Columns, Picture, Row
 from reports.drawing.lanes import Moment, View, chosen, node_lanes
 from reports.drawing.records import contents
 from reports.drawing.replay import log_after, word

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reports.blocks import Picture
 from reports.cluster import Event
-from reports.drawing.blocks import Picture
 from reports.drawing.lanes import Moment, RoleBar, View, chosen, node_lanes
 from reports.drawing.replay import word
 from reports.drawing.scene import Scene

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checkers.linearizable import check_history
 from checkers.models.topics import check_topics
 from checkers.topics import topics
 from harness.contracts.checker import RunData
@@ -53,7 +54,7 @@ class Story:
         return self.begin(0, f, value, key).end(0, answer, kind=kind, error=error)
 
     def check(self) -> CheckResult:
-        return check_topics(History(self.ops))
+        return check_topics(History(self.ops), check_history)
 
 
 def made(asked: dict[str, Any], topic_id: str) -> dict[str, Any]:
@@ -230,7 +231,7 @@ def test_ops_of_other_workloads_are_refused() -> None:
 
 
 def test_nothing_to_judge_is_unknown() -> None:
-    result = check_topics(History(()))
+    result = check_topics(History(()), check_history)
 
     assert result.valid is Valid.UNKNOWN
     assert result.reason
@@ -253,7 +254,7 @@ def test_a_limit_that_is_reached_is_said() -> None:
         Op(0, 0, 0, "invoke", "create", {"partitions": 1}, key="t"),
         Op(1, 1, 0, "ok", "create", {"partitions": 1, "id": "a"}, key="t"),
     ]
-    late = check_topics(History(ops), time_limit_s=-1.0)
+    late = check_topics(History(ops), check_history, time_limit_s=-1.0)
     assert late.valid is Valid.UNKNOWN
     assert late.reason == "the time limit ran out; all 2 events are open"
-    assert check_topics(History(ops)).valid is Valid.VALID
+    assert check_topics(History(ops), check_history).valid is Valid.VALID

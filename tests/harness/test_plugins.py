@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.linearizability.model import Judge
-from harness.contracts.abilities import Kill, Pause, Registers, Roles, Topics
+from harness.contracts.abilities import Kill, LeavesEvents, Pause, Registers, Roles, Topics
 from harness.contracts.checker import RunData
 from harness.contracts.environment import Address, Environment, Net
+from harness.contracts.model import Judge
 from harness.contracts.nemesis import Cluster, Fault
 from harness.contracts.system import System
 from harness.contracts.workload import Workload
@@ -283,15 +283,16 @@ def test_making_a_system_starts_nothing_and_names_nodes(system_class: Any, tmp_p
 
 
 def test_what_a_system_leaves_is_known(system_class: Any) -> None:
-    leaves: frozenset[str] = getattr(system_class, "leaves", frozenset())
+    leaves = systems.traits(system_class.name).leaves
     assert leaves <= LEAVES
-    assert hasattr(system_class, "event_files") == ("events" in leaves)
+    assert issubclass(system_class, LeavesEvents) == ("events" in leaves)
 
 
 def test_settings_are_checked_before_a_run(system_class: Any) -> None:
-    system_class.check_settings({})
+    check_settings = systems.traits(system_class.name).check_settings
+    check_settings({})
     with pytest.raises(Exception, match="colour") as raised:
-        system_class.check_settings({"colour": "red"})
+        check_settings({"colour": "red"})
     assert getattr(raised.value, "exit_code", None) == 254
 
 
@@ -334,6 +335,6 @@ def test_mutants_apply_on_top_of_each_other() -> None:
 
 
 def test_mutants_of_a_system_are_objects_with_names() -> None:
-    found: list[Mapping[str, str]] = [m for _, system in systems for m in mutants_of(system)]
+    found: list[Mapping[str, str]] = [m for name in systems.names() for m in mutants_of(name)]
     assert {m["name"] for m in found} == set(mutants.load())
     assert all({"name", "description", "breaks", "source"} <= set(m) for m in found)

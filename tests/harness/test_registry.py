@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from harness.contracts.traits import SystemTraits
 from harness.errors import HarnessError, UnknownPluginError
 from harness.registry import Registry, systems
+from harness.spec import RunSpec
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry[None]:
     folder = tmp_path / "some_faults"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [n for n in sys.modules if n.startswith("some_faults")]:
         monkeypatch.delitem(sys.modules, name)
-    return Registry("nemesis", "some_faults")
+    return Registry("nemesis", "some_faults", None)
 
 
 def kill() -> None:
@@ -33,7 +36,7 @@ def pause() -> None:
     """Freezes a node."""
 
 
-def test_plugins_are_found_by_name(registry: Registry) -> None:
+def test_plugins_are_found_by_name(registry: Registry[None]) -> None:
     registry.register("pause")(pause)
     registry.register("kill")(kill)
     registry.register("kill")(kill)  # the same again is no conflict
@@ -44,7 +47,7 @@ def test_plugins_are_found_by_name(registry: Registry) -> None:
 
 
 def test_a_plugin_that_is_there_is_had_without_importing_the_others(
-    registry: Registry, tmp_path: Path
+    registry: Registry[None], tmp_path: Path
 ) -> None:
     (tmp_path / "some_faults" / "flood.py").write_text('"""A module."""\n')
     registry.register("kill")(kill)
@@ -53,7 +56,7 @@ def test_a_plugin_that_is_there_is_had_without_importing_the_others(
     assert "some_faults.flood" not in sys.modules
 
 
-def test_an_unknown_name_says_what_was_meant(registry: Registry) -> None:
+def test_an_unknown_name_says_what_was_meant(registry: Registry[None]) -> None:
     registry.register("pause")(pause)
     registry.register("kill")(kill)
     with pytest.raises(UnknownPluginError, match="no nemesis is called 'kil': did you mean 'kill'"):
@@ -62,25 +65,25 @@ def test_an_unknown_name_says_what_was_meant(registry: Registry) -> None:
         registry.get("zzzzz")
 
 
-def test_two_plugins_of_one_name_are_refused(registry: Registry) -> None:
+def test_two_plugins_of_one_name_are_refused(registry: Registry[None]) -> None:
     registry.register("kill")(kill)
     with pytest.raises(HarnessError, match="two nemesis plug-ins are called 'kill'"):
         registry.register("kill")(pause)
 
 
-def test_a_plugin_must_say_what_it_does(registry: Registry) -> None:
+def test_a_plugin_must_say_what_it_does(registry: Registry[None]) -> None:
     with pytest.raises(HarnessError, match="'quiet' has no docstring"):
         registry.register("quiet")(lambda: None)
 
 
-def test_a_new_file_in_the_folder_is_a_new_plugin(registry: Registry, tmp_path: Path) -> None:
+def test_a_new_file_in_the_folder_is_a_new_plugin(registry: Registry[None], tmp_path: Path) -> None:
     (tmp_path / "some_faults" / "flood.py").write_text('"""A module."""\nLOADED = True\n')
     registry.load()
     assert sys.modules["some_faults.flood"].LOADED
 
 
 def test_a_plugin_that_cannot_be_imported_is_loud_every_time(
-    registry: Registry, tmp_path: Path
+    registry: Registry[None], tmp_path: Path
 ) -> None:
     (tmp_path / "some_faults" / "broken.py").write_text("import no_such_module\n")
     for _ in range(2):
@@ -91,3 +94,38 @@ def test_a_plugin_that_cannot_be_imported_is_loud_every_time(
 def test_atom_is_a_system() -> None:
     assert "atom" in systems.names()
     assert "in memory" in systems.describe("atom")
+
+
+@dataclass(frozen=True)
+class Traits:
+    weight: int = 1
+    why_not: str = ""
+
+
+def test_what_is_known_before_a_plugin_is_used_is_said_where_it_registers() -> None:
+    of_kind = Registry("fault", "no_such_folder", Traits())
+    of_kind.register("kill", Traits(weight=3))(kill)
+    of_kind.register("pause")(pause)
+    assert [of_kind.traits(name).weight for name in ("kill", "pause")] == [3, 1]
+
+
+def test_traits_as_attributes_of_a_plugin_are_refused_for_nobody_would_read_them() -> None:
+    of_kind = Registry("fault", "no_such_folder", Traits())
+
+    class Heavy:
+        """Says for itself how heavy it is."""
+
+        weight = 3
+
+        def why_not(self) -> None: ...  # that one may be there: it tells of what was set up
+
+    with pytest.raises(HarnessError, match=r"'heavy' says weight as a part of itself: .* Traits"):
+        of_kind.register("heavy")(Heavy)
+
+
+def test_a_system_that_says_nothing_takes_all_and_leaves_nothing() -> None:
+    traits = SystemTraits()
+    traits.check_settings({"any": "thing"})
+    assert (traits.leaves, traits.workloads, traits.envs) == (frozenset(), None, None)
+    assert list(traits.mutants()) == []
+    assert traits.why_not(object, RunSpec(seed=1)) is None

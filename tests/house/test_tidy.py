@@ -31,7 +31,7 @@ CLOCKS = {
     "harness/agent/probe.py": "measures how long a probe took, inside a container",
     "harness/agent/packets.py": "holds packets back, in a process of its own",
     "harness/envs/clocks/orders.py": "works out what a clock that it bends has to show",
-    "harness/processes/running.py": "waits for the kernel to change a process's state",
+    "harness/envs/processes/running.py": "waits for the kernel to change a process's state",
     "harness/healing/watchdog.py": "waits for its harness's death, in a process of its own",
     "harness/agent/processes.py": "waits for processes to end, in a process of its own",
     "harness/agent/files.py": "waits for another supervisor that removes the same folder",

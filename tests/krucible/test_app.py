@@ -14,8 +14,7 @@ import pytest
 from harness.errors import EnvError
 from harness.healing.heal import Leftover
 from harness.processes.command import PARENT
-from harness.verdict import EXIT_HARNESS
-from harness.verdict import EXIT_USAGE
+from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 from krucible import app as app_module
 from krucible.app import VERBS
 from krucible.commands import heal as heal_module

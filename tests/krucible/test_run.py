@@ -14,8 +14,8 @@ import pytest
 from harness.errors import NodeStartError
 from harness.registry import systems
 from harness.store.folder import Store
+from krucible.arguments import parse_nemeses
 from krucible.commands import repro as repro_module
-from krucible.commands.run import parse_nemeses
 from tests.support.commands.command import Ended, krucible
 
 ATOM = ("--system", "atom", "--time-limit", "1", "--rate", "400")

@@ -20,9 +20,9 @@ from harness.contracts.nemesis import Fault
 from harness.history.ops import History, Op
 from harness.spec import RunSpec
 from reports import node_log, pictures
+from reports.blocks import Columns, Lanes, Notes, Picture, Ring, Story
 from reports.build import build_model
 from reports.drawing.axis import GAP, LEFT, RIGHT, Axis
-from reports.drawing.blocks import Columns, Lanes, Notes, Picture, Ring, Story
 from reports.drawing.replay import changes_at
 from reports.pictures import painters
 from reports.run_report import render_run

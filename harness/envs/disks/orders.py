@@ -19,7 +19,7 @@ from harness.contracts.hosts import Election
 from harness.envs.disks.hands import NodeHands
 from harness.errors import EnvError
 from harness.healing.journal import Journal
-from node.faults.disk_trouble import FAILING, Trouble
+from node.faults.disk.trouble import FAILING, Trouble
 from node.faults.fault_disk import VARIABLE
 from node.faults.hands import FAULTS
 

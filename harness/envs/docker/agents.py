@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness.agent_archive import archive
+from harness.envs.agents.archive import archive
 from harness.envs.docker.engine import Engine, in_thread
 from harness.errors import EnvError
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks
+from harness.contracts.hosts import Clocks, Packets
+from harness.contracts.traits import EnvironmentTraits
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker import image as docker_image
 from harness.envs.docker.agents import Agents
@@ -31,15 +32,15 @@ from harness.envs.docker.process import Contained, describe_end, not_of_this_hos
 from harness.envs.docker.subnet import create_network
 from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
-from harness.envs.links.shaping import SpoiledHosts
+from harness.envs.links.shaping import SpoiledHosts, no_repeats
 from harness.envs.links.tcp_probe import ask
+from harness.envs.processes.running import Running, RunningNodes
 from harness.errors import EnvError, HarnessError, NodeStartError
 from harness.healing import watchdog
 from harness.healing.heal import heal_all
 from harness.healing.journal import Journal
 from harness.healing.watchdog import Watchdog
 from harness.processes.procfs import GONE, send_signal
-from harness.processes.running import Running, RunningNodes
 from harness.registry import environments
 
 PORT: Final = 9093
@@ -57,7 +58,7 @@ _HANG_S = 60.0
 _IN_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
 
 
-@environments.register("docker")
+@environments.register("docker", EnvironmentTraits(links=frozenset({Packets}), why_not=no_repeats))
 class Docker(SpoiledHosts):
     """Containers with fixed addresses on a network of their own; links are cut by iptables."""
 
@@ -97,11 +98,11 @@ class Docker(SpoiledHosts):
         self._net = FilteredNet(journal)
         self.net: Net = self._net
 
-    def lacks(self, ability: type) -> str | None:
-        """What the set-up has found to be missing for an ability; None: nothing."""
+    def why_not(self, ability: type) -> str | None:
+        """See ``Explains``."""
         if ability is Clocks and not self._has_faketime:
             return f"image {self._image} has no {docker_image.FAKETIME}; see docker/node.Dockerfile"
-        return None
+        return no_repeats(ability)
 
     # ------------------------------------------------------------------ setup, teardown
 

@@ -146,7 +146,8 @@ class FilteredNet:
 
     # ---- cuts
 
-    def cannot_cut(self) -> str | None:
+    @property
+    def why_not_cut(self) -> str | None:
         """Why links cannot be cut here; None when they can."""
         return self._why_not
 

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from harness.contracts.environment import Link
-from harness.contracts.hosts import Clocks, Disks, Power, Shape
+from harness.contracts.hosts import Clocks, Disks, Power, Repeats, Shape
 from harness.envs.clocks.orders import NodeClocks
 from harness.envs.disks.orders import NodeDisks
 from harness.errors import EnvError
@@ -94,19 +94,19 @@ class Shapers:
         return {**NO_COUNTERS, **told.get("links", {}).get(source, {})}
 
 
+def no_repeats(ability: type) -> str | None:
+    """Why links that are shaped so have not an ability, whatever the run; None when they have."""
+    if ability is Repeats:
+        return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
+    return None
+
+
 class SpoiledHosts(NodeDisks, NodeClocks):
     """What environments share whose links are shaped so, beside their nodes' disks and clocks."""
 
     def __init__(self, journal: Journal) -> None:
         NodeDisks.__init__(self, journal)
         NodeClocks.__init__(self, journal)
-
-    @staticmethod
-    def cannot_shape(shape: Shape) -> str | None:
-        """Why links here cannot be made so, whatever the run; None when they can."""
-        if shape.repeat:
-            return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
-        return None
 
     def expect(self, abilities: Collection[type], rng: Random) -> None:
         """See ``Expects``."""

@@ -14,7 +14,8 @@ from random import Random
 from typing import ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks, Disks, Power
+from harness.contracts.hosts import Clocks, Disks, MountsDisks, Power
+from harness.contracts.traits import EnvironmentTraits
 from harness.envs.clocks.jvm import JvmClocks
 from harness.envs.clocks.library import without_waits
 from harness.envs.clocks.orders import NodeClocks, find_faketime, no_fake_clocks
@@ -26,6 +27,7 @@ from harness.envs.links.relay_net import CLIENT, Endpoint, RelayNet
 from harness.envs.links.socket_owner import NODE_VARIABLE
 from harness.envs.links.tcp_probe import ask
 from harness.envs.local.loopback import NODES_MAX, Block
+from harness.envs.processes.running import RunningNodes
 from harness.errors import EnvError, NodeStartError
 from harness.healing import watchdog
 from harness.healing.heal import heal_all
@@ -33,14 +35,20 @@ from harness.healing.journal import Journal
 from harness.healing.watchdog import Watchdog
 from harness.processes.child import Child
 from harness.processes.procfs import GONE
-from harness.processes.running import RunningNodes
 from harness.registry import environments
 
 _RELAY_LOG = "relay.log"  # beside the folder of the nodes' logs: the relay is no node
 _JVM_LIBRARY = "nodes/libfaketime.so"  # of this run
 
 
-@environments.register("local")
+def _why_not(ability: type) -> str | None:
+    """What this host lacks for an ability that the environment could have; None: nothing."""
+    if ability is Clocks:
+        return no_fake_clocks()
+    return cannot_mount() if ability is MountsDisks else None
+
+
+@environments.register("local", EnvironmentTraits(why_not=_why_not))
 class Local(NodeDisks, NodeClocks):
     """Processes on loopback addresses of their own, with a relay that can cut any link."""
 
@@ -82,23 +90,17 @@ class Local(NodeDisks, NodeClocks):
         """See ``Expects``."""
         if {Disks, Power} & set(abilities):
             self.use_fault_disks(rng)
-        if Clocks in abilities and self.cannot(Clocks) is None:
+        if Clocks in abilities and self.why_not(Clocks) is None:
             self.use_fake_clocks()
 
-    @staticmethod
-    def cannot(ability: type) -> str | None:
-        """Why this host has not an ability that the environment could have; None when it has."""
-        return no_fake_clocks() if ability is Clocks else None
-
-    @staticmethod
-    def cannot_mount() -> str | None:
-        """See ``MountsDisks``."""
-        return cannot_mount()
+    def why_not(self, ability: type) -> str | None:
+        """See ``Explains``."""
+        return _why_not(ability)
 
     def mount_disks(self, *, lies_about: str | None = None) -> None:
         """See ``MountsDisks``."""
         self._lies_about = lies_about
-        self._mounts = self._disk_rng is not None and self.cannot_mount() is None
+        self._mounts = self._disk_rng is not None and self.why_not(MountsDisks) is None
 
     def ask_jvms(self) -> None:
         """See ``AsksJvms``."""

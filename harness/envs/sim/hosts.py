@@ -17,7 +17,7 @@ from harness.spec import SIM
 from node.config import NodeConfig
 from node.core.types import Endpoint
 from node.faults import damage
-from node.faults.disk_trouble import FAILING, PROBE_FILE
+from node.faults.disk.trouble import FAILING, PROBE_FILE
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import load_meta_properties
 from node.log.quorum_state import ElectionStateStore

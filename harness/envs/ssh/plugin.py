@@ -23,9 +23,10 @@ from typing import Any, BinaryIO, ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
 from harness.contracts.hosts import Clocks, Packets
+from harness.contracts.traits import EnvironmentTraits
 from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
-from harness.envs.links.shaping import SpoiledHosts
+from harness.envs.links.shaping import SpoiledHosts, no_repeats
 from harness.envs.links.tcp_probe import ask
 from harness.envs.ssh import heal as ssh_heal
 from harness.envs.ssh.connect import address_of, connect, find_python
@@ -67,7 +68,27 @@ class _Place:
     mirroring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-@environments.register("ssh")
+def check_hosts(spec: RunSpec) -> None:
+    """Raise UsageError when there is no hosts file, or not one for each node."""
+    hosts = _hosts()
+    count = spec.voters + spec.observers
+    if len(hosts) < count:
+        raise UsageError(
+            f"{spec.voters} voters and {spec.observers} observers want {count} hosts, and "
+            f"{os.environ[HOSTS_VARIABLE]} names {len(hosts)}: add hosts, or ask for fewer "
+            f"nodes with --voters, --observers"
+        )
+
+
+@environments.register(
+    "ssh",
+    EnvironmentTraits(
+        links=frozenset({Packets}),
+        one_run_at_a_time=True,  # a host has one node, on its own port
+        check_hosts=check_hosts,
+        why_not=no_repeats,
+    ),
+)
 class Ssh(SpoiledHosts):
     """Processes on hosts of a list (--hosts FILE), through ssh; links are cut by iptables there."""
 
@@ -83,7 +104,6 @@ class Ssh(SpoiledHosts):
         "packets": "netem where the host's kernel has it, else a queue in user space (NFQUEUE)",
         "partition": "iptables on the host drops packets, in a chain of ours",
     }
-    one_run_at_a_time = True  # a host has one node, on its own port
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
         """Prepare; nothing is touched before ``setup``.
@@ -100,26 +120,16 @@ class Ssh(SpoiledHosts):
         self._net = FilteredNet(journal)
         self.net: Net = self._net
 
-    @staticmethod
-    def check_options(spec: RunSpec) -> None:
-        """Raise UsageError when there is no hosts file, or not one for each node."""
-        hosts = _hosts()
-        count = spec.voters + spec.observers
-        if len(hosts) < count:
-            raise UsageError(
-                f"{spec.voters} voters and {spec.observers} observers want {count} hosts, and "
-                f"{os.environ[HOSTS_VARIABLE]} names {len(hosts)}: add hosts, or ask for fewer "
-                f"nodes with --voters, --observers"
-            )
-
-    def lacks(self, ability: type) -> str | None:
-        """What hosts were found to have not that an ability needs; None: nothing."""
+    def why_not(self, ability: type) -> str | None:
+        """See ``Explains``."""
         without = [str(p.host) for p in self._places.values() if p.faketime is None]
         if ability is Packets:
             return self._net.why_not_shape
+        if ability is Net:
+            return self._net.why_not_cut
         if ability is Clocks and without:
             return f"no libfaketime on {', '.join(without)}: apt-get install faketime"
-        return None
+        return no_repeats(ability)
 
     # ------------------------------------------------------------------ setup, teardown
 

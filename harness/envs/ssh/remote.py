@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from harness.agent_archive import archive, from_stdin
+from harness.envs.agents.archive import archive, from_stdin
 from harness.envs.ssh.connect import connect
 from harness.envs.ssh.hosts import Host
 from harness.errors import EnvError

@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, MountsDisks
+from harness.contracts.traits import SystemTraits
 from harness.errors import EnvError, UsageError
 from harness.registry import systems
 from harness.spec import RunSpec
@@ -26,7 +27,7 @@ from harness.systems.kafka.distribution import (
     SERVER,
     KafkaDist,
 )
-from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum
+from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum, why_not
 from node.config import NodeConfig
 
 OURS: Final = "krucible."  # what settings of our own node begin with
@@ -72,7 +73,33 @@ _CONFIG = "server.properties"
 _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
 
 
-@systems.register("kafka")
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
+    check_quorum(settings)
+    for key in settings:
+        if key in OWN_SETTINGS:
+            raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
+        if key == FSYNC_SETTING and settings[key] not in ("true", "false"):
+            raise UsageError(f"--set {key}={settings[key]}: want true or false")
+        if key.startswith(OURS) and key not in (QUORUM_SETTING, FSYNC_SETTING):
+            raise UsageError(f"--set {key}: Apache Kafka has no such setting")
+        if not _NAME.fullmatch(key):
+            raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
+
+
+@systems.register(
+    "kafka",
+    SystemTraits(
+        leaves=frozenset({"records", "output"}),
+        checkers=("logs",),
+        workloads=frozenset({"brokers", "producer-ids"}),  # what its controllers do by themselves
+        envs=frozenset({"local"}),  # where its Java is
+        versions={"kafka": KAFKA_VERSION},
+        jvms=True,
+        check_settings=check_settings,
+        why_not=why_not,
+    ),
+)
 class Kafka(KraftNodes):
     """Apache Kafka's controllers and brokers; `make kafka` fetches them. Needs Java 17.
 
@@ -81,36 +108,16 @@ class Kafka(KraftNodes):
     """
 
     name = "kafka"
-    leaves = frozenset({"records", "output"})
-    checkers = ("logs",)  # beside those of the workload
-    workloads = frozenset({"brokers", "producer-ids"})  # what its controllers do by themselves
-    envs = frozenset({"local"})  # where its Java is
-    versions: ClassVar[Mapping[str, str]] = {"kafka": KAFKA_VERSION}  # of what is under test
     start_timeout_s = 90.0  # of several JVMs on two cores
     timers: ClassVar[Mapping[str, str]] = {}  # Kafka's own
     older = True
     # After a clock went back, a leader of Kafka's was seen that led on and wrote nothing any more.
     commits_when_idle = True
-    jvms = True  # its processes can be asked what a JVM can be asked
 
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nothing is started."""
         super().__init__(spec, environment, run_dir)
         self._dist: KafkaDist | None = None
-
-    @staticmethod
-    def check_settings(settings: Mapping[str, str]) -> None:
-        """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
-        check_quorum(settings)
-        for key in settings:
-            if key in OWN_SETTINGS:
-                raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
-            if key == FSYNC_SETTING and settings[key] not in ("true", "false"):
-                raise UsageError(f"--set {key}={settings[key]}: want true or false")
-            if key.startswith(OURS) and key not in (QUORUM_SETTING, FSYNC_SETTING):
-                raise UsageError(f"--set {key}: Apache Kafka has no such setting")
-            if not _NAME.fullmatch(key):
-                raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
 
     async def setup(self) -> None:
         """Find Kafka, or fetch it; then as any system of KRaft nodes."""

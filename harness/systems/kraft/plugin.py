@@ -10,14 +10,15 @@ from harness import seeds
 from harness.contracts.clients import RegisterClient, TopicClient
 from harness.contracts.environment import Environment
 from harness.contracts.evidence import LogBatch
+from harness.contracts.traits import SystemTraits
 from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
 from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
-from harness.systems.nodes.processes import TIMERS, KraftNodes, check_quorum, of_node
+from harness.systems.nodes.processes import TIMERS, KraftNodes, check_quorum, of_node, why_not
 from harness.systems.nodes.stored_log import LogTail
-from node import mutants
+from node import mutants as seeded
 from node.config import ConfigError, parse
 from node.log.memory_disk import MemoryDisk
 
@@ -37,7 +38,42 @@ OWN_SETTINGS: Mapping[str, str] = {
 }
 
 
-@systems.register("kraft")
+def mutants() -> list[dict[str, Any]]:
+    """The seeded bugs of the node: name, what it does wrong, what it breaks, its scenario."""
+    return [
+        {
+            "name": m.name,
+            "description": m.description,
+            "breaks": ", ".join(m.breaks),
+            "source": m.source,
+            "scenario": None if m.scenario is None else m.scenario.to_json(),
+        }
+        for m in seeded.load().values()
+    ]
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Raise UsageError when the node could not be started with these settings."""
+    for key in settings:
+        if key in OWN_SETTINGS:
+            raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
+    check_quorum(settings)
+    example = {k: v for k, v in OWN_SETTINGS.items() if v}
+    try:
+        parse({**example, **TIMERS, **of_node(settings)})
+    except ConfigError as error:
+        raise UsageError(f"--set: {error}") from error
+
+
+@systems.register(
+    "kraft",
+    SystemTraits(
+        leaves=frozenset({"events", "records", "output"}),
+        check_settings=check_settings,
+        mutants=mutants,
+        why_not=why_not,
+    ),
+)
 class Kraft(KraftNodes):
     """KRaft controllers and brokers of this project, one process each.
 
@@ -45,39 +81,11 @@ class Kraft(KraftNodes):
     """
 
     name = "kraft"
-    leaves = frozenset({"events", "records", "output"})
 
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nothing is started."""
         super().__init__(spec, environment, run_dir)
         self._tails: dict[str, LogTail] = {}
-
-    @staticmethod
-    def mutants() -> list[dict[str, Any]]:
-        """The seeded bugs of the node: name, what it does wrong, what it breaks, its scenario."""
-        return [
-            {
-                "name": m.name,
-                "description": m.description,
-                "breaks": ", ".join(m.breaks),
-                "source": m.source,
-                "scenario": None if m.scenario is None else m.scenario.to_json(),
-            }
-            for m in mutants.load().values()
-        ]
-
-    @staticmethod
-    def check_settings(settings: Mapping[str, str]) -> None:
-        """Raise UsageError when the node could not be started with these settings."""
-        for key in settings:
-            if key in OWN_SETTINGS:
-                raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
-        check_quorum(settings)
-        example = {k: v for k, v in OWN_SETTINGS.items() if v}
-        try:
-            parse({**example, **TIMERS, **of_node(settings)})
-        except ConfigError as error:
-            raise UsageError(f"--set: {error}") from error
 
     def read_log(self, node: str, begin: int, below: int) -> list[LogBatch]:
         """Batches of the node's log while it runs on a simulated disk; see ``LogTail``."""

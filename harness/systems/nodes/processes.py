@@ -12,9 +12,10 @@ from typing import ClassVar
 from uuid import UUID
 
 from harness import seeds
-from harness.contracts.abilities import VoterChange
+from harness.contracts.abilities import Members, VoterChange
 from harness.contracts.environment import Address, Environment
 from harness.contracts.evidence import LogBatch, LogSnapshot
+from harness.contracts.hosts import LosesDisks
 from harness.contracts.system import Role
 from harness.errors import EnvError, NodeStartError, UsageError
 from harness.kafka import voters
@@ -69,6 +70,15 @@ class Node:
     voter: bool
     settings: Mapping[str, str]
     config: NodeConfig
+
+
+def why_not(ability: type, spec: RunSpec) -> str | None:
+    """Why the voters of such a run never change (``Members``); nothing else depends on options."""
+    if ability is not Members:
+        return None
+    if spec.settings.get(QUORUM_SETTING, STATIC) != DYNAMIC:
+        return f"the quorum is {STATIC}; its voters change with {QUORUM_SETTING}={DYNAMIC}"
+    return None if spec.voters > 1 else "the last voter cannot be removed"
 
 
 class KraftNodes:
@@ -156,8 +166,8 @@ class KraftNodes:
         When a host was lost with its node's disk, nothing is written, and events are put aside as
         ``events.partial``: without what one node did and kept, the others seem to break promises.
         """
-        lost = getattr(self._env, "lost_disk", None)
-        if lost is not None and any(lost(name) is not None for name in self._node):
+        env = self._env
+        if isinstance(env, LosesDisks) and any(env.lost_disk(name) for name in self._node):
             if self._run_dir.events_dir.is_dir():
                 self._run_dir.events_dir.rename(self._run_dir.path / "events.partial")
             return
@@ -203,13 +213,6 @@ class KraftNodes:
         return dict(self._roles)
 
     # ------------------------------------------------------------------ Members
-
-    @staticmethod
-    def fixed_members(spec: RunSpec) -> str | None:
-        """Why the voters of such a run never change."""
-        if spec.settings.get(QUORUM_SETTING, STATIC) != DYNAMIC:
-            return f"the quorum is {STATIC}; its voters change with {QUORUM_SETTING}={DYNAMIC}"
-        return None if spec.voters > 1 else "the last voter cannot be removed"
 
     async def voter_keys(self) -> dict[str, str] | None:
         """What DescribeQuorum says."""

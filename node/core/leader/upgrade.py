@@ -9,8 +9,8 @@ Source: KIP-853 "Upgrade"; Kafka 4.1 ``LeaderState.maybeAppendUpgradedKRaftVersi
 
 from __future__ import annotations
 
-from node.core.leader.voter_changes import Refusal, VoterChanges
-from node.core.leader.voter_rules import VoterRules
+from node.core.leader.voters.changes import Refusal, VoterChanges
+from node.core.leader.voters.rules import VoterRules
 from node.core.messages import Error, KRaftVersion, UpgradeVersionRequest
 from node.core.roles import Leader
 from node.core.state import ReplicaState

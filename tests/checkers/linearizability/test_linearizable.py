@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from checkers.limits.budget import Budget
 from checkers.linearizability.calls import calls_of, columns_of, event_places
-from checkers.linearizability.model import Model
 from checkers.linearizability.search import search
 from checkers.linearizability.zones import by_zones
 from checkers.linearizable import check_file, check_history, linearizable
@@ -24,6 +23,7 @@ from checkers.models.registers import CasRegister, Register
 from checkers.models.sets import Set
 from checkers.models.strings import KvAppend
 from harness.contracts.checker import RunData
+from harness.contracts.model import Model
 from harness.errors import HistoryFormatError, UnknownPluginError, UsageError
 from harness.history.formats import Conventions
 from harness.history.ops import History, Op

@@ -24,7 +24,6 @@ from checkers.linearizability.chains import by_chains
 from checkers.linearizability.fast import history_of as ops_of
 from checkers.linearizability.forced import by_forced_order, by_positions
 from checkers.linearizability.methods import judge_register
-from checkers.linearizability.model import Model
 from checkers.linearizability.own import Asked, OwnModel
 from checkers.linearizability.registers import Found, Walk, search_register
 from checkers.linearizability.search import Outcome
@@ -39,6 +38,7 @@ from checkers.models.multi_registers import MultiRegister
 from checkers.models.producer_ids import ProducerIds
 from checkers.models.registers import CasRegister
 from checkers.models.strings import KvAppend
+from harness.contracts.model import Model
 from harness.errors import HistoryFormatError
 from harness.history.formats import Conventions
 from harness.history.ops import History, Op

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from checkers.linearizability.model import ILLEGAL, Action, Foresees, Model, freeze, show, thaw
 from checkers.models.isr import Isr
 from checkers.models.lists import ListAppend, Log
 from checkers.models.multi_registers import MultiRegister
@@ -17,6 +16,7 @@ from checkers.models.registers import CasRegister, Register
 from checkers.models.sets import Set
 from checkers.models.strings import KvAppend
 from checkers.models.topics import Topic
+from harness.contracts.model import ILLEGAL, Action, Foresees, Model, freeze, show, thaw
 from harness.history.formats import Conventions
 from harness.history.ops import Interval, Op
 from harness.registry import models

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from harness import seeds
+from harness.clock import NS_PER_S
 from harness.errors import HarnessError
 from harness.generators.generator import (
     Context,
@@ -35,7 +36,6 @@ from harness.generators.generator import (
     until_ok,
 )
 from harness.history.ops import Op, OpType
-from harness.run.clock import NS_PER_S
 
 MS = 1_000_000
 

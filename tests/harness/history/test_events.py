@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from harness.clock import NS_PER_MS, LoopClock
 from harness.history.events import EventCollector, before, collected_until
-from harness.run.clock import NS_PER_MS, LoopClock
 from node.trace import TraceWriter
 from tests.support.simulated.virtual_time import run_virtual
 

@@ -16,15 +16,15 @@ from typing import Any, cast
 
 import pytest
 
+from harness.clock import NS_PER_MS, NS_PER_S, LoopClock
 from harness.contracts.clients import Client, Outcome
 from harness.contracts.nemesis import Fault, Injection
 from harness.contracts.system import System
 from harness.errors import EnvError, HarnessError, SystemStuckError
 from harness.generators.generator import Draft, each_thread, fn, limit, phases, repeat
 from harness.history.ops import Op
-from harness.history.recorder import Recorder, Silence
-from harness.run.clock import NS_PER_MS, NS_PER_S, LoopClock
 from harness.run.interpreter import CANCEL_GRACE_S, Interpreter
+from harness.run.recorder import Recorder, Silence
 from harness.run.runner import RunOptions, RunPlan, RunResult, run
 from harness.systems.atom import AtomSystem
 from tests.support.live.kernel import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.history.ops import History
-from harness.systems.kraft.plugin import Kraft
+from harness.registry import mutants_of
 from tests.support.commands.process import Ran, journals, krucible, marked, run
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ if "run" in sys.orig_argv and "node" in sys.orig_argv:
     print("a part is missing", flush=True)
     os._exit(3)
 """
-MUTANTS = {m["name"]: set(m["breaks"].split(", ")) for m in Kraft.mutants()}
+MUTANTS = {m["name"]: set(m["breaks"].split(", ")) for m in mutants_of("kraft")}
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,9 @@ import pytest
 from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import NodeStartError, UsageError
 from harness.faults.schedule import load
-from harness.history.recorder import Silence
 from harness.registry import environments, nemeses, systems
 from harness.run.judge import Judgement
+from harness.run.recorder import Silence
 from harness.run.runner import RunResult
 from harness.sessions import live as session
 from harness.spec import RunSpec

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.contracts.evidence import LogBatch
+from harness.contracts.nemesis import Fault
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.events import COLLECTING
-from harness.history.ops import HistoryWriter
-from harness.history.ops import Op
-from harness.contracts.nemesis import Fault
-from harness.contracts.evidence import LogBatch
+from harness.history.ops import HistoryWriter, Op
 from harness.spec import RunSpec
-from harness.store.folder import RunDir
-from harness.store.folder import Store
-from harness.store.folder import safe_name
-from harness.store.folder import write_json
+from harness.store.folder import RunDir, Store, safe_name, write_json
 from harness.store.reading import load_results, load_run, open_run
 
 SPEC = RunSpec(seed=42, system="atom", nemeses=("kill",), settings={"a": "b"})

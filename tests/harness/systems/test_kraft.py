@@ -20,6 +20,7 @@ from harness.envs.local.plugin import Local
 from harness.errors import EnvError, NodeStartError
 from harness.healing.journal import Journal
 from harness.kafka.quorum import Fetcher, QuorumView, ask
+from harness.registry import mutants_of
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
 from harness.systems.kafka.plugin import Kafka
@@ -201,7 +202,7 @@ def test_the_system_can_do_all_that_faults_and_workloads_ask_for() -> None:
     for ability in (Kill, Pause, Roles, Registers, Topics):
         assert isinstance(system, ability)
     assert (system.voters, system.observers) == (("n1", "n2", "n3"), ("n4",))
-    assert {"name", "description", "breaks", "source"} <= set(Kraft.mutants()[0])
+    assert {"name", "description", "breaks", "source"} <= set(mutants_of("kraft")[0])
 
 
 # --------------------------------------------------------------------------- real nodes

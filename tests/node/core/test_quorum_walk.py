@@ -12,8 +12,8 @@ from node.core.inputs import SnapshotInstalled
 from node.core.leader.fetches import Fetches
 from node.core.leader.leadership import Leadership
 from node.core.leader.replication import Replication
-from node.core.leader.voter_changes import Refusal
-from node.core.leader.voter_rules import VoterRules
+from node.core.leader.voters.changes import Refusal
+from node.core.leader.voters.rules import VoterRules
 from node.core.messages import ControlRecord, FetchRequest
 from node.core.own_log import OwnLog
 from node.core.parts import CoreParts

@@ -10,7 +10,7 @@ import pytest
 from node.core import effects as fx
 from node.core import inputs
 from node.core.config import LogState
-from node.core.leader.voter_rules import LISTENER_TEXT_MAX, LISTENERS_MAX
+from node.core.leader.voters.rules import LISTENER_TEXT_MAX, LISTENERS_MAX
 from node.core.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node.faults.disk_image import load, store
-from node.faults.disk_journal import DiskJournal
-from node.faults.disk_trouble import FAILING, Trouble, Troubles, order
+from node.faults.disk.image import load, store
+from node.faults.disk.journal import DiskJournal
+from node.faults.disk.trouble import FAILING, Trouble, Troubles, order
 from node.faults.fault_disk import VARIABLE, FaultDisk, disk_of
 from node.log.disk import Disk, FileDisk
 from node.log.memory_disk import MemoryDisk

@@ -43,7 +43,7 @@ def test_without_disk_or_clock_faults_in_the_run_nodes_start_as_ever(tmp_path: P
     assert {**env.fault_disk_environ("n1"), **asyncio.run(env.fake_clock_environ("n1"))} == {}
     env.expect({Disks}, Random(1))
     assert set(env.fault_disk_environ("n1")) == {"KRUCIBLE_DISK_FAULTS"}
-    assert env.cannot(Disks) is None
+    assert env.why_not(Disks) is None
     assert isinstance(env, Disks)
     assert isinstance(env, Clocks)
     journal.close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from checkers.linearizability.model import ILLEGAL, Action, Illegal, State
+from harness.contracts.model import ILLEGAL, Action, Illegal, State
 from harness.history.formats import Conventions
 from harness.history.ops import Interval
 

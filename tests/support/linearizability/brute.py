@@ -8,7 +8,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from checkers.linearizability.model import ILLEGAL, Action, Model
+from harness.contracts.model import ILLEGAL, Action, Model
 from harness.history.formats import Conventions
 from harness.history.ops import History, Op
 

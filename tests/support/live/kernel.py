@@ -14,7 +14,7 @@ from harness.contracts.system import System
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, Generator, fn, mix
 from harness.history.ops import History, Op, read_jsonl
-from harness.history.recorder import Progress
+from harness.run.recorder import Progress
 from harness.run.runner import RunOptions, RunPlan, RunResult, run
 from harness.spec import RunSpec
 from harness.systems.atom import AtomSystem

@@ -13,7 +13,7 @@ from harness.contracts.nemesis import Cluster
 from harness.envs.sim import hosts as sim
 from harness.faults.choice import misfit
 from harness.healing.journal import Journal
-from harness.registry import environments, nemeses
+from harness.registry import environments, nemeses, systems
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kafka.plugin import Kafka
@@ -35,7 +35,10 @@ def nemeses_page() -> str:
 def _lines() -> Iterator[str]:
     names = [SIM, *(name for name in environments.names() if name != SIM)]
     cells = {name: _in_simulation() if name == SIM else _in_environment(name) for name in names}
-    cells |= {f"{name}, Kafka": _in_environment(name, "kafka") for name in sorted(Kafka.envs)}
+    cells |= {
+        f"{name}, Kafka": _in_environment(name, "kafka")
+        for name in sorted(systems.traits("kafka").envs or ())
+    }
     yield from ("# Which fault can be had where", "", REMARK, "")
     yield "Our nodes, three voters and two observers of a dynamic quorum, with snapshots. A cell"
     yield "says what the fault's own `available` and the environment say. `--nemesis all` and"
@@ -100,16 +103,12 @@ def _in_environment(name: str, system: str = "kraft") -> dict[str, str]:
     """The cells of an environment; it is made, and never set up."""
     spec, made = _spec(name, system), environments.get(name)
     # As if it were set up, on a host that lacks nothing: the page is the same everywhere.
-    ready = {"address": lambda *_: ANYWHERE, "cannot": staticmethod(lambda _: None)}
-    if hasattr(made, "cannot_mount"):
-        ready["cannot_mount"] = staticmethod(lambda: None)
+    ready = {"address": lambda *_: ANYWHERE, "why_not": lambda *_: None}
     here = type(made.__name__, (made,), ready)
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal.open("page", folder=Path(folder) / "state")
         try:
             environment = here(Path(folder), journal)
-            if hasattr(environment.net, "cannot_cut"):
-                environment.net.cannot_cut = lambda: None
             return _cells(spec, environment, Path(folder))
         finally:
             journal.close()

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from harness.envs.disks.fuse.protocol import NOW, ROOT, SetAttr
-from node.faults.disk_journal import DiskJournal
-from node.faults.disk_trouble import Troubles
+from node.faults.disk.journal import DiskJournal
+from node.faults.disk.trouble import Troubles
 
 _PASSED_ON: Final = os.O_ACCMODE  # what open(2) wants beyond is the kernel's part
 _NO_REPLACE: Final = 1

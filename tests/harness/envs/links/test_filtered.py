@@ -250,7 +250,7 @@ def test_links_that_cannot_be_cut_say_why_and_leave_no_entry(journal: Journal) -
         net = FilteredNet(journal)
         addresses = {node: Address(node, 9093) for node in NODES}
         await net.start(places, addresses, places, why_not="on b, it has no iptables")
-        assert net.cannot_cut() == "on b, it has no iptables"
+        assert net.why_not_cut == "on b, it has no iptables"
         with pytest.raises(EnvError, match="links cannot be cut: on b, it has no iptables"):
             await net.cut([LINK])
         assert places.rules_of == {}

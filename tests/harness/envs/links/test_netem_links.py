@@ -20,9 +20,9 @@ import pytest
 
 from harness.agent import netem as netem_host
 from harness.agent import supervisor as ssh_supervisor
-from harness.agent_archive import archive, from_stdin
 from harness.contracts.environment import Address, Link
 from harness.contracts.hosts import Shape
+from harness.envs.agents.archive import archive, from_stdin
 from harness.envs.docker.agents import Agents, answered, ordering
 from harness.envs.docker.engine import Engine
 from harness.envs.docker.net import DockerFilters, DockerQueues

@@ -10,7 +10,7 @@ import pytest
 from harness.envs.ssh.hosts import HOSTS_VARIABLE, Host, load
 from harness.errors import UsageError
 from harness.spec import RunSpec
-from krucible.commands.run import check_hosts
+from krucible.arguments import check_hosts
 
 
 def write(folder: Path, text: str, name: str = "hosts") -> Path:

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from harness.envs.disks.fuse import mount as fuse_mount
 from harness.envs.disks.fuse.files import Files
 from harness.envs.disks.fuse.server import POWER_LOST
-from node.faults.disk_image import load
-from node.faults.disk_journal import DiskJournal
-from node.faults.disk_trouble import FAILING, Trouble, Troubles, order
+from node.faults.disk.image import load
+from node.faults.disk.journal import DiskJournal
+from node.faults.disk.trouble import FAILING, Trouble, Troubles, order
 from node.faults.hands import Hands
 from node.log.memory_disk import MemoryDisk
 

@@ -27,7 +27,7 @@ from harness.processes.procfs import environment_of, processes
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
-from harness.systems.kafka.plugin import Kafka
+from harness.systems.kafka.plugin import Kafka, check_settings
 from tests.support.places import ROOT
 
 REASON = fuse_mount.cannot_mount()
@@ -153,10 +153,10 @@ def test_faults_of_kafkas_disks_hang_on_a_mount_and_say_so_where_it_cannot_be_ha
 )
 def test_settings_of_kafkas_disks(settings: dict[str, str], complaint: str | None) -> None:
     if complaint is None:
-        Kafka.check_settings(settings)
+        check_settings(settings)
         return
     with pytest.raises(UsageError, match=complaint):
-        Kafka.check_settings(settings)
+        check_settings(settings)
 
 
 HARNESS = """

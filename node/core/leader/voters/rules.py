@@ -9,7 +9,7 @@ Source: KIP-853; Kafka 4.1 ``AddVoterHandler``, ``RemoveVoterHandler``, ``Update
 from __future__ import annotations
 
 from node.core.fencing import Fencing
-from node.core.leader.voter_changes import Refusal, VoterChanges
+from node.core.leader.voters.changes import Refusal, VoterChanges
 from node.core.messages import AddVoterRequest, Error, RemoveVoterRequest, UpdateVoterRequest
 from node.core.roles import Leader
 from node.core.state import ReplicaState

@@ -13,8 +13,10 @@ import zipfile
 from importlib import resources
 from typing import Final
 
-_PACKAGES: Final = ("harness", "harness/agent")
-_MAIN = "from harness.agent.__main__ import main\n\nmain()\n"
+from harness import agent
+
+_PACKAGES: Final = (agent.__name__.partition(".")[0], agent.__name__.replace(".", "/"))
+_MAIN = f"from {agent.__name__}.__main__ import main\n\nmain()\n"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the first that the format knows
 _MODE = 0o644 << 16
 _BOOT = """\
@@ -33,7 +35,7 @@ os.execv(sys.executable, [sys.executable, "-I", "-u", f"/proc/self/fd/{{agent}}"
 def archive() -> bytes:
     """Make the archive: ``python3 ARCHIVE VERB``; see ``harness.agent.__main__``."""
     files = {"__main__.py": _MAIN.encode(), f"{_PACKAGES[0]}/__init__.py": b""}
-    for file in resources.files("harness.agent").iterdir():
+    for file in resources.files(agent).iterdir():
         if file.name.endswith(".py"):
             files[f"{_PACKAGES[1]}/{file.name}"] = file.read_bytes()
     buffer = io.BytesIO()

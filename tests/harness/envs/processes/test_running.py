@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.envs.processes import running as running_module
+from harness.envs.processes.running import RunningNodes
 from harness.errors import EnvError
 from harness.healing.journal import Journal
-from harness.processes import running as running_module
 from harness.processes.child import Child
-from harness.processes.running import RunningNodes
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
 Scenario = Callable[[RunningNodes[Child], Journal, Child], Awaitable[None]]

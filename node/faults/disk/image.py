@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from node.faults.disk_journal import DiskJournal
+from node.faults.disk.journal import DiskJournal
 from node.log.memory_disk import Inode, MemoryDisk
 
 _READ_ONLY: Final = 0o444

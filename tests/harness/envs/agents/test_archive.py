@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.agent_archive import archive, from_stdin
+from harness.envs.agents.archive import archive, from_stdin
 
 ROOT = Path(__file__).parents[2]
 BARE = ("-I", "-S")  # no site-packages, no PYTHONPATH, no folder of ours
@@ -31,7 +31,8 @@ def agent(tmp_path: Path) -> Path:
 
 def test_the_same_code_makes_the_same_bytes_in_any_process() -> None:
     code = (
-        "import sys; from harness.agent_archive import archive; sys.stdout.buffer.write(archive())"
+        "import sys; from harness.envs.agents.archive import archive;"
+        "sys.stdout.buffer.write(archive())"
     )
     argv = [sys.executable, "-c", code]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo"}

@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.clock import Clock
 from harness.contracts.nemesis import Fault
 from harness.errors import GuardError, HarnessError
 from harness.history.ops import NEMESIS, HistoryWriter, Op, OpType
-from harness.run.clock import Clock
 
 FLUSH_AFTER_MS = 20  # ops wait at most this long (plus one turn of the loop) for the kernel
 

@@ -5,8 +5,8 @@ Source: KIP-853; Kafka 4.1 ``AddVoterHandler``, ``RemoveVoterHandler``, ``Update
 
 from __future__ import annotations
 
-from node.core.leader.voter_changes import Refusal, VoterChange, VoterChanges
-from node.core.leader.voter_rules import VoterRules
+from node.core.leader.voters.changes import Refusal, VoterChange, VoterChanges
+from node.core.leader.voters.rules import VoterRules
 from node.core.messages import (
     AddVoterRequest,
     Error,

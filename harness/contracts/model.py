@@ -87,6 +87,13 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
+class Starts(Protocol):
+    """A model with a state before the first op; one that only judges by itself may have none."""
+
+    initial: Any
+
+
 Timed = tuple[int, int | None, Action]  # place of begin, place of end, what
 Outlook = Callable[[State, int], bool]
 
@@ -127,6 +134,39 @@ class Judge(Protocol):
 
     def check(
         self,
+        history: History,
+        *,
+        conventions: Conventions,
+        time_limit_s: float,
+        memory_limit_bytes: int | None,
+    ) -> CheckResult:
+        """Judge the client ops of a history; UNKNOWN where a limit is reached before that."""
+        ...
+
+
+class ByStates(Protocol):
+    """Judges client ops by the states and steps of a model: linearizability, key by key."""
+
+    def __call__(
+        self,
+        history: History,
+        model: Model,
+        *,
+        conventions: Conventions | None = None,
+        time_limit_s: float,
+        memory_limit_bytes: int | None,
+    ) -> CheckResult:
+        """Judge them; UNKNOWN where a limit is reached before that."""
+        ...
+
+
+@runtime_checkable
+class JudgeBesides(Protocol):
+    """A model of which a history is to be looked at as a whole, beside being judged by states."""
+
+    def check_with(
+        self,
+        by_states: ByStates,
         history: History,
         *,
         conventions: Conventions,

@@ -19,11 +19,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.clock import NS_PER_MS, NS_PER_S
 from harness.contracts.nemesis import Cluster, Fault, Injection, Nemesis
 from harness.errors import HarnessError, SystemStuckError
-from harness.history.recorder import Recorder
-from harness.run.clock import NS_PER_MS, NS_PER_S
 from harness.run.guard import GuardedNemesis
+from harness.run.recorder import Recorder
 
 INSTALLED = "installed"
 INJECT_TIMEOUT_S = 60.0

@@ -1,0 +1,78 @@
+"""Traits of systems and environments: what is asked of them before a run of them is begun.
+
+They are given where a plug-in registers itself, and have defaults that ask for nothing::
+
+    @systems.register("etcd", SystemTraits(leaves=frozenset({"output"})))
+    class Etcd: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.spec import RunSpec
+
+Settings = Mapping[str, str]
+
+
+def _takes_all(_: object) -> None:
+    """Refuse nothing."""
+
+
+def _no_mutants() -> Sequence[dict[str, Any]]:
+    return ()
+
+
+def _no_reason(*_: object) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemTraits:
+    """What a system says of all its runs.
+
+    Attributes:
+        leaves: Of ``events``, ``records`` and ``output`` what a run leaves behind; a checker whose
+            ``needs`` are not among them is not asked.
+        workloads: The workloads that it goes with; None: all.
+        envs: The environments that it goes with; None: all.
+        checkers: Judge each run of it, beside those of the workload.
+        versions: Of what is under test, by name; written into the results.
+        jvms: Whether its processes can be asked what a JVM can be asked.
+        check_settings: Raises UsageError for bad settings, before a run is begun.
+        mutants: Its seeded bugs: objects with ``name``, ``description``, ``breaks`` and ``source``;
+            with ``scenario`` for the zoo.
+        why_not: Why a run with such options has not an ability of ``contracts.abilities`` though
+            its class has; None when it has.
+    """
+
+    leaves: frozenset[str] = frozenset()
+    workloads: frozenset[str] | None = None
+    envs: frozenset[str] | None = None
+    checkers: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    jvms: bool = False
+    check_settings: Callable[[Settings], None] = _takes_all
+    mutants: Callable[[], Sequence[dict[str, Any]]] = _no_mutants
+    why_not: Callable[[type, RunSpec], str | None] = _no_reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentTraits:
+    """What an environment says of all its runs.
+
+    Attributes:
+        links: The abilities of ``contracts.hosts`` that its net has, as ``Packets``.
+        one_run_at_a_time: Whether there is room for no more.
+        check_hosts: Raises UsageError when the hosts file (``--hosts``) is not right for a run;
+            None: there is no such file.
+        why_not: Why an ability is not to be had on this host, though its class or net has it; None
+            when it is. What only a set-up finds out is told by the ``Explains`` ability.
+    """
+
+    links: frozenset[type] = frozenset()
+    one_run_at_a_time: bool = False
+    check_hosts: Callable[[RunSpec], None] | None = None
+    why_not: Callable[[type], str | None] = _no_reason

@@ -1,0 +1,1 @@
+"""How the agent comes to where it runs."""

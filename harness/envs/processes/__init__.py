@@ -1,0 +1,1 @@
+"""Processes of nodes whose kernel is this host's, followed to their ends."""

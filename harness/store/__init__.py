@@ -1,0 +1,1 @@
+"""Runs as folders: written so that a kill leaves them readable, read again, served."""

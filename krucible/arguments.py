@@ -1,0 +1,85 @@
+"""Arguments that several verbs have: their bounds, their help, and how their texts are read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.contracts.abilities import Kill, Pause, Roles
+from harness.envs.ssh.hosts import HOSTS_VARIABLE
+from harness.errors import UsageError
+from harness.faults.choice import ALL, NONE
+from harness.faults.schedule import PACES, told
+from harness.registry import environments, mutant_names, unknown
+from harness.spec import RunSpec
+
+SEED_MAX = 2**63 - 1
+VOTERS_MAX = 7
+OBSERVERS_MAX = 20
+CONCURRENCY_MAX = 1_000
+RATE_MAX_HZ = 100_000.0
+TIME_LIMIT_MAX_S = 86_400.0
+
+NEMESIS_HELP = (
+    "Faults: names or families by comma; all or none. Of all and of families as many kinds come as "
+    "there is time for; what is named itself comes late if there is none, after the main phase."
+)
+PACE_HELP = f"How long faults last: {'; '.join(map(told, PACES))}."
+
+StoreDir = Annotated[Path, typer.Option("--store", help="Folder of runs.")]
+HostsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--hosts", metavar="FILE", help="Hosts of --env ssh: [user@]host[:port] lines, or TOML."
+    ),
+]
+DEFAULT_STORE = Path("store")
+
+
+def parse_nemeses(text: str | None, system: Any) -> tuple[str, ...]:
+    """The names in ``--nemesis``; raises UsageError."""
+    if text is None:
+        breakable = any(issubclass(system, ability) for ability in (Kill, Pause, Roles))
+        return (ALL if breakable else NONE,)
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UsageError(f"--nemesis {text!r}: want names or families by comma, or all, or none")
+    return names
+
+
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """The pairs of ``--set``; raises UsageError."""
+    settings: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, value = (part.strip() for part in pair.partition("="))
+        if not separator or not key:
+            raise UsageError(f"--set {pair!r}: want KEY=VALUE")
+        if key in settings:
+            raise UsageError(f"--set {key}: given twice; leave one out")
+        settings[key] = value
+    return settings
+
+
+def check_hosts(spec: RunSpec, hosts: Path | None) -> None:
+    """Tell the environment its hosts file, and let it check it; raises UsageError."""
+    check = environments.traits(spec.env).check_hosts
+    if hosts is not None:
+        if check is None:
+            raise UsageError(f"--hosts: the environment {spec.env!r} has none; want --env ssh")
+        os.environ[HOSTS_VARIABLE] = str(hosts.absolute())
+    if check is not None:
+        check(spec)
+
+
+def check_mutant(spec: RunSpec) -> None:
+    """Raise UsageError for a mutant that the system does not have."""
+    if spec.mutant is None:
+        return
+    names = mutant_names(spec.system)
+    if not names:
+        raise UsageError(f"--mutant {spec.mutant!r}: system {spec.system!r} has no mutants")
+    if spec.mutant not in names:
+        raise UsageError(unknown("mutant", spec.mutant, names))
