@@ -15,7 +15,6 @@ from random import Random
 from typing import Any
 
 from checkers.linearizability import registers as linearizable_registers
-from checkers.linearizability import small as linearizable_small
 from checkers.linearizable import check_history
 from checkers.models.isr import Isr
 from checkers.models.lists import ListAppend, Log
@@ -134,7 +133,7 @@ def main() -> None:
     parser.add_argument("--ops", type=int, default=8)
     parser.add_argument("--model", choices=sorted(ALPHABETS), action="append")
     arguments = parser.parse_args()
-    wide, small = linearizable_registers.WIDTHS, linearizable_small.SMALL
+    wide = linearizable_registers.WIDTHS
     counts: Counter[str] = Counter()
     for name in arguments.model or ALPHABETS:
         model, specs = ALPHABETS[name]
@@ -142,7 +141,6 @@ def main() -> None:
         rng = Random(arguments.seed)
         for at in range(arguments.histories):
             linearizable_registers.WIDTHS = (1, 2, None) if at % 2 else wide
-            linearizable_small.SMALL = 0 if at % 2 else small
             some: list[Any] = rng.sample(specs, min(len(specs), rng.randint(2, 8)))
             n = rng.randint(1, arguments.ops)
             told = PLACED if name == "log" else ANSWERED

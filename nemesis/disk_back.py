@@ -22,7 +22,7 @@ from nemesis.common import claims
 from nemesis.common.hosts import DISK, PROCESS, needs
 from nemesis.common.targets import aim
 from nemesis.common.turns import in_turn
-from nemesis.disk_damage import DiskDamage, NeedsOthers, Undo, disks_of, stored_log, until
+from nemesis.disk_damage import VOTERS_MIN, DiskDamage, Undo, disks_of, stored_log, until
 
 _CLEANED_S = 4.0  # for a log to begin above 0
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
@@ -30,12 +30,13 @@ RETENTION_SETTINGS = ("metadata.max.retention.bytes", "metadata.max.retention.ms
 
 
 @nemeses.register("disk-old-copy")
-class OldCopy(NeedsOthers):
+class OldCopy(DiskDamage):
     """Kill a node and restore the copy of its disk of some time ago; heal starts it.
 
     Params: ``target``; ``age_ms`` of the copy.
     """
 
+    voters_min = VOTERS_MIN
     targets: Mapping[str, int] = {"leader": 2, "follower": 2, "observer": 1, "one": 1}
     forgets_votes = True
 
@@ -69,9 +70,10 @@ class OldCopy(NeedsOthers):
 
 
 @nemeses.register("disk-lost-vote")
-class LostVote(NeedsOthers):
+class LostVote(DiskDamage):
     """Kill a node and delete its quorum-state; heal starts it."""
 
+    voters_min = VOTERS_MIN
     forgets_votes = True
     needs_copies = False  # the log is whole
 

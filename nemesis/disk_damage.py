@@ -29,7 +29,7 @@ from nemesis.common.turns import in_turn, is_live
 _CAUGHT_UP_S = 10.0
 _COPIED_S = 4.0
 _POLL_S = 0.05
-VOTERS_MIN = 3
+VOTERS_MIN = 3  # two of them can have a majority without the third
 _NO_COPIES = "no majority of others has all that {} has"
 
 
@@ -48,6 +48,7 @@ class DiskDamage:
     family = "disk"
     asks = (Disks,)
     targets: Mapping[str, int] = {"leader": 2, "follower": 2, "one": 1}
+    voters_min = 1  # more for damage that takes what is committed, and so only what others hold
     needs_copies = True
     forgets_votes = False  # of its own: so no voter may be left that could ask for them again
 
@@ -59,7 +60,11 @@ class DiskDamage:
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where disks can be damaged."""
+        """Only where disks can be damaged, and what a majority holds survives it."""
+        if spec.voters < self.voters_min:
+            return (
+                f"needs {self.voters_min} voters, there is no majority without one of {spec.voters}"
+            )
         return needs(Disks, spec)
 
     def available(self, cluster: Cluster) -> str | None:
@@ -164,22 +169,14 @@ class TornTail(DiskDamage):
         return await disks_of(cluster).tear_tail(node, rng)
 
 
-class NeedsOthers(DiskDamage):
-    """Damage that takes what is committed, and so only what others hold as well."""
-
-    def misfit(self, spec: RunSpec) -> str | None:
-        """Three voters at least: two of them can have a majority without the third."""
-        if spec.voters < VOTERS_MIN:
-            return f"needs {VOTERS_MIN} voters, there is no majority without one of {spec.voters}"
-        return needs(Disks, spec)
-
-
 @nemeses.register("disk-bit-flip")
-class BitFlip(NeedsOthers):
+class BitFlip(DiskDamage):
     """Kill a node and flip a bit of its log that a CRC covers; heal starts it.
 
     Only where a majority of the voters holds the same log without it.
     """
+
+    voters_min = VOTERS_MIN
 
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Flipped."""
@@ -187,11 +184,13 @@ class BitFlip(NeedsOthers):
 
 
 @nemeses.register("disk-lost-tail")
-class LostTail(NeedsOthers):
+class LostTail(DiskDamage):
     """Kill a node and cut off an end of its log that it had fsynced; heal starts it.
 
     Only where a majority of the voters holds the same log without it.
     """
+
+    voters_min = VOTERS_MIN
 
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Cut."""

@@ -13,17 +13,18 @@ from typing import Any
 
 from harness.contracts.nemesis import Cluster
 from harness.registry import nemeses
-from nemesis.disk_damage import NeedsOthers, disks_of
+from nemesis.disk_damage import VOTERS_MIN, DiskDamage, disks_of
 
 
 @nemeses.register("disk-wipe-keep-id")
-class DiskWipeKeepId(NeedsOthers):
+class DiskWipeKeepId(DiskDamage):
     """Kill a node and empty its disk but for ``meta.properties``; heal starts it.
 
     Only where a majority of the voters holds the same log without it, nobody could ask for its vote
     again, and it leads nothing.
     """
 
+    voters_min = VOTERS_MIN
     targets: Mapping[str, int] = {"follower": 4, "observer": 1, "one": 1}
     forgets_votes = True
 

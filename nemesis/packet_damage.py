@@ -12,29 +12,15 @@ from typing import Any
 
 from harness.contracts.environment import Probe
 from harness.contracts.hosts import Shape
-from harness.contracts.nemesis import Cluster
 from harness.registry import nemeses
-from harness.spec import SIM, RunSpec
 from nemesis.packets import BadLinks
-
-_NO_PACKETS = "the simulated network has messages and no packets"
-
-
-class BadPackets(BadLinks):
-    """What both share: they are of packets."""
-
-    def misfit(self, spec: RunSpec) -> str | None:
-        """Where there are packets."""
-        return _NO_PACKETS if spec.env == SIM else super().misfit(spec)
-
-    def available(self, cluster: Cluster) -> str | None:
-        """The same, and as for all links."""
-        return _NO_PACKETS if cluster.environment.name == SIM else super().available(cluster)
 
 
 @nemeses.register("duplicating-links")
-class DuplicatingLinks(BadPackets):
+class DuplicatingLinks(BadLinks):
     """Let a share of the packets come twice."""
+
+    of_packets = True
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw the share."""
@@ -50,8 +36,10 @@ class DuplicatingLinks(BadPackets):
 
 
 @nemeses.register("corrupting-links")
-class CorruptingLinks(BadPackets):
+class CorruptingLinks(BadLinks):
     """Flip a bit in a share of the packets, which are thrown away there and sent again."""
+
+    of_packets = True
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw the share."""

@@ -25,6 +25,7 @@ from nemesis.common.targets import choose_or_one, draw_target, fault_rng
 _TARGETS = {"leader": 3, "follower": 1, "one": 1, "minority": 2, "majority": 1, "all": 2}
 _WAYS = ("out", "in", "both")
 MESSAGE_BYTES = 150  # the least that a message counts
+_NO_PACKETS = "the simulated network has messages and no packets"
 _COUNTED = ("passed", "lost", "repeated", "kept_back")
 _PROBED = 3
 _PROBE_TIMEOUT_S = 2.0
@@ -42,6 +43,7 @@ class BadLinks:
     """What all of them share; a kind says how a link behaves."""
 
     links: ClassVar[tuple[type, ...]] = (Packets,)  # what its links have to be able to
+    of_packets: ClassVar[bool] = False  # not of messages, which is all that the simulator has
     family = "packets"
 
     def shape(self, params: Mapping[str, Any]) -> Shape:
@@ -59,7 +61,7 @@ class BadLinks:
     def misfit(self, spec: RunSpec) -> str | None:
         """Not all environments can shape links, and some not in every way."""
         if spec.env == SIM:
-            return None
+            return _NO_PACKETS if self.of_packets else None
         traits = environments.traits(spec.env)
         if Packets not in traits.links:
             return f"environment {spec.env!r} cannot shape its links"
@@ -67,6 +69,8 @@ class BadLinks:
 
     def available(self, cluster: Cluster) -> str | None:
         """Links must be there, and something that shapes them."""
+        if self.of_packets and cluster.environment.name == SIM:
+            return _NO_PACKETS
         if not isinstance(cluster.environment.net, Packets):
             return f"environment {cluster.environment.name!r} cannot shape its links"
         if len(cluster.system.nodes) == 1:

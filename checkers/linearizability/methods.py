@@ -16,7 +16,6 @@ from checkers.linearizability.columns import Columns
 from checkers.linearizability.forced import by_forced_order, by_positions
 from checkers.linearizability.registers import Found, search_register
 from checkers.linearizability.search import Outcome, search
-from checkers.linearizability.small import search_small
 from checkers.linearizability.texts import by_witness
 from checkers.linearizability.zones import VALID, by_zones
 from checkers.models.lists import ListAppend, Log
@@ -37,7 +36,7 @@ def judge_register(columns: Columns, start: Hashable, budget: Budget) -> tuple[s
     if zones is None and _unique(columns):
         name, zones = "chains", by_chains(columns, start)
     if zones is None:
-        return "search", search_small(columns, start) or search_register(columns, start, budget)
+        return "search", search_register(columns, start, budget)
     if zones.linearizable:
         return name, Found(linearizable=True)
     return name, Found(linearizable=False, conflict=zones.conflict)

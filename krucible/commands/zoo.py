@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,6 +19,9 @@ from harness.registry import mutant_names, unknown
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible.commands.sim import JOBS_MAX
 from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from harness.sessions.zoo import Hunt
 
 ARMS = ("directed", "exploratory", "control")
 CONTROL_MAX = 10_000_000
@@ -120,7 +123,7 @@ def _work(
             yield Job(f"control, from {first}", partial(_control, some)), _alarm_of(first)
 
 
-def _hunting(hunt: Callable[[], Iterator[Any]]) -> Iterator[Result]:
+def _hunting(hunt: Callable[[], Iterator[Hunt]]) -> Iterator[Result]:
     return (so_far.to_json() for so_far in hunt())
 
 

@@ -110,6 +110,7 @@ def test_a_good_tree_has_nothing_wrong(tmp_path: Path) -> None:
             },
             "chain: node.a.B",
         ),
+        ({"nemesis__helper": "def f(): ..."}, "beside: nemesis/helper.py"),
         ({f"node__disk_{x}": "" for x in "abc"}, "family: node/disk"),
         ({"node__disk": "", "node__disk_a": "", "node__disk_b": ""}, "family: node/disk"),
     ],

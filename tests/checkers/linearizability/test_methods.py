@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from math import inf
 from pathlib import Path
 from random import Random
 from time import process_time
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 
@@ -17,7 +15,6 @@ from checkers import linearizable
 from checkers.limits.budget import Budget, BudgetError
 from checkers.linearizability import registers as linearizable_registers
 from checkers.linearizability import search as linearizable_search
-from checkers.linearizability import small as linearizable_small
 from checkers.linearizability import texts as linearizable_texts
 from checkers.linearizability.calls import calls_of, columns_of, event_places
 from checkers.linearizability.chains import by_chains
@@ -27,7 +24,6 @@ from checkers.linearizability.methods import judge_register
 from checkers.linearizability.own import Asked, OwnModel
 from checkers.linearizability.registers import Found, Walk, search_register
 from checkers.linearizability.search import Outcome
-from checkers.linearizability.small import search_small
 from checkers.linearizability.sweep import doubtful
 from checkers.linearizability.texts import by_witness
 from checkers.linearizability.zones import by_zones
@@ -88,16 +84,11 @@ def test_every_so_many_of_all_small_histories_agree_with_brute_force(
     if narrow:
         monkeypatch.setattr(linearizable_registers, "WIDTHS", (1, 2, None))
         monkeypatch.setattr(linearizable_registers, "WINDOW_MIN", 1)
-        monkeypatch.setattr(linearizable_small, "FEW", 0)
-        monkeypatch.setattr(linearizable_small, "HEAD", 1)
     budget = Budget.of(inf)
     for one in islice(histories(n, cas=cas_too), None, None, step):
         expected = by_every_order(one)
         assert judge_register(one, None, budget)[1].linearizable is expected, one
         assert search_register(one, None, budget).linearizable is expected, one
-        small = search_small(one, None)
-        assert small is not None
-        assert small.linearizable is expected, one
 
 
 @pytest.mark.parametrize("narrow", [False, True])
@@ -107,8 +98,6 @@ def test_longer_random_histories_agree_with_the_textbook(
     if narrow:
         monkeypatch.setattr(linearizable_registers, "WIDTHS", (1, 2, None))
         monkeypatch.setattr(linearizable_registers, "WINDOW_MIN", 1)
-        monkeypatch.setattr(linearizable_small, "FEW", 0)
-        monkeypatch.setattr(linearizable_small, "HEAD", 1)
     rng, values = Random(6), (None, 1, 2)
     rules = Conventions(failed_cas="observation")
     specs = [
@@ -123,8 +112,6 @@ def test_longer_random_histories_agree_with_the_textbook(
         table = register_columns(history, rules)
         whole = search_register(table, None, Budget.of(inf))
         assert whole.linearizable is expected, list(history)
-        assert search_small(table, None) is not None
-        assert search_small(table, None) == replace(whole, layer_max=ANY), list(history)
 
 
 def register_columns(history: History, rules: Conventions) -> Columns:
@@ -147,26 +134,8 @@ def test_searches_take_equal_times_as_concurrent_and_ops_that_are_alone_at_once(
         table = columns(*sorted(rows, key=lambda row: row[3]))
         expected = by_every_order(table)
         valid += expected
-        small = search_small(table, None)
-        assert small is not None
-        assert small.linearizable is expected, table
         assert search_register(table, None, Budget.of(inf)).linearizable is expected, table
     assert valid > 300
-
-
-def test_what_is_too_wide_for_a_small_search_is_left_to_the_other_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rows = [write(at % 4, at, at + 90) for at in range(40)]
-    table = columns(*rows, *(read(at, 40 + at, 60) for at in (1, 2, 3)), read(9, 200, 201))
-
-    monkeypatch.setattr(linearizable_small, "WORK_MAX", 3)
-    assert search_small(table, None) is None
-    monkeypatch.setattr(linearizable_small, "WORK_MAX", 10**9)
-    monkeypatch.setattr(linearizable_small, "LAYER_MAX", 1)
-    assert search_small(table, None) is None
-    name, found = judge_register(table, None, Budget.of(inf))
-    assert (name, found.linearizable) == ("search", False)
 
 
 def unique_history(rng: Random) -> History:
