@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from harness.envs.agents.archive import archive, from_stdin
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 BARE = ("-I", "-S")  # no site-packages, no PYTHONPATH, no folder of ours
 VERBS = ("supervise", "order", "queue")
 
