@@ -40,7 +40,7 @@ class HandsError(Exception):
 
 
 class Hands:
-    """Hands on one node's folder. Methods named as in ``harness.contracts.hosts`` do what is said there."""
+    """Hands on one node's folder; its methods do what ``harness.contracts.hosts`` says of them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
