@@ -180,7 +180,7 @@ class Scene:
         return Seen(took, await self.settled(began))
 
     async def minimum(self, _: float) -> Seen:
-        """Who was eligible by the old minimum need not be so by the new one."""
+        """A new minimum forgets who was eligible by the old one."""
         answer, took = await self.ask(set_config("min.insync.replicas", "2"))
         assert not int(answer.responses[0].error_code), answer
         return Seen(took, None)

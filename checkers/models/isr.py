@@ -27,7 +27,7 @@ class Isr:
         return _isr((0, ()) if value is None else value)
 
     def action(self, interval: Interval, conventions: Conventions) -> Action | None:
-        """What was asked by which epoch."""
+        """Turn an alter, or a read, into what it says of the epoch."""
         op, end = interval.invocation, interval.completion
         if op.f == "read":
             if interval.outcome != "ok" or end is None:
@@ -69,7 +69,7 @@ class Isr:
                 return f"read -> {_show_isr(action.seen)}"
 
     def obstacle(self, state: State, action: Action) -> str:
-        """What it needed and what there was."""
+        """Say what it needed and what there was."""
         wanted = _show_isr(action.seen) if action.f == "read" else f"epoch {action.seen}"
         return f"it goes with {wanted}, the ISR is {_show_isr(state)}"
 

@@ -56,7 +56,7 @@ class ListAppend:
         return f"append {show(action.value)}"
 
     def obstacle(self, state: State, action: Action) -> str:
-        """What it saw and what there was."""
+        """Say what it saw and what there was."""
         return f"it saw {_show_elements(action.seen)}, the list is {_show_elements(state)}"
 
 

@@ -77,7 +77,7 @@ class MultiRegister:
         )
 
     def obstacle(self, state: State, _: Action) -> str:
-        """What there was."""
+        """Say what there was."""
         assert isinstance(state, frozenset)  # noqa: S101
         held = ", ".join(sorted(f"{key} = {show(value)}" for key, value in state))
         return f"the registers are {held or 'all nil'}"

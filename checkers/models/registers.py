@@ -64,7 +64,7 @@ class Register:
                 return f"write {show(action.value)}"
 
     def obstacle(self, state: State, action: Action) -> str:
-        """What it needed and what there was."""
+        """Say what it needed and what there was."""
         if action.f == "not":
             return f"it needs any value but {show(action.seen)}"
         return f"it needs {show(action.seen)}, the value is {show(state)}"

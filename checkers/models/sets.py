@@ -64,7 +64,7 @@ class Set:
         return f"{action.f} {show(action.value)}"
 
     def obstacle(self, state: State, action: Action) -> str:
-        """What it saw and what there was."""
+        """Say what it saw and what there was."""
         return f"it saw {_show_members(action.seen)}, the set is {_show_members(state)}"
 
 

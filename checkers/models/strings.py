@@ -93,7 +93,7 @@ class KvAppend:
         return f"{action.f} {show(action.value)}"
 
     def obstacle(self, state: State, action: Action) -> str:
-        """What it saw and what there was."""
+        """Say what it saw and what there was."""
         return f"it saw {show(action.seen)}, the string is {show(state)}"
 
 

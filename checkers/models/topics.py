@@ -125,7 +125,7 @@ class Topic:
         return None if value is None else _view(value)
 
     def action(self, interval: Interval, _: Conventions) -> Action | None:
-        """What was asked and seen; see the module for what a failure says."""
+        """Tell what was asked and seen; see the module for what a failure says."""
         op, outcome = interval.invocation, interval.outcome
         end = interval.completion
         if op.f not in FS:
@@ -182,7 +182,7 @@ class Topic:
                 return "delete"
 
     def obstacle(self, state: State, action: Action) -> str:
-        """What there was instead."""
+        """Say what there was instead."""
         if state is None:
             return "there is no such topic then"
         if action.f == "describe" and action.seen is not None:
@@ -230,7 +230,7 @@ class _Sight:
 
 @dataclass(slots=True)
 class _Ids:
-    """Who made and who saw which id."""
+    """Tells who made and who saw each id."""
 
     intervals: Sequence[Interval]
     budget: Budget | None = None
@@ -352,7 +352,7 @@ def _asked(value: Any) -> tuple[Hashable, Hashable]:
 
 
 def _view(value: Any) -> tuple[Hashable, ...]:
-    """What a describe showed: (id, partitions, configs)."""
+    """Read what a describe showed: (id, partitions, configs)."""
     return (_id(value), *_asked(value))
 
 
