@@ -31,7 +31,7 @@ test: $(VENV)/.dev ## the whole test suite
 	  --no-loadscope-reorder --durations 25
 
 kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and the tests against it
-	@$(BIN)/python -c "from harness.systems import kafka_dist; print('Apache Kafka is in', kafka_dist.fetch().home)"
+	@$(BIN)/python -m harness.systems.kafka.distribution
 
 check: $(VENV)/.dev ## ruff, mypy --strict, import contracts, the shape of the house
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -164,3 +165,27 @@ def test_every_pinned_version_is_pinned_once_and_the_tools_of_pyproject_are_pinn
     assert len(names) == len(set(names))
     wanted = {"crc32c", "kio", "msgspec", "networkx", "rich", "typer", "pytest", "ruff", "mypy"}
     assert wanted <= set(names)
+
+
+RUN_BY_SCRIPTS = sorted(
+    {
+        (path, module)
+        for path in ("Makefile", ".ci/run", ".ci/engine", "docker/make-base")
+        for module in re.findall(
+            r"python\d?(?:\.\d+)? -m ([a-z_]+(?:\.[a-z_]+)*)",
+            (ROOT / path).read_text(encoding="utf-8"),
+        )
+    }
+)
+
+
+@pytest.mark.parametrize(("path", "module"), RUN_BY_SCRIPTS)
+def test_a_module_that_a_script_runs_is_there(path: str, module: str) -> None:
+    assert importlib.util.find_spec(module) is not None, f"{path} runs {module}"
+
+
+def test_scripts_run_modules_only_by_name() -> None:
+    """An import in the text of a command is seen by no other check."""
+    assert ("Makefile", "harness.systems.kafka.distribution") in RUN_BY_SCRIPTS
+    for path in ("Makefile", ".ci/run", ".ci/engine", "docker/make-base"):
+        assert not re.search(r"python\S* -c", (ROOT / path).read_text(encoding="utf-8")), path

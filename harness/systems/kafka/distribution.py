@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -260,3 +261,10 @@ def _await_line(log: Path, line: str, server: subprocess.Popen[bytes]) -> None:
         if server.poll() is not None or time.monotonic() > deadline_s:
             raise TimeoutError(log.read_text(encoding="utf-8")[-500:] if log.exists() else "no log")
         time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    try:
+        print("Apache Kafka is in", fetch().home)
+    except KafkaMissingError as missing:
+        sys.exit(str(missing))
