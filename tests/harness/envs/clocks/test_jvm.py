@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -186,7 +187,7 @@ def test_a_killed_node_with_a_clock_of_its_own_leaves_no_shared_memory(tmp_path:
                     await asyncio.sleep(0.01)
             entries = [entry.kind for entry in journal.open_entries()][-2:]
             assert entries == [TRACES_ENTRY, "process"], "the process goes first"
-            await env.end("n1")
+            await env.signal("n1", signal.SIGKILL)
             assert not page.exists()
         finally:
             await env.teardown()

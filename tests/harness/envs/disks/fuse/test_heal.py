@@ -83,9 +83,9 @@ def test_it_is_there_for_the_node_alone_and_goes_with_it(tmp_path: Path) -> None
         assert pid in mounted("fuse-heal")
         assert os.getpid() not in mounted("fuse-heal")
         assert open_kinds(journal) == ["mount", "process", "process"]
-        async with env.frozen("n1"):
+        async with env._processes.frozen("n1"):
             assert env.process("n1").state == "T"
-        lost = await env.lose_power("n1", mid_write=False)
+        lost = await env.power.lose("n1", mid_write=False)
         assert set(lost["lost"]) <= {"log"}
         assert (mounted("fuse-heal"), open_kinds(journal)) == ([], [])
         await env.start("n1", WRITER, env={})  # on another one
