@@ -4,7 +4,7 @@
 
     store/<system>-<workload>/<start>-<seed>-<id>/
         spec.json  schedule.jsonl  history.jsonl  results.json  report.html
-        run.json                id, start and origin of the run: what made it, and of which run
+        run.json                the run's id, start and origin: the command, and the run it repeats
         events/<node>.jsonl     protocol events, stamped on arrival
         events/collecting       until when none is missing; gone once all are here
         logs/<node>.log         what the node's process printed
@@ -71,13 +71,17 @@ class RunDir:
         return None if match is None else int(match["seed"])
 
     @property
+    def root(self) -> Path:
+        """The folder of the store that the run lies in, from ``/``."""
+        return self.path.absolute().parent.parent
+
+    @property
     def words(self) -> tuple[str, ...]:
         """The arguments that name the run to ``krucible`` from any folder: RUN [--store DIR]."""
         path = self.path.absolute()
-        root = path.parent.parent
-        if not (root / LATEST).is_symlink():  # the run was copied out of its store
+        if not (self.root / LATEST).is_symlink():  # the run was copied out of its store
             return (str(path),)
-        return (self.id if self.id != path.name else str(path), "--store", str(root))
+        return (self.id if self.id != path.name else str(path), "--store", str(self.root))
 
     @property
     def origin(self) -> Path:
@@ -284,7 +288,9 @@ class Store:
         if not re.fullmatch(r"-?\d+", text):
             return f"{where} the id or name {text!r}, and it is no run's folder"
         seeds = sorted({run.seed for run in runs if run.seed is not None})
-        there = f"it has {', '.join(map(str, seeds[-SHOWN_MAX:]))}" if seeds else "the store is empty"
+        there = (
+            f"it has {', '.join(map(str, seeds[-SHOWN_MAX:]))}" if seeds else "the store is empty"
+        )
         return f"{where} the seed {text}: {there}"
 
 

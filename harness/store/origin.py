@@ -16,11 +16,13 @@ class Origin:
         by: ``run``, ``sim``, ``repro`` or ``shrink``; "" when nothing tells, as in older stores.
         of: The id of the run that was replayed or shrunk, else None.
         begun: The moment at which the run's folder was made, ISO 8601, UTC; "" when nothing tells.
+        hosts: The file that names the hosts of its nodes, where the environment needs one.
     """
 
     by: str
     of: str | None = None
     begun: str = ""
+    hosts: str | None = None
 
     def __str__(self) -> str:
         return self.by if self.of is None else f"{self.by} of {self.of}"
@@ -37,5 +39,5 @@ class Origin:
             KeyError: It does not say which command made the run.
             TypeError: It is no object.
         """
-        of = told["of"]
-        return cls(str(told["by"]), None if of is None else str(of), str(told["begun"]))
+        by, of, begun, hosts = (told[name] for name in ("by", "of", "begun", "hosts"))
+        return cls(str(by), None if of is None else str(of), str(begun), hosts and str(hosts))

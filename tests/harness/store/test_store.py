@@ -320,7 +320,7 @@ def test_resolve_says_what_it_looked_for(tmp_path: Path) -> None:
     there = store(tmp_path)
     with pytest.raises(UsageError, match=r"latest: there is no run yet"):
         there.resolve("latest")
-    with pytest.raises(UsageError, match="no run in .*store has the seed 42: the store is empty"):
+    with pytest.raises(UsageError, match=r"no run in .*store has the seed 42: the store is empty"):
         there.resolve("42")
     there.new_run(SPEC)
     with pytest.raises(UsageError, match=r"no run in .*store has the seed 43: it has 42"):
