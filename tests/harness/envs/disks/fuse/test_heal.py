@@ -97,8 +97,10 @@ def test_it_is_there_for_the_node_alone_and_goes_with_it(tmp_path: Path) -> None
 FSYNC = [
     sys.executable,
     "-uc",
-    "import os, signal\nfd = os.open('data/log', os.O_CREAT | os.O_WRONLY)\nos.write(fd, b'x')\n"
-    "open('asked', 'w').close()\nos.fsync(fd)\nopen('answered', 'w').close()\nsignal.pause()",
+    (
+        "import os, signal\nfd = os.open('data/log', os.O_CREAT | os.O_WRONLY)\nos.write(fd, b'x')\n"
+        "open('asked', 'w').close()\nos.fsync(fd)\nopen('answered', 'w').close()\nsignal.pause()"
+    ),
 ]
 
 
