@@ -1,4 +1,4 @@
-"""``docs/findings.md``: what it says of a live Apache Kafka happens there, and a control does not."""
+"""``docs/findings.md``: what it says of a live Apache Kafka happens there, not in a control."""
 
 from __future__ import annotations
 
