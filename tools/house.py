@@ -53,8 +53,6 @@ KNOWN: Final[Mapping[str, str]] = {
     "beside: node/mutants/impossible.py": "what no bug can be seeded for",
     "beside: node/mutants/rows.py": "the catalogue's rows",
     "beside: node/mutants/scenario.py": "runs that catch a bug",
-    "family: node/controller/overlay": "three files",
-    "family: node/log/control": "three files",
 }
 
 

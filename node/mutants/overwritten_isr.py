@@ -7,7 +7,7 @@ from uuid import UUID
 
 from node.controller.controller import QuorumController
 from node.controller.operations import ControllerResult
-from node.controller.overlay import Overlay
+from node.controller.overlay.state import Overlay
 from node.controller.partition_operations import (
     AlterPartitionData,
     AlterPartitionReply,
