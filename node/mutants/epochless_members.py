@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.controller.controller import QuorumController
 from node.controller.operations import ControllerResult
 from node.controller.partition_operations import (
@@ -13,7 +14,6 @@ from node.controller.partition_operations import (
 )
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class EpochlessController(QuorumController):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+from node.catalogue.scenario import Scenario
 from node.controller.controller import QuorumController
 from node.controller.operations import ControllerResult
 from node.controller.overlay.state import Overlay
@@ -15,7 +16,6 @@ from node.controller.partition_operations import (
 )
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class ForgivingController(QuorumController):
