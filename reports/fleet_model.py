@@ -40,6 +40,7 @@ class FleetRun:
     unavailable_ms: float = 0.0
     recoveries: tuple[tuple[str, float | None], ...] = ()  # (nemesis, ms until an op was ok again)
     doubt: str = ""  # the first reason of what is not invalid and not valid
+    words: tuple[str, ...] = ()  # the arguments that name it to krucible from any folder
 
     @property
     def group(self) -> str:
@@ -155,7 +156,9 @@ def read_run(run: RunDir, root: Path) -> FleetRun:
     path = run.path.relative_to(root).as_posix()
     started_s = _started(run.path.name)
     if not run.results.is_file():
-        return FleetRun(path, started_s, spec, "unjudged", doubt="it was not judged")
+        return FleetRun(
+            path, started_s, spec, "unjudged", doubt="it was not judged", words=run.words
+        )
     results = msgspec.json.decode(run.results.read_bytes(), type=dict[str, Any])
     first: dict[str, tuple[str, str]] = {}
     for anomaly in results["anomalies"]:
@@ -184,6 +187,7 @@ def read_run(run: RunDir, root: Path) -> FleetRun:
             for each in availability.get("recoveries", ())
         ),
         doubt=doubts[0] if doubts else "",
+        words=run.words,
     )
 
 

@@ -43,7 +43,7 @@ def test_a_healthy_system_is_valid(tmp_path: Path) -> None:
     assert lines[0] == "VALID"
     run = Store(tmp_path).resolve("latest")
     assert lines[-2].split() == ["report:", str(run.report)]
-    assert lines[-1].endswith(f"krucible repro {run.path}")
+    assert lines[-1].endswith(f"krucible repro {run.id} --store {tmp_path}")
     assert run.report.is_file()
     assert "phase main" in ended.err
     assert "Traceback" not in ended.err

@@ -44,7 +44,7 @@ class NodePower:
                     break
                 await asyncio.sleep(_POLL_S)
         torn = mid_write and self._processes.state(node).pid is None
-        await self._processes.end(node)
+        await self._processes.cut(node)
         if mid_write:
             await self._disks.order(node, power_in=0, torn=0.0)
         lost = await self._disks.damage(node, "crash", seed=rng.getrandbits(SEED_BITS))

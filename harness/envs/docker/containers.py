@@ -128,6 +128,10 @@ class Containers:
         if node in self.running:
             await self.signal(node, signal.SIGKILL)
 
+    async def cut(self, node: str) -> None:
+        """See ``NodeProcesses``; a fault disk is in the process itself, and ends with it."""
+        await self.end(node)
+
     async def remove(self, running: Running[Contained]) -> None:
         """Kill a node, frozen or not, and its container."""
         await in_thread(self._engine().remove, running.process.container)

@@ -101,6 +101,17 @@ class LocalProcesses:
         if running is not None:
             await self._kill(running)
 
+    async def cut(self, node: str) -> None:
+        """See ``NodeProcesses``; it stands still first, lest it sees its disk go."""
+        running = self.running.get(node)
+        if running is None:
+            return
+        disk = self._disks.get(node)
+        if disk is not None:
+            running.process.signal(signal.SIGSTOP)
+            disk.cut()
+        await self._kill(running)
+
     async def end_all(self) -> list[str]:
         """Kill what still runs; the file systems of ours that broke since the last time."""
         for running in self.running.all():

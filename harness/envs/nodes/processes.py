@@ -19,6 +19,13 @@ class NodeProcesses(Protocol):
         """Kill the node's process, if it runs, and wait until it is gone."""
         ...
 
+    async def cut(self, node: str) -> None:
+        """As ``end``, and what the process has asked of its disk and was not told of is not done.
+
+        The end of a process alone waits for an fsync that is under way, a loss of power does not.
+        """
+        ...
+
     def frozen(self, node: str) -> AbstractAsyncContextManager[None]:
         """Within, the node stands still; nothing where it did before, or is down."""
         ...

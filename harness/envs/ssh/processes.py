@@ -49,6 +49,10 @@ class HostProcesses:
             if place.state.pid is not None:
                 raise  # else it ended just before
 
+    async def cut(self, node: str) -> None:
+        """See ``NodeProcesses``; a fault disk is in the process itself, and ends with it."""
+        await self.end(node)
+
     @asynccontextmanager
     async def frozen(self, node: str) -> AsyncIterator[None]:
         """See ``NodeProcesses``."""

@@ -94,6 +94,35 @@ def test_it_is_there_for_the_node_alone_and_goes_with_it(tmp_path: Path) -> None
     play(tmp_path, main)
 
 
+FSYNC = [
+    sys.executable,
+    "-uc",
+    (
+        "import os, signal\nfd = os.open('data/log', os.O_CREAT | os.O_WRONLY)\nos.write(fd, b'x')\n"
+        "open('asked', 'w').close()\nos.fsync(fd)\nopen('answered', 'w').close()\nsignal.pause()"
+    ),
+]
+
+
+def test_an_fsync_under_way_when_the_power_fails_has_not_been_done(tmp_path: Path) -> None:
+    """The end of a process waits for one; so what was told before its flush could never be lost."""
+
+    async def main(env: Local, _: Journal) -> None:
+        folder = env.node_dir("n1")
+        folder.mkdir(parents=True, exist_ok=True)
+        await env.disks.slow_fsync("n1", 60_000)
+        await env.start("n1", FSYNC, env={})
+        async with asyncio.timeout(20):
+            while (await env.disks.try_disk("n1"))["slowed"] == 0:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        lost = await env.power.lose("n1", mid_write=False)
+        await env.disks.slow_fsync("n1", 0)
+        assert not (folder / "answered").exists()
+        assert lost["lost"] == {"log": 1}
+
+    play(tmp_path, main)
+
+
 def test_a_file_system_that_breaks_ends_the_node_and_is_told_at_the_end(tmp_path: Path) -> None:
     async def main(env: Local, journal: Journal) -> None:
         await env.start("n1", WRITER, env={})
