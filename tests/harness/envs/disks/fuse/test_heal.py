@@ -99,7 +99,8 @@ FSYNC = [
     "-uc",
     (
         "import os, signal\nfd = os.open('data/log', os.O_CREAT | os.O_WRONLY)\n"
-        "os.write(fd, b'x')\nopen('asked', 'w').close()\nos.fsync(fd)\nopen('answered', 'w').close()\nsignal.pause()"
+        "os.write(fd, b'x')\nopen('asked', 'w').close()\n"
+        "os.fsync(fd)\nopen('answered', 'w').close()\nsignal.pause()"
     ),
 ]
 
