@@ -75,7 +75,7 @@ from node.controller.operations import (
     TopicDescription,
     TopicRef,
 )
-from node.controller.overlay import Overlay
+from node.controller.overlay.state import Overlay
 from node.controller.partition_operations import (
     AlterPartitionReply,
     AlterPartitionRequest,

@@ -13,7 +13,7 @@ from node.controller import leader_updates
 from node.controller.context import Context, build_into
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
-from node.controller.overlay_partitions import PartitionKey
+from node.controller.overlay.partitions import PartitionKey
 from node.controller.partition_change import is_online
 from node.controller.partition_operations import (
     AssignReplicasToDirsReply,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.controller.controller import QuorumController
 from node.controller.long_operations import LongOperations
 from node.controller.operations import ControllerResult
@@ -15,7 +16,6 @@ from node.controller.partition_operations import (
 from node.controller.slices import Slices
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class EpochlessOperations(LongOperations):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+from node.catalogue.scenario import Scenario
 from node.controller.controller import QuorumController
 from node.controller.long_operations import LongOperations
 from node.controller.operations import ControllerResult
-from node.controller.overlay import Overlay
+from node.controller.overlay.state import Overlay
 from node.controller.partition_operations import (
     AlterPartitionData,
     AlterPartitionReply,
@@ -17,7 +18,6 @@ from node.controller.partition_operations import (
 from node.controller.slices import Slices
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class ForgivingOperations(LongOperations):

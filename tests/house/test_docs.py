@@ -15,8 +15,8 @@ import pytest
 from krucible.app import VERBS
 from krucible.commands.listing import ALL_KINDS, rows
 from node import mutants
-from node.mutants.impossible import PENDING, ROWS
-from node.mutants.rows import NAMES, row_of
+from node.catalogue.impossible import PENDING, ROWS
+from node.catalogue.rows import NAMES, row_of
 from tests.support.commands.command import krucible
 from tests.support.commands.source import tracked
 from tests.support.pages.docs import cli_page, plugins_page

@@ -98,8 +98,9 @@ FSYNC = [
     sys.executable,
     "-uc",
     (
-        "import os, signal\nfd = os.open('data/log', os.O_CREAT | os.O_WRONLY)\nos.write(fd, b'x')\n"
-        "open('asked', 'w').close()\nos.fsync(fd)\nopen('answered', 'w').close()\nsignal.pause()"
+        "import os, signal\nfd = os.open('data/log', os.O_CREAT | os.O_WRONLY)\n"
+        "os.write(fd, b'x')\nopen('asked', 'w').close()\n"
+        "os.fsync(fd)\nopen('answered', 'w').close()\nsignal.pause()"
     ),
 ]
 
