@@ -128,6 +128,8 @@ def execute(prepared: session.Session) -> int:
     )
     console = err()
     console.print(f"{title} -> {path}", markup=False)
+    for note in prepared.plan.notes:
+        console.print(f"note: {note}", markup=False)
     live = LiveStatus(console, title, roles=prepared.live_roles, time_limit_s=spec.time_limit_s)
     try:
         with live:
