@@ -31,7 +31,7 @@ INVALID = int(os.environ.get("KRUCIBLE_EXPLAINED", "300"))  # histories of each 
 BOTH = ("ok", "info")
 LISTS = [list(items) for n in range(4) for items in product((1, 2, 3), repeat=n)]
 BOTH_NIL: dict[str, Any] = {"x": None, "y": None}
-COMPARES = Conventions(failed_cas="compared-false")
+COMPARES = Conventions(failed_cas="observation")
 ALPHABETS: dict[str, tuple[Model, Conventions, list[Spec]]] = {
     "register": (
         Register(),
