@@ -15,12 +15,7 @@ from harness.envs.local.plugin import Local
 from harness.errors import EnvError, NodeStartError
 from harness.healing.heal import leftovers
 from harness.healing.journal import Journal
-from harness.registry import environments
 from tests.support.live.cluster import ECHO_NODE, echo_cluster, environment_of, eventually
-
-
-def test_it_is_registered_under_its_name() -> None:
-    assert environments.get("local") is Local
 
 
 def test_addresses_are_distinct_and_the_nodes_own(tmp_path: Path) -> None:
