@@ -54,8 +54,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if argv is None:
         end_with_parent()
         without_hypothesis()
-    with _terminable():
-        code = _run(list(sys.argv[1:] if argv is None else argv))
+    try:
+        with _terminable():
+            code = _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # a second one, while the first was told
+        code = EXIT_INTERRUPTED
+    if argv is None:  # what is left is Python's own end, and no place for a traceback
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 
 
@@ -91,8 +96,8 @@ def _root(
 
 
 def _run(argv: list[str]) -> int:
-    app = build(argv[:1] if argv[:1] and argv[0] in VERBS else tuple(VERBS))
     try:
+        app = build(argv[:1] if argv[:1] and argv[0] in VERBS else tuple(VERBS))
         code = app(args=argv, prog_name="krucible", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:  # what typer itself says about the arguments

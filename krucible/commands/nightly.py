@@ -12,6 +12,7 @@ import msgspec
 import typer
 from rich.status import Status
 
+from harness import durations
 from harness.errors import UsageError
 from harness.nightly import ledger as ledgers
 from harness.nightly import outcome
@@ -24,9 +25,11 @@ from harness.verdict import EXIT_VALID
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
 from krucible.program import program, typed
+from krucible.quantities import duration, whole
 from krucible.stores import opened
 
 FIRST_SEED_STEP = 1_000_000  # seeds of nights that are begun at different minutes lie apart
+BUDGET_MAX_S = 30 * 86_400.0
 SHOWN_MAX = 12  # ways to fail on the one screen
 TOLD_OF_EACH = 3  # runs of each way to fail that have a line while the night goes on
 
@@ -48,17 +51,22 @@ def add_to(app: typer.Typer) -> None:
 
 def nightly(
     plan: Annotated[
-        Path | None, typer.Option(help="A TOML file; docs/nightly.md. A plan of ours if not given.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Plan of the night, a TOML file; see docs/nightly.md (default: a built-in plan).",
+        ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="How long to work: 90s, 30m, 8h; in place of the plan's.")
+        float | None,
+        duration("Time to work (default: the plan's budget).", least_s=1, most_s=BUDGET_MAX_S),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=SEED_MAX, help="The first seed; of the date when not given."),
+        whole("First seed (default: drawn from the date).", least=0, most=SEED_MAX),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option(help="Begin a new night, also when the last one is not over.")
+        bool, typer.Option(help="Begin a new night, even if the last one was interrupted.")
     ] = False,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
@@ -67,7 +75,7 @@ def nightly(
     wanted = plans.DEFAULT if plan is None else plans.load(plan)
     store = store.absolute()  # what is told of its runs holds in any folder
     if budget is not None:
-        wanted = msgspec.structs.replace(wanted, budget=budget)
+        wanted = msgspec.structs.replace(wanted, budget=durations.told(budget))
     plans.check(wanted)
     with _Screen(loud=not json) as screen:
         book = _open(wanted, store, seed, fresh=fresh)

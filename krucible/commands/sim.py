@@ -26,6 +26,7 @@ from krucible import options
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import STYLE, Json, err, out, print_json
 from krucible.program import typed
+from krucible.quantities import whole
 from krucible.stores import opened
 
 if TYPE_CHECKING:
@@ -58,11 +59,13 @@ def add_to(app: typer.Typer) -> None:
 def sim(  # noqa: PLR0913 - one parameter per option
     *,
     seed: Annotated[
-        int | None, typer.Option(min=0, max=SEED_MAX, help="One seed; 1 when none is given.")
+        int | None, whole("Seed to simulate (default: 1).", least=0, most=SEED_MAX)
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Many seeds: A..B, both included.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="A..B", help="Seeds A to B, both included.")
+    ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=JOBS_MAX, help="Seeds at a time; one per processor.")
+        int | None, whole("Parallel seeds (default: one per CPU).", least=1, most=JOBS_MAX)
     ] = None,
     twice: Annotated[
         bool, typer.Option(help="Simulate every seed twice and compare the bytes.")
