@@ -288,7 +288,7 @@ def test_heal_says_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "STILL THERE: not permitted" in ended.out
 
 
-@pytest.mark.parametrize("command", ["list mutants", "run --help", "sim --seeds 1..50 --jobs 2"])
+@pytest.mark.parametrize("command", ["list mutants", "run --help", "sim --seeds 1..9 --jobs 2"])
 def test_ctrl_c_is_quiet_at_any_moment(command: str, tmp_path: Path) -> None:
     """Also while Python is still importing, and while it ends."""
     argv = [*module_argv("krucible"), *command.split()]
@@ -296,7 +296,7 @@ def test_ctrl_c_is_quiet_at_any_moment(command: str, tmp_path: Path) -> None:
     subprocess.run([*argv[:4], "list"], cwd=tmp_path, capture_output=True, check=True)
     usual_s = time.monotonic() - began_s
     codes = set()
-    for part in range(12):
+    for part in range(0, 12, 2):
         process = subprocess.Popen(
             argv,
             cwd=tmp_path,
