@@ -22,8 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench_common import say, table
-
+from bench.support.figures import say, table
 from checkers.linearizable import check_history
 from checkers.models.topics import check_topics
 from checkers.partitions.log import check_log

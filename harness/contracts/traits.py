@@ -64,14 +64,16 @@ class EnvironmentTraits:
     """What an environment says of all its runs.
 
     Attributes:
-        links: The abilities of ``contracts.hosts`` that its net has, as ``Packets``.
+        hosts: The abilities of ``contracts.hosts`` that it has itself, as ``Disks``.
+        links: Those that its net has, as ``Packets``.
         one_run_at_a_time: Whether there is room for no more.
         check_hosts: Raises UsageError when the hosts file (``--hosts``) is not right for a run;
             None: there is no such file.
-        why_not: Why an ability is not to be had on this host, though its class or net has it; None
+        why_not: Why an ability is not to be had on this host, though it or its net has it; None
             when it is. What only a set-up finds out is told by the ``Explains`` ability.
     """
 
+    hosts: frozenset[type] = frozenset()
     links: frozenset[type] = frozenset()
     one_run_at_a_time: bool = False
     check_hosts: Callable[[RunSpec], None] | None = None

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from node import mutants
 from node.config import NodeConfig
 from node.driver.process import EXIT_FATAL, UNSTARTABLE, Running
 from node.driver.world import World
@@ -225,7 +226,8 @@ class VirtualHost:
 
         world = World(self.disk, clock, life.network, self._lives, tracer)
         try:
-            life.running = Running(config, lambda error: self._failed(life, error), world)
+            parts = mutants.planted(config.mutant)
+            life.running = Running(config, parts, lambda error: self._failed(life, error), world)
         except UNSTARTABLE as error:
             log.warning("%s does not start: %s", life.process, error)
             self._end(life, EXIT_UNSTARTABLE)

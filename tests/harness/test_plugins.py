@@ -16,12 +16,26 @@ import pytest
 from harness.contracts.abilities import Kill, LeavesEvents, Pause, Registers, Roles, Topics
 from harness.contracts.checker import RunData
 from harness.contracts.environment import Address, Environment, Net
+from harness.contracts.hosts import (
+    AsksJvms,
+    ClockOrders,
+    Clocks,
+    DiskOrders,
+    Disks,
+    MountsDisks,
+    Movable,
+    Packets,
+    Power,
+    PowerOrders,
+    Repeats,
+)
 from harness.contracts.model import Judge
 from harness.contracts.nemesis import Cluster, Fault
 from harness.contracts.system import System
 from harness.contracts.workload import Workload
 from harness.errors import EnvError
 from harness.generators.generator import Context, Draft, Generator
+from harness.healing.journal import Journal
 from harness.history.ops import History, Op
 from harness.kafka.route import SpeaksKafka
 from harness.registry import (
@@ -304,6 +318,23 @@ def test_an_environment_has_what_systems_ask_for(name: str) -> None:
     for method in ("setup", "start", "signal", "teardown"):
         assert inspect.iscoroutinefunction(getattr(environment, method))
     assert {"cut", "heal", "cuts", "probe", "stats"} <= set(vars(Net))
+
+
+@pytest.mark.parametrize("name", environments.names())
+def test_an_environment_can_what_its_traits_say_and_no_more(name: str, tmp_path: Path) -> None:
+    journal = Journal.open("paper", folder=tmp_path)
+    environment = environments.get(name)(tmp_path / "run", journal)
+    journal.close()
+    traits = environments.traits(name)
+    of_hosts = (Disks, Power, Clocks, Movable, MountsDisks, AsksJvms)
+    assert {each for each in of_hosts if isinstance(environment, each)} == traits.hosts
+    if Disks in traits.hosts:
+        assert isinstance(environment.disks, DiskOrders)
+        assert isinstance(environment.power, PowerOrders)
+    if Clocks in traits.hosts:
+        assert isinstance(environment.clocks, ClockOrders)
+    links = {each for each in (Packets, Repeats) if isinstance(environment.net, each)}
+    assert {each for each in links if traits.why_not(each) is None} == traits.links
 
 
 # --------------------------------------------------------------------------- mutants

@@ -27,7 +27,7 @@ CLOCKS = {
     "harness/sessions/zoo.py": "how long a bug got away, and when to give it up",
     "harness/processes/crew.py": "the time that a piece of work may take",
     "krucible/doctor/checks.py": "measures how long an fsync takes",
-    "harness/envs/docker/plugin.py": "waits for the Engine to hear of the end of a container",
+    "harness/envs/docker/containers.py": "waits for the Engine to hear of the end of a container",
     "harness/envs/docker/engine.py": "waits for removals that others have begun",
     "harness/agent/probe.py": "measures how long a probe took, inside a container",
     "harness/agent/packets.py": "holds packets back, in a process of its own",

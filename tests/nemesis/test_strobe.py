@@ -28,6 +28,10 @@ class SlowDials:
         self.off_ms = 0
         self.broken: str | None = None
 
+    @property
+    def clocks(self) -> SlowDials:
+        return self
+
     def process(self, node: str) -> ProcessState:
         return ProcessState(1, "S", node)
 

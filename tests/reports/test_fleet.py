@@ -203,6 +203,30 @@ def test_a_run_that_cannot_be_read_costs_no_other(store: Store) -> None:
     assert "n1 and n2 lead epoch 3" in page
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "reason"),
+    [
+        ("spec.json", "[]", "not the spec of a run: want an object"),
+        ("spec.json", '{"seed": ', "not the spec of a run"),
+        ("results.json", "[]", "results.json: no object"),
+        ("results.json", "{}", "KeyError('anomalies')"),
+        (
+            "results.json",
+            '{"anomalies": [], "results": [{"checker": "stats", "stats": null}]}',
+            "AttributeError",
+        ),
+    ],
+)
+def test_the_reason_why_a_run_cannot_be_read_is_told(
+    tmp_path: Path, file: str, text: str, reason: str
+) -> None:
+    where = Store(tmp_path / "store")
+    (stored(where, 1, results()).path / file).write_text(text)
+    stored(where, 2, None).spec.unlink()  # no run any more, and nothing to tell
+    (line,) = read_fleet(where.root).unreadable
+    assert reason in line
+
+
 def test_the_page_links_to_the_runs_from_where_it_lies(store: Store, tmp_path: Path) -> None:
     """Relative links, so that a store can be moved or served."""
     for page in (write_fleet(store.root), write_fleet(store.root, tmp_path / "fleet.html")):

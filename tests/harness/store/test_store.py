@@ -272,10 +272,14 @@ def test_an_opened_run_reads_its_files_anew_each_time_and_passes_over_damage(
         with path.open("ab") as file:
             file.write(b'{"torn')
     run.results.write_text("{")
+    assert "results.json: not JSON" in " ".join(load_run(run.path).warnings)
     assert len(list(opened.history)) == 2
     assert len(list(opened.events["n2"])) == 1
     assert opened.logs["n1"][:] == (BATCH,)
     assert load_results(run) is None
+    run.results.write_text("[]")
+    assert load_results(run) is None
+    assert "results.json: no object" in load_run(run.path).warnings
 
 
 def test_resolve_finds_runs_by_path_name_id_seed_and_latest(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class FuseDisk:
         self._entries = entries
         self._task = 0  # the thread in whose namespace it is mounted
         self._log = log
+        self._was_cut = False
         self.child = child
 
     @classmethod
@@ -92,10 +93,15 @@ class FuseDisk:
         finally:
             self.child.signal(signal.SIGCONT)
 
+    def cut(self) -> None:
+        """Let nothing reach the folder below any more; what is under way is not done."""
+        self._was_cut = True
+        self.child.signal(signal.SIGKILL)
+
     def broke(self) -> str | None:
         """Why its server has ended, if it was not to: neither we nor a loss of power ended it."""
         ended = self.child.ended
-        if not ended.done() or ended.result() == server.POWER_LOST:
+        if not ended.done() or self._was_cut or ended.result() == server.POWER_LOST:
             return None
         return f"the file system under a node broke: {self.child.describe_end()}{self._said()}"
 

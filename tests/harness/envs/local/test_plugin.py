@@ -119,7 +119,7 @@ def test_a_node_whose_end_is_still_being_written_down_can_start_again(
             monkeypatch.setattr(env._journal, "undone", busy)
             await env.signal("n1", signal.SIGTERM)
             await eventually(lambda: env.process("n1").state == "gone", "it ended")
-            assert "n1" in env._running, "its end is not written down yet"
+            assert "n1" in env._processes.running, "its end is not written down yet"
             await cluster.system.start("n1")  # type: ignore[attr-defined]
             assert env.process("n1").pid is not None
 

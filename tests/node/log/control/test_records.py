@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from node.core.messages import KRaftVersion, LeaderChange, Voters
 from node.core.types import Endpoint, Listener, ReplicaKey, VersionRange, Voter, VoterSet
 from node.log.batch import CorruptBatchError, encode_batch, parse_batch
-from node.log.control import (
+from node.log.control.records import (
     AnyControl,
     ControlRecordError,
     SnapshotFooter,

@@ -24,7 +24,7 @@ CLUSTER_ID = "oF6mE8-pQ6ejdxVRWSZ1fA"
 KAFKA_HEAP_MB = 3072
 KAFKA_FLAGS = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xms256m")
 STOP_TIMEOUT_S = 30.0
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from uuid import UUID
 
 from node.controller.operations import PendingWrite
-from node.controller.overlay_map import Journal, OverlayMap
-from node.controller.overlay_partitions import PartitionMap
+from node.controller.overlay.map import Journal, OverlayMap
+from node.controller.overlay.partitions import PartitionMap
 from node.metadata.fold import HANDLERS as FOLD
 from node.metadata.fold import changed, partition_state, without_elr
 from node.metadata.image import (

@@ -10,7 +10,7 @@ from heapq import merge
 from uuid import UUID
 
 from node.controller.operations import PendingWrite
-from node.controller.overlay_map import Journal, OverlayMap
+from node.controller.overlay.map import Journal, OverlayMap
 from node.metadata.fold import without_elr
 from node.metadata.image import NO_LEADER, MetadataImage, PartitionState
 

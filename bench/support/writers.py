@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from bench_probe import first_commit
-from bench_quorum import Quorum, cpu_s
-
+from bench.support.clients import first_commit
+from bench.support.quorum import Quorum, cpu_s
 from harness.kafka.client import KafkaClient
 
 

@@ -15,9 +15,6 @@ from struct import Struct
 from typing import Any
 from uuid import UUID, uuid4
 
-from bench_partitions import directory_of
-from bench_probe import connect
-from bench_quorum import CLUSTER_ID, HOST
 from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v3.request import (
     BrokerRegistrationRequest,
@@ -27,6 +24,9 @@ from kio.schema.broker_registration.v3.request import (
 from kio.schema.types import BrokerId
 from kio.static.primitive import i16, i64, u16
 
+from bench.support.clients import connect
+from bench.support.partitions import directory_of
+from bench.support.quorum import CLUSTER_ID, HOST
 from node.core.messages import Batch, Error, FetchRequest, FetchResponse, Response
 from node.core.types import Endpoint, ReplicaKey
 from node.metadata.features import default_features

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from bench_quorum import HOST, Quorum, cpu_s
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -16,6 +15,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
 )
 from kio.static.primitive import i8
 
+from bench.support.quorum import HOST, Quorum, cpu_s
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from node.core.types import Endpoint
 from node.wire import codec

@@ -25,7 +25,7 @@ from kio.static.primitive import i16, i32, i64, u16
 from node.core.messages import ControlRecord, KRaftVersion, LeaderChange, Voters
 from node.core.types import Endpoint, Listener, ReplicaKey, VersionRange, VoterSet
 from node.core.types import Voter as VoterOfSet
-from node.log.control_schemas import KRaftVersionRecord
+from node.log.control.schemas import KRaftVersionRecord
 from node.log.layout import uuid_to_text
 from node.wire.errors import LocalProtocolError, RemoteProtocolError
 from node.wire.payloads import decode, encode

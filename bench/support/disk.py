@@ -1,4 +1,4 @@
-"""What the benches share: a folder that is always removed, medians, tables."""
+"""The disk that is measured: a folder that is always removed, and what an fsync takes there."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ import argparse
 import os
 import signal
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
+
+from bench.support.figures import percentile
 
 FSYNC_SAMPLES = 300
 FSYNC_BYTES = 256
-RESAMPLES = 2_000
-
-
-def say(line: str) -> None:
-    """Progress, for people."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def add_dir(parser: argparse.ArgumentParser) -> None:
@@ -64,35 +58,3 @@ def fsync_us(folder: Path) -> tuple[float, float]:
             samples.append((time.perf_counter() - began) * 1e6)
     path.unlink()
     return statistics.median(samples), percentile(samples, 99)
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """The nearest-rank percentile."""
-    ranked = sorted(values)
-    return ranked[min(len(ranked) - 1, int(len(ranked) * percent / 100))]
-
-
-def ratio(over: Sequence[float], under: Sequence[float]) -> tuple[float, float, float]:
-    """Ratio of the means, and the 90 % interval that resampling (bootstrap) gives it."""
-    rng = Random(1)
-    drawn = [
-        statistics.fmean(rng.choices(over, k=len(over)))
-        / statistics.fmean(rng.choices(under, k=len(under)))
-        for _ in range(RESAMPLES)
-    ]
-    value = statistics.fmean(over) / statistics.fmean(under)
-    return value, percentile(drawn, 5), percentile(drawn, 95)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns: the first to the left, all others to the right."""
-    lines = [[str(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
-    text = [
-        "  ".join(
-            cell.ljust(width) if not at else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-    return "\n".join([text[0], "-" * len(text[0]), *text[1:]])
