@@ -233,6 +233,14 @@ def _shrunk(line: Line) -> str:
     return f"{line['entry']}: {how}{'' if line['store'] is None else ' -> ' + line['store']}"
 
 
+def _skipped(line: Line) -> str:
+    return f"{line['entry']}: not run: {line['reason']}"
+
+
+def _note(line: Line) -> str:
+    return str(line["text"])
+
+
 def _broke(line: Line) -> str:
     return f"the harness broke: {line['reason']}"
 
@@ -244,6 +252,8 @@ _LINES = {
     "again": _again,
     "shrunk": _shrunk,
     "broke": _broke,
+    "skipped": _skipped,
+    "note": _note,
 }
 
 
@@ -258,6 +268,8 @@ def _show(told: Mapping[str, Any]) -> None:
         )
         for entry, each in told["entries"].items()
     ]
+    for entry, reason in told["skipped"].items():
+        rows.append((entry, "0", f"not run: {reason}", "0 s"))
     if rows:
         print_table(("entry", "runs", "verdicts", "time"), rows)
     console = out()
@@ -276,7 +288,8 @@ def _show(told: Mapping[str, Any]) -> None:
         console.print(f"and {len(told['failing']) - SHOWN_MAX} more ways to fail")
     verdict = "GREEN" if told["exit_code"] == EXIT_VALID else "RED"
     console.print(
-        f"{verdict}: {told['histories']} histories in {told['used_s']:.0f} s; {told['report']}",
+        f"{verdict}: {told['histories']} histories in {told['used_s']:.0f} s, of a budget of "
+        f"{told['budget_s']:.0f} s; {told['report']}",
         style="bold green" if verdict == "GREEN" else "bold red",
     )
     for reason in told["reasons"]:

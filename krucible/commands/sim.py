@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import count as numbers
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 JOBS_MAX = 256
 SEEDS_MAX = 10_000_000
 SHOWN_MAX = 20  # failing seeds in full
+LINES_AT_S = (5.0, 15.0, 30.0)  # the first lines of progress; after them one a minute
 LINE_EVERY_S = 60.0
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 _SAME = {None: "", True: " (the same bytes again)", False: " (NOT THE SAME BYTES)"}
@@ -195,11 +197,14 @@ class _Batch:
         """Do the work on so many processes; with ``stop`` only until a seed is not valid.
 
         ``loud`` tells of the first seeds that are not valid as soon as they are known, and how far
-        it is: by a bar on a terminal, elsewhere by a line a minute.
+        it is: by a bar on a terminal, elsewhere by lines, of which most come early.
         """
         console = err()
         loud = loud and len(self._work) > 1
-        next_line_s = time.monotonic() + LINE_EVERY_S
+        if loud and not console.is_terminal:
+            console.print(f"simulating {len(self._work)} seeds, {jobs} at a time")
+        due = _moments(time.monotonic())
+        next_line_s = next(due)
         with Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -220,7 +225,7 @@ class _Batch:
                 progress.update(task, advance=1, description=told)
                 if loud and not console.is_terminal and time.monotonic() >= next_line_s:
                     console.print(f"{len(self.results)} of {len(self._work)} {told}")
-                    next_line_s = time.monotonic() + LINE_EVERY_S
+                    next_line_s = next(moment for moment in due if moment > time.monotonic())
                 if stop and bad:
                     return
 
@@ -281,6 +286,13 @@ class _Batch:
             "elapsed_s": round(elapsed_s, 3),
             "times_real_time": round(simulated_s / elapsed_s, 1) if elapsed_s else None,
         }
+
+
+def _moments(began_s: float) -> Iterator[float]:
+    """The moments at which lines of progress are due."""
+    yield from (began_s + after_s for after_s in LINES_AT_S)
+    for number in numbers(1):
+        yield began_s + number * LINE_EVERY_S
 
 
 def _fails(result: Mapping[str, Any]) -> bool:
