@@ -12,6 +12,7 @@ import typer
 from harness.registry import systems
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
+from krucible import completion
 from krucible.arguments import (
     CONCURRENCY_MAX,
     NEMESIS_HELP,
@@ -25,12 +26,13 @@ from krucible.arguments import (
     parse_nemeses,
     parse_settings,
 )
+from krucible.completion import named
 from krucible.quantities import duration, number, whole
 
 Voters = Annotated[int | None, whole("Controllers.", least=1, most=VOTERS_MAX)]
 Observers = Annotated[int | None, whole("Brokers.", least=0, most=OBSERVERS_MAX)]
-Workload = Annotated[str | None, typer.Option(metavar="NAME", help="Workload of the clients.")]
-Nemesis = Annotated[str | None, typer.Option(metavar="NAMES", help=NEMESIS_HELP)]
+Workload = Annotated[str | None, named("Workload of the clients.", completion.WORKLOADS)]
+Nemesis = Annotated[str | None, named(NEMESIS_HELP, completion.faults, "NAMES")]
 TimeLimit = Annotated[
     float | None,
     duration(
@@ -41,8 +43,8 @@ TimeLimit = Annotated[
 ]
 Rate = Annotated[float | None, number("Ops per simulated second.", least=0, most=RATE_MAX_HZ)]
 Concurrency = Annotated[int | None, whole("Client processes.", least=1, most=CONCURRENCY_MAX)]
-Pace = Annotated[str | None, typer.Option(metavar="NAME", help=PACE_HELP)]
-Mutant = Annotated[str | None, typer.Option(metavar="NAME", help="Seeded bug to switch on.")]
+Pace = Annotated[str | None, named(PACE_HELP, completion.paces)]
+Mutant = Annotated[str | None, named("Seeded bug to switch on.", completion.mutants)]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),

@@ -14,6 +14,7 @@ from harness.run.judge import Judgement
 from harness.sessions import live as session
 from harness.spec import STEADY, RunSpec
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
+from krucible import completion
 from krucible.arguments import (
     CONCURRENCY_MAX,
     DEFAULT_STORE,
@@ -32,6 +33,7 @@ from krucible.arguments import (
     parse_nemeses,
     parse_settings,
 )
+from krucible.completion import named
 from krucible.console import EXIT_INTERRUPTED, STYLE, Json, err, out, print_json
 from krucible.live import LiveStatus
 from krucible.program import typed
@@ -53,20 +55,19 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(  # noqa: PLR0913, PLR0917 - one parameter per option
-    system: Annotated[str, typer.Option(metavar="NAME", help="System under test.")] = "kraft",
+    system: Annotated[str, named("System under test.", completion.SYSTEMS)] = "kraft",
     env: Annotated[
-        str, typer.Option(metavar="NAME", help="Environment that its nodes run in.")
+        str, named("Environment that its nodes run in.", completion.ENVIRONMENTS)
     ] = "local",
     voters: Annotated[int, whole("Controllers.", least=1, most=VOTERS_MAX)] = 3,
     observers: Annotated[int, whole("Brokers.", least=0, most=OBSERVERS_MAX)] = 2,
-    workload: Annotated[
-        str, typer.Option(metavar="NAME", help="Workload of the clients.")
-    ] = "register",
+    workload: Annotated[str, named("Workload of the clients.", completion.WORKLOADS)] = "register",
     nemesis: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help=f"{NEMESIS_HELP} Default: all, or none for a system without processes.",
+        named(
+            f"{NEMESIS_HELP} Default: all, or none for a system without processes.",
+            completion.faults,
+            "NAMES",
         ),
     ] = None,
     time_limit: Annotated[
@@ -78,14 +79,12 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         number("Ops per second; 0: as fast as possible.", least=0, most=RATE_MAX_HZ),
     ] = 100.0,
     concurrency: Annotated[int, whole("Client processes.", least=1, most=CONCURRENCY_MAX)] = 10,
-    pace: Annotated[str, typer.Option(metavar="NAME", help=PACE_HELP)] = STEADY,
+    pace: Annotated[str, named(PACE_HELP, completion.paces)] = STEADY,
     seed: Annotated[
         int | None,
         whole("Seed of ops and faults (default: random).", least=0, most=SEED_MAX),
     ] = None,
-    mutant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Seeded bug to switch on.")
-    ] = None,
+    mutant: Annotated[str | None, named("Seeded bug to switch on.", completion.mutants)] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),

@@ -16,7 +16,9 @@ from harness.errors import UsageError
 from harness.processes.crew import Ended, Job, Said, work_off
 from harness.registry import mutant_names, unknown
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from krucible import completion
 from krucible.commands.sim import JOBS_MAX
+from krucible.completion import named
 from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
 from krucible.quantities import duration, whole
 
@@ -46,7 +48,7 @@ def add_to(app: typer.Typer) -> None:
 def zoo(
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Hunt this bug (default: all); repeatable."),
+        named("Bug to hunt (default: all); repeatable.", completion.mutants),
     ] = None,
     arm: Annotated[
         list[str] | None,

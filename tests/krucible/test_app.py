@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from harness.processes.command import PARENT
 from harness.processes.python import module_argv
 from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 from krucible import app as app_module
-from krucible.app import VERBS
+from krucible.app import GROUPS, VERBS
 from krucible.commands import heal as heal_module
 from krucible.console import plain_table
 from krucible.program import program
@@ -31,6 +32,47 @@ START_S = 0.15  # of Python itself, which is not ours to quieten
 
 
 # --------------------------------------------------------------------------- help
+
+
+def test_the_help_lists_verbs_by_what_they_are_for() -> None:
+    text = krucible("--help").out
+    places = [text.index(f"\n{group}:\n") for group in ("Run", "Judge", "Report", "Host")]
+    assert places == sorted(places)
+    for group, verbs in GROUPS.items():
+        section = text.split(f"\n{group}:\n")[1].split("\n\n")[0]
+        listed = re.findall(r"^  (\w+) ", section, re.MULTILINE)
+        assert listed == list(verbs)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_says_what_to_write_and_not_a_type(verb: str) -> None:
+    text = krucible(verb, "--help").out
+    assert not re.findall(r"--\S+ <[a-z ]+>|<=x|not given", text)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("krucible shr", {"shrink"}),
+        ("krucible run --workload regis", {"register"}),
+        ("krucible run --nemesis kill,partition-h", {"kill,partition-halves"}),
+        ("krucible sim --mutant forgotten-v", {"forgotten-vote"}),
+    ],
+)
+def test_a_shell_completes_verbs_and_names(line: str, found: set[str]) -> None:
+    words = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+        "_KRUCIBLE_COMPLETE": "complete_bash",
+    }
+    done = subprocess.run(
+        module_argv("krucible"),
+        env={**os.environ, **words},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert set(done.stdout.split()) == found
 
 
 @pytest.mark.parametrize("verb", VERBS)
