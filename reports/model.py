@@ -229,6 +229,16 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """How the run came to be: when, where, by which version; and from which run it was shrunk."""
+
+    facts: tuple[tuple[str, str], ...] = ()
+    mutant: str = ""  # the seeded bug that was in
+    shrunk: str = ""  # from which run, and how much of it is left
+    story: tuple[str, ...] = ()  # of a shrunk run
+
+
+@dataclass(frozen=True, slots=True)
 class ReportModel:
     """Everything a report shows; ``timeline`` is the JSON that the page's script draws."""
 
@@ -252,6 +262,7 @@ class ReportModel:
     blocks: tuple[Block, ...] = ()  # all ops, for the script
     nemeses: tuple[NemesisRow, ...] = ()
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)  # by anomaly's number
+    made: Made = field(default_factory=Made)
 
     @property
     def op_total(self) -> int:
