@@ -59,7 +59,7 @@ def build_model(
     end_ns = max([table.last_ns, *(track.last_ns for track in tracks)])
     cluster.extend(tracks, end_ns)
     fault_views = nemesis_table.placed(
-        faults.fault_views(run.faults, table.nemesis), tracks, run.voters
+        faults.fault_views(run.faults, table.nemesis, names), tracks, run.voters
     )
     ids = cluster.names_by_id(run.events)
     anomalies, total = findings.anomalies(result, table.wanted, ids)

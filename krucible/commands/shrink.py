@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -235,7 +235,7 @@ def _report(failing: Meant, start: Candidate, found: Shrunk, store: Store) -> di
 
     end = found.candidate
     was, now = start.spec, end.spec
-    kept = {
+    kept: dict[str, Sequence[float]] = {
         "faults": [len(end.faults), len(start.faults)],
         "ops": [found.failure.ops, found.original.ops],
         "nodes": [now.voters + now.observers, was.voters + was.observers],
