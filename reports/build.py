@@ -17,6 +17,7 @@ from reports import (
     command,
     faults,
     findings,
+    making,
     nemesis_table,
     op_table,
     ops,
@@ -58,7 +59,7 @@ def build_model(
     end_ns = max([table.last_ns, *(track.last_ns for track in tracks)])
     cluster.extend(tracks, end_ns)
     fault_views = nemesis_table.placed(
-        faults.fault_views(run.faults, table.nemesis), tracks, run.voters
+        faults.fault_views(run.faults, table.nemesis, names), tracks, run.voters
     )
     ids = cluster.names_by_id(run.events)
     anomalies, total = findings.anomalies(result, table.wanted, ids)
@@ -102,6 +103,7 @@ def build_model(
         pictures=drawn,
         blocks=tuple(blocks),
         nemeses=nemesis_table.rows(fault_views),
+        made=making.made(run.spec, result, place),
     )
 
 
@@ -208,6 +210,9 @@ def _facts(
 
 def _settings(spec: RunSpec) -> tuple[tuple[str, str], ...]:
     shown = {k: v for k, v in spec.to_json().items() if k not in ("settings", "version")}
+    if "asked" in shown:
+        kinds = len(shown["nemeses"])
+        shown["asked"] = f"{', '.join(shown['asked'])} ({count(kinds, 'kind')} of fault)"
     rows = [(name, _setting(value)) for name, value in sorted(shown.items())]
     return (*rows, *findings.pairs(spec.settings))
 
