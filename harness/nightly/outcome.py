@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.nightly.arguments import canary_arguments
+from harness.nightly.headline import sentences
 from harness.nightly.junit import Case, Suite
 from harness.nightly.ledger import Failing, Line, Night
 from harness.nightly.plan import Plan
 from harness.nightly.proportion import wilson
 from harness.processes.command import Program
-from harness.sessions.reached import never
+from harness.sessions.reached import WANTED, never
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
@@ -67,10 +68,34 @@ def _reds(plan: Plan, night: Night) -> Iterator[Red]:
 
 def coverage(plan: Plan, night: Night) -> list[str] | None:
     """What the whole swarm should have reached and has not; None when it had too few seeds."""
+    return None if seeds_of_all(plan, night) < SEEDS_FOR_COVERAGE else never(night.reached)
+
+
+def seeds_of_all(plan: Plan, night: Night) -> int:
+    """Seeds of the whole swarm: only these answer for coverage."""
     whole = [f"sim:{sim.name}" for sim in plan.sim if not sim.pinned()]
-    if sum(len(night.seeds.get(name, ())) for name in whole) < SEEDS_FOR_COVERAGE:
-        return None
-    return never(night.reached)
+    return sum(len(night.seeds.get(name, ())) for name in whole)
+
+
+def skipped(plan: Plan, night: Night) -> list[str]:
+    """What the night had no time for, in sentences."""
+    found = [
+        f"{entry} had no turn: the budget of {plan.budget} was used up before it."
+        for entry in plan.entries
+        if not night.seeds.get(entry)
+    ]
+    found += [
+        f"The canary {canary.name} was not tried."
+        for canary in plan.canary
+        if canary.name not in night.canaries
+    ]
+    seeds = seeds_of_all(plan, night)
+    if any(not sim.pinned() for sim in plan.sim) and seeds < SEEDS_FOR_COVERAGE:
+        found.append(
+            f"Coverage was not judged: that takes {SEEDS_FOR_COVERAGE} seeds of the whole swarm,"
+            f" and the night had {seeds}."
+        )
+    return found
 
 
 def sentence(failing: Failing) -> str:
@@ -91,37 +116,51 @@ def summary(
     """The night as one JSON object; parameters as of ``suites``."""
     missing = coverage(plan, night)
     hunts = _hunts(plan, night, store, program)
-    return {
+    told = {
         "exit_code": code,
         "reasons": [red.reason for red in reds(plan, night)],
         "begun": night.begun.get("at"),
         "first_seed": night.begun.get("first_seed"),
         "resumed": night.resumed,
         "used_s": round(night.used_s, 3),
+        "budget_s": plan.budget_s,
         "histories": night.histories,
         "simulated_s": round(night.simulated_s, 3),
         "entries": {
-            entry: {
-                "runs": len(seeds),
-                "verdicts": dict(night.verdicts[entry]),
-                "used_s": round(night.spent_s.get(entry, 0.0), 3),
+            name: {
+                "runs": len(night.seeds.get(name, ())),
+                "verdicts": dict(night.verdicts.get(name, {})),
+                "used_s": round(night.spent_s.get(name, 0.0), 3),
+                "mutant": entry.mutant,
             }
-            for entry, seeds in sorted(night.seeds.items())
+            for name, entry in plan.entries.items()
         },
-        "failing": [_failing(each, program) for each in night.failing.values()],
+        "skipped": skipped(plan, night),
+        "failing": [
+            _failing(each, plan.entries[each.entry].mutant, program)
+            for each in night.failing.values()
+        ],
         "canaries": {
             name: {**told, "command": hunts.get(name)} for name, told in night.canaries.items()
         },
+        "not_tried": [each.name for each in plan.canary if each.name not in night.canaries],
         "twice": night.twice,
         "not_same_bytes": night.different,
         "harness_errors": list(dict.fromkeys(night.broken)),
         "reached": dict(sorted(night.reached.items())),
         "never": missing,
+        "coverage": {
+            "seeds": seeds_of_all(plan, night),
+            "seeds_needed": SEEDS_FOR_COVERAGE,
+            "wanted": len(WANTED),
+            "not_reached": never(night.reached),
+        },
         "dropped_runs": night.dropped,
     }
+    return {"headline": " ".join(sentences(told)), **told}
 
 
-def _failing(failing: Failing, program: Program) -> dict[str, Any]:
+def _failing(failing: Failing, mutant: str | None, program: Program) -> dict[str, Any]:
     again = failing.again
     interval = None
     if again is not None and again["times"] and failing.entry.startswith("live:"):
@@ -130,6 +169,8 @@ def _failing(failing: Failing, program: Program) -> dict[str, Any]:
         "entry": failing.entry,
         "verdict": failing.verdict,
         "invariants": list(failing.invariants),
+        "signature": failing.signature,
+        "mutant": mutant,
         "message": failing.message,
         "times": failing.times,
         "first_seed": failing.first_seed,

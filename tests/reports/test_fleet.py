@@ -57,6 +57,8 @@ def run(number: int, verdict: str = "valid", **more: Any) -> FleetRun:
         ("offset 17 (n1 seq 5662) of 8ab44f0f1d577eca", "offset 2 (n4 seq 1) of 2d346d601c696823"),
         ("flushed: n1 567, n2 0", "flushed: n2 1, n3 9"),
         ("took 1.5 s", "took 20 s"),
+        ("read of r0 (op 12) returned 3 before", "read of m4 (op 7) returned 5 before"),
+        ("write o0=1 is committed", "write r12=7 is committed"),
         ("n1 voted twice in epoch 3: for n1", "n2 voted twice in epoch 14: for n3"),
         ("offsets 1-2 (crc 0badcafe)", "offsets 10-20 (crc 12345678)"),
         ("dir 4147b410020246b69e9315b8d969d066", "dir 2a554d359a094297b0c209ffaaf4669c"),
@@ -75,6 +77,7 @@ def test_what_differs_from_run_to_run_is_no_part_of_a_signature(one: str, other:
 def test_what_broke_is_part_of_a_signature() -> None:
     """Other words are another way to fail."""
     assert signature("S1", "n1 leads twice") != signature("S1", "n1 votes twice")
+    assert signature("S1", "n1 leads") != signature("S1", "r1 leads")
 
 
 # --------------------------------------------------------------------------- counting
