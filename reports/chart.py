@@ -96,9 +96,7 @@ def chart(name: str, columns: Sequence[Column], verdicts: Sequence[str]) -> Char
     top = -(-max(totals) // step) * step
     scale = (HEIGHT - FOOT - TOP) / top
     slot = 100 / max(len(columns), SLOTS_MIN)
-    bars = tuple(
-        _bar(column, n * slot, slot, scale, verdicts) for n, column in enumerate(columns)
-    )
+    bars = tuple(_bar(column, n * slot, slot, scale, verdicts) for n, column in enumerate(columns))
     return Chart(
         name,
         bars,

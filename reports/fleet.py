@@ -23,6 +23,13 @@ from reports.html import page
 NAME: Final = "fleet.html"
 ROWS_MAX: Final = 50_000  # runs in the table; of more the latest
 NIGHTS_MAX: Final = 24  # bars of the chart of nights
+SAID: Final = {  # verdicts as a person says them
+    "invalid": "invalid",
+    "broken": "harness broke",
+    "unknown": "in doubt",
+    "unjudged": "not judged",
+    "valid": "valid",
+}
 _DAY_S: Final = 86_400
 _MONTH_S: Final = 28 * _DAY_S
 
@@ -59,6 +66,7 @@ def render_fleet(fleet: Fleet, *, base: str = ".", program: Program = KRUCIBLE) 
         },
         fleet=fleet,
         verdicts=VERDICTS,
+        said=SAID,
         head=head(fleet),
         chart=_chart(fleet),
         night_chart=_night_chart(fleet),
@@ -73,6 +81,7 @@ def render_fleet(fleet: Fleet, *, base: str = ".", program: Program = KRUCIBLE) 
 def _table(fleet: Fleet, base: str) -> dict[str, Any]:
     """The runs as rows for the script that filters and sorts them."""
     return {
+        "said": SAID,
         "columns": ["began", "verdict", "run of", "seed", "faults", "ok ops", "what", "report"],
         "rows": [_row(run, base) for run in fleet.runs[:ROWS_MAX]],
     }
@@ -127,7 +136,7 @@ def _night_chart(fleet: Fleet) -> Chart | None:
     columns = [
         Column(
             datetime.fromtimestamp(night.begun_s, UTC).strftime("%-d %b"),
-            f"night of {text.clean(night.begun, limit=40)}, {night.colour}: {_told(night.counts)}",
+            f"night of {moment(night.begun_s)} UTC, {night.colour}: {_told(night.counts)}",
             night.counts,
         )
         for night in reversed(fleet.nights[:NIGHTS_MAX])
@@ -136,7 +145,7 @@ def _night_chart(fleet: Fleet) -> Chart | None:
 
 
 def _told(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{counts[v]:,} {v}" for v in VERDICTS if counts.get(v)) or "none"
+    return ", ".join(f"{counts[v]:,} {SAID[v]}" for v in VERDICTS if counts.get(v)) or "none"
 
 
 def _stored(fleet: Fleet, run: str) -> FleetRun | None:

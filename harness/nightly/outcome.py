@@ -100,14 +100,18 @@ def skipped(plan: Plan, night: Night) -> list[str]:
 
 def sentence(failing: Failing) -> str:
     """A failure in one sentence."""
-    what = f"{failing.verdict}: {', '.join(failing.invariants)}".removesuffix(": ")
     seeds = (
-        f"seed {failing.first_seed}"
+        f"1 run, seed {failing.first_seed}"
         if failing.times == 1
-        else f"{failing.times} runs, seeds {failing.first_seed} .. {failing.last_seed}"
+        else f"{failing.times:,} runs, seeds {failing.first_seed} to {failing.last_seed}"
     )
+    broke = ", ".join(failing.invariants)
+    what = f"{broke} broken" if broke else _DOUBTS.get(failing.verdict, failing.verdict)
     message = f": {failing.message}" if failing.message else ""
     return f"{failing.entry}: {what} ({seeds}){message}"
+
+
+_DOUBTS: Final = {"unknown": "in doubt"}
 
 
 def summary(

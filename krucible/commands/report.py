@@ -15,7 +15,6 @@ from krucible.console import Json, out, print_json
 from krucible.program import typed
 from krucible.stores import opened
 
-
 _OF_STORES = ("*/*/spec.json", "nights/*/summary.json")  # a green night may have stored no run
 
 

@@ -6,7 +6,7 @@ const MARK = { valid: "✓", invalid: "✗", unknown: "?", broken: "!", unjudged
 const WORST = Object.fromEntries(["invalid", "broken", "unknown", "unjudged", "valid"].map((word, n) => [word, n]));
 const D = JSON.parse($("data").textContent);
 const BEGAN = 0, VERDICT = 1, RUN_OF = 2, OPS = 5, LINK = D.columns.length - 1, NUMBERS = new Set([3, OPS]);
-const words = D.rows.map((row) => row.slice(0, LINK).join(" ").toLowerCase());
+const words = D.rows.map((row) => [D.said[row[VERDICT]], ...row.slice(0, LINK)].join(" ").toLowerCase());
 const shown = new Set(D.rows.map((row) => row[VERDICT]));
 let found = [], at = 0, sort = [BEGAN, -1]; // the latest first, as they come
 
@@ -23,7 +23,7 @@ function cell(row, column) {
   } else if (column === VERDICT) {
     const span = document.createElement("span");
     span.className = `verdict ${row[VERDICT]}`;
-    span.textContent = `${MARK[row[VERDICT]]} ${row[VERDICT]}`;
+    span.textContent = `${MARK[row[VERDICT]]} ${D.said[row[VERDICT]]}`;
     td.append(span);
   } else {
     td.textContent = typeof row[column] === "number" && column === OPS ? row[column].toLocaleString("en") : row[column];

@@ -243,7 +243,7 @@ PLAN = plan.Plan(
             "canary forgotten-vote was not caught: nothing",
         ),
         ([seed_line(1, same_bytes=False), CANARY], EXIT_HARNESS, "not the same bytes twice"),
-        ([seed_line(1, "unknown"), CANARY], EXIT_UNKNOWN, "sim:a: unknown (seed 1)"),
+        ([seed_line(1, "unknown"), CANARY], EXIT_UNKNOWN, "sim:a: in doubt (1 run, seed 1)"),
         (
             [seed_line(1, "unknown", harness_error="boom"), CANARY],
             EXIT_HARNESS,
@@ -253,7 +253,7 @@ PLAN = plan.Plan(
         (
             [seed_line(1, "invalid", invariants=["S1"], same_bytes=False)],
             EXIT_INVALID,
-            "sim:a: invalid: S1 (seed 1)",
+            "sim:a: S1 broken (1 run, seed 1)",
         ),
         (
             [*map(seed_line, range(outcome.SEEDS_FOR_COVERAGE)), CANARY],
