@@ -83,7 +83,7 @@ class Night:
     canaries: tuple[Canary, ...] = ()
     failures: tuple[Failure, ...] = ()
     coverage: Coverage | None = None
-    skipped: tuple[str, ...] | None = None  # for lack of time; an older night does not tell
+    skipped: Mapping[str, str] | None = None  # entries without a run, and why; None: not told
 
     @property
     def colour(self) -> str:
@@ -152,7 +152,7 @@ def night_of(told: Mapping[str, Any], path: str) -> Night:
         canaries=tuple(_canary(name, each) for name, each in told["canaries"].items()),
         failures=tuple(map(_failure, told["failing"])),
         coverage=_coverage(told),
-        skipped=_strings(told["skipped"]) if "skipped" in told else None,
+        skipped=_skipped(told.get("skipped")),
     )
 
 
@@ -199,6 +199,10 @@ def _coverage(told: Mapping[str, Any]) -> Coverage:
         seeds=int(more.get("seeds", 0)),
         seeds_needed=int(more.get("seeds_needed", 0)),
     )
+
+
+def _skipped(told: Mapping[str, Any] | None) -> Mapping[str, str] | None:
+    return None if told is None else {str(name): str(why) for name, why in told.items()}
 
 
 def _strings(values: Sequence[Any]) -> tuple[str, ...]:

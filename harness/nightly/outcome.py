@@ -77,25 +77,13 @@ def seeds_of_all(plan: Plan, night: Night) -> int:
     return sum(len(night.seeds.get(name, ())) for name in whole)
 
 
-def skipped(plan: Plan, night: Night) -> list[str]:
-    """What the night had no time for, in sentences."""
-    found = [
-        f"{entry} had no turn: the budget of {plan.budget} was used up before it."
-        for entry in plan.entries
-        if not night.seeds.get(entry)
-    ]
-    found += [
-        f"The canary {canary.name} was not tried."
-        for canary in plan.canary
-        if canary.name not in night.canaries
-    ]
-    seeds = seeds_of_all(plan, night)
-    if any(not sim.pinned() for sim in plan.sim) and seeds < SEEDS_FOR_COVERAGE:
-        found.append(
-            f"Coverage was not judged: that takes {SEEDS_FOR_COVERAGE} seeds of the whole swarm,"
-            f" and the night had {seeds}."
-        )
-    return found
+def skipped(plan: Plan, night: Night) -> dict[str, str]:
+    """Why entries and canaries of the plan had no run, by their names in the ledger."""
+    tried = night.canaries
+    canaries = {
+        f"canary:{each.name}": "it was not tried" for each in plan.canary if each.name not in tried
+    }
+    return {**night.skipped, **canaries}
 
 
 def sentence(failing: Failing) -> str:
@@ -132,12 +120,13 @@ def summary(
         "simulated_s": round(night.simulated_s, 3),
         "entries": {
             name: {
-                "runs": len(night.seeds.get(name, ())),
-                "verdicts": dict(night.verdicts.get(name, {})),
+                "runs": len(night.seeds[name]),
+                "verdicts": dict(night.verdicts[name]),
                 "used_s": round(night.spent_s.get(name, 0.0), 3),
                 "mutant": entry.mutant,
             }
             for name, entry in plan.entries.items()
+            if night.seeds.get(name)
         },
         "skipped": skipped(plan, night),
         "failing": [

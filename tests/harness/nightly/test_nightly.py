@@ -329,20 +329,26 @@ def bad(seed: int, **more: Any) -> dict[str, Any]:
                 {**CANARY, "caught": False, "why": "nothing"},
                 SPENT,
             ],
-            "3 of 5 histories are invalid, in 2 ways. The seeded bug forgotten-vote was not caught."
-            " It took 59 min.",
+            (
+                "3 of 5 histories are invalid, in 2 ways. The seeded bug forgotten-vote was not caught."
+                " It took 59 min."
+            ),
         ),
         (
             SEEDED,
             [bad(1), bad(2), SPENT],
-            "All failures are runs with a seeded bug. 2 of 2 histories are invalid. It took"
-            " 59 min.",
+            (
+                "All failures are runs with a seeded bug. 2 of 2 histories are invalid. It took"
+                " 59 min."
+            ),
         ),
         (
             SEEDED,
             [bad(1), bad(2, entry="sim:b"), SPENT],
-            "1 of 2 histories is invalid, in 1 way. 1 more run with a seeded bug failed, as it"
-            " should. It took 59 min.",
+            (
+                "1 of 2 histories is invalid, in 1 way. 1 more run with a seeded bug failed, as it"
+                " should. It took 59 min."
+            ),
         ),
         (
             PLAN,
@@ -358,8 +364,10 @@ def bad(seed: int, **more: Any) -> dict[str, Any]:
         (
             PLAN,
             [seed_line(1, same_bytes=False)],
-            "1 seed did not give the same bytes twice. The seeded bug forgotten-vote was not tried."
-            " It checked 1 history in 0 s.",
+            (
+                "1 seed did not give the same bytes twice. The seeded bug forgotten-vote was not tried."
+                " It checked 1 history in 0 s."
+            ),
         ),
     ],
 )
@@ -378,18 +386,17 @@ def test_a_failure_counts_once_however_many_entries_meet_it() -> None:
     assert told["headline"].startswith("2 of 2 histories are invalid, in 1 way.")
 
 
-def test_a_night_says_what_it_had_no_time_for() -> None:
-    """Entries without a turn, canaries that were not tried, coverage that was not judged."""
-    wanted = msgspec.structs.replace(PLAN, live=(plan.Live(name="x"),))
-    told = told_of(wanted, seed_line(1))
-    assert told["skipped"] == [
-        "live:x had no turn: the budget of 1h was used up before it.",
-        "The canary forgotten-vote was not tried.",
-        "Coverage was not judged: that takes 300 seeds of the whole swarm, and the night had 1.",
-    ]
-    assert told["entries"]["live:x"]["runs"] == 0
-    pinned = plan.Plan(budget="1h", sim=(plan.Sim(name="a", voters=3),))
-    assert told_of(pinned, seed_line(1))["skipped"] == []
+def test_a_summary_says_what_was_left_out() -> None:
+    """Entries without a run, canaries that were not tried; and what coverage lacks seeds for."""
+    skipped = {"t": "skipped", "entry": "live:x", "reason": "the budget was used up"}
+    told = told_of(PLAN, seed_line(1), skipped)
+    assert told["skipped"] == {
+        "live:x": "the budget was used up",
+        "canary:forgotten-vote": "it was not tried",
+    }
+    assert (told["coverage"]["seeds"], told["coverage"]["seeds_needed"]) == (1, 300)
+    assert told["coverage"]["not_reached"]
+    assert told["never"] is None
 
 
 @pytest.mark.parametrize(
@@ -492,6 +499,21 @@ def test_a_night_with_a_bug_is_red_and_says_how_to_see_it_again(
     again = shlex.join(RunDir(Path(failing["runs"][0])).words)
     assert any(f"krucible repro {again}\n" in text for text in texts)
     assert failing["commands"][0].endswith(f"krucible repro {again}")
+
+
+def test_a_night_says_what_it_had_no_time_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A live run that is longer than what is left does not begin: the budget is kept."""
+    text = QUICK.format(budget="3s", more="") + '[[live]]\nname = "long"\ntime-limit = 60\n'
+    code, told = night(write(tmp_path, text), tmp_path / "store", capfd)
+    assert code == EXIT_VALID, told["reasons"]
+    assert told["skipped"] == {"live:long": "a run takes 60 s and more, 0 s were left"}
+    assert told["budget_s"] == 3.0
+    assert told["used_s"] < 6.0
+    assert "live:long" not in told["entries"]
+    again = ledger.read(Path(told["folder"]))
+    assert again.skipped == told["skipped"]
 
 
 def test_of_one_failure_only_so_many_runs_are_stored(
