@@ -11,7 +11,7 @@ import typer
 
 from harness.registry import systems
 from harness.sessions.plan import Plan
-from harness.sessions.swarm import draw
+from harness.sessions.swarm import DEFAULT_SYSTEM, draw
 from krucible.arguments import (
     CONCURRENCY_MAX,
     NEMESIS_HELP,
@@ -28,6 +28,7 @@ from krucible.arguments import (
 
 Voters = Annotated[int | None, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")]
 Observers = Annotated[int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")]
+System = Annotated[str | None, typer.Option(help="What is simulated; kraft when not given.")]
 Workload = Annotated[str | None, typer.Option(help="What the clients do.")]
 Nemesis = Annotated[str | None, typer.Option(help=NEMESIS_HELP)]
 TimeLimit = Annotated[
@@ -70,6 +71,7 @@ ScheduleSeed = Annotated[
 
 def pinned(  # noqa: PLR0913 - one parameter per option
     *,
+    system: System = None,
     voters: Voters = None,
     observers: Observers = None,
     workload: Workload = None,
@@ -83,6 +85,7 @@ def pinned(  # noqa: PLR0913 - one parameter per option
 ) -> dict[str, Any]:
     """The fields of RunSpec that were given, for ``swarm.draw``; raises UsageError."""
     fields = {
+        "system": system,
         "workload": workload,
         "voters": voters,
         "observers": observers,
@@ -94,7 +97,7 @@ def pinned(  # noqa: PLR0913 - one parameter per option
     }
     given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     if nemesis is not None:
-        given["nemeses"] = parse_nemeses(nemesis, systems.get("kraft"))
+        given["nemeses"] = parse_nemeses(nemesis, systems.get(system or DEFAULT_SYSTEM))
     if setting:
         given["settings"] = parse_settings(setting)
     return given

@@ -12,13 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
 
 Settings = Mapping[str, str]
 
 
 def _takes_all(_: object) -> None:
     """Refuse nothing."""
+
+
+def _takes_any(_: str) -> bool:
+    return True
 
 
 def _no_mutants() -> Sequence[dict[str, Any]]:
@@ -44,8 +48,10 @@ class SystemTraits:
         check_settings: Raises UsageError for bad settings, before a run is begun.
         mutants: Its seeded bugs: objects with ``name``, ``description``, ``breaks`` and ``source``;
             with ``scenario`` for the zoo.
+        takes: Whether a setting that a swarm draws, by its name, means anything to it.
         why_not: Why a run with such options has not an ability of ``contracts.abilities`` though
             its class has; None when it has.
+        simulated: What it says of its simulated runs in the place of all this; None: the same.
     """
 
     leaves: frozenset[str] = frozenset()
@@ -56,7 +62,13 @@ class SystemTraits:
     jvms: bool = False
     check_settings: Callable[[Settings], None] = _takes_all
     mutants: Callable[[], Sequence[dict[str, Any]]] = _no_mutants
+    takes: Callable[[str], bool] = _takes_any
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
+    simulated: SystemTraits | None = None
+
+    def of(self, spec: RunSpec) -> SystemTraits:
+        """What it says of a run with such options."""
+        return self.simulated if spec.env == SIM and self.simulated is not None else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
