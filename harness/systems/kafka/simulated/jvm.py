@@ -25,6 +25,12 @@ OPTIONS: Final = (
     "-Xrs",  # signals are Python's
     "-Xlog:disable",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
+    # for ``Chance``: compiled code has the salt in it, and some is compiled before we come
+    "-XX:CompileCommand=quiet",
+    *(
+        f"-XX:CompileCommand=exclude,java/util/ImmutableCollections${name},*"
+        for name in ("Set12$1", "SetN$SetNIterator", "MapN$MapNIterator", "MapN$1")
+    ),
 )
 _started: list[int] = []  # in which process
 
@@ -84,20 +90,7 @@ def _start(seam: Path, java: Path) -> None:
     path = str(library) if library.exists() else jpype.getDefaultJVMPath()
     jpype.startJVM(path, *OPTIONS, classpath=[str(seam)], convertStrings=False)
     _started.append(os.getpid())
-    _fix_salt(jpype)
-
-
-def _fix_salt(jpype: Any) -> None:
-    """Let sets and maps of ``Set.of`` and ``Map.of`` have the same order in every JVM."""
-    of_unsafe = jpype.JClass("java.lang.Class").forName("sun.misc.Unsafe")
-    field = of_unsafe.getDeclaredField("theUnsafe")
-    field.setAccessible(True)
-    unsafe = field.get(None)
-    salted = jpype.JClass("java.lang.Class").forName("java.util.ImmutableCollections")
-    salt, reverse = salted.getDeclaredField("SALT32L"), salted.getDeclaredField("REVERSE")
-    base = unsafe.staticFieldBase(salt)
-    unsafe.putLong(base, unsafe.staticFieldOffset(salt), jpype.JLong(0))
-    unsafe.putBoolean(base, unsafe.staticFieldOffset(reverse), jpype.JBoolean(False))
+    jpype.JClass("krucible.Chance").fix()
 
 
 def _system_loader(jpype: Any) -> Any:
