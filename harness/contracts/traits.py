@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.spec import SIM, RunSpec
+from harness.verdict import Known
 
 Settings = Mapping[str, str]
 
@@ -48,6 +49,7 @@ class SystemTraits:
         check_settings: Raises UsageError for bad settings, before a run is begun.
         mutants: Its seeded bugs: objects with ``name``, ``description``, ``breaks`` and ``source``;
             with ``scenario`` for the zoo.
+        known: What it is known to do wrong; counted, and no anomaly of a run.
         takes: Whether a setting that a swarm draws, by its name, means anything to it.
         why_not: Why a run with such options has not an ability of ``contracts.abilities`` though
             its class has; None when it has.
@@ -62,6 +64,7 @@ class SystemTraits:
     jvms: bool = False
     check_settings: Callable[[Settings], None] = _takes_all
     mutants: Callable[[], Sequence[dict[str, Any]]] = _no_mutants
+    known: tuple[Known, ...] = ()
     takes: Callable[[str], bool] = _takes_any
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
     simulated: SystemTraits | None = None

@@ -111,7 +111,7 @@ def _proxy() -> Any:
         try:
             return call(*args)
         except OSError as error:
-            raise io_error(str(error)) from None
+            raise io_error(f"{error.filename}: {error.strerror}") from None
         except PowerCutError:
             raise power_failure() from None
 

@@ -16,7 +16,9 @@ from typing import Any, Final, cast
 from harness.errors import EnvError
 from harness.systems.kafka.distribution import KafkaMissingError, fetch
 from harness.systems.kafka.simulated.compiled import Classes, classes
+from node.wire.api import ApiRange, ApiTable, table
 
+APIS: Final = "org.apache.kafka.raft.SimApis"
 REPLICA: Final = "org.apache.kafka.raft.SimReplica"
 OPTIONS: Final = (
     "-Xmx768m",
@@ -59,6 +61,10 @@ class Release:
         loader = url(jpype.JArray(jpype.JClass("java.net.URL"))(urls), _system_loader(jpype))
         replica = jpype.JClass("java.lang.Class").forName(REPLICA, True, loader)
         self._make = replica.getDeclaredConstructors()[0]
+        told = jpype.JClass("java.lang.Class").forName(APIS, True, loader)
+        versions = [int(each) for each in told.getMethod("versions").invoke(None)]
+        rows = zip(*[iter(versions)] * 3, strict=True)
+        self.apis: ApiTable = table(ApiRange(*row) for row in rows)
 
     def replica(
         self, settings: Mapping[str, str], identity: Mapping[str, str], disk: object

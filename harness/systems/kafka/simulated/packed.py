@@ -37,6 +37,7 @@ class Kind(IntEnum):
     LEADER = 29
     FATAL = 30
     STOPPED = 31
+    REJECTED = 32
 
 
 class Item(NamedTuple):
@@ -79,3 +80,9 @@ def unpack_values(data: bytes) -> list[bytes]:
         values.append(data[position : position + size])
         position += size
     return values
+
+
+def unpack_batch(data: bytes) -> tuple[int, list[bytes]]:
+    """The size of a committed batch in bytes, and the values of its records."""
+    (size,) = _LENGTH.unpack_from(data)
+    return size, unpack_values(data[_LENGTH.size :])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, cast
 
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
@@ -20,6 +20,7 @@ from harness.systems.kafka.simulated.packed import (
     pack,
     pack_values,
     unpack,
+    unpack_batch,
     unpack_values,
 )
 from harness.systems.kafka.simulated.peers import Asked, Peers
@@ -33,7 +34,7 @@ from node.log.meta_properties import MetaPropertiesError, load_meta_properties
 from node.sim.host import VirtualTracer
 from node.sim.network import VirtualListener, VirtualNetwork
 
-from node.wire.api import ApiKey, ApiTable, apis, table
+from node.wire.api import ALL_APIS, ApiKey, ApiRange, ApiTable, table
 from node.wire.api_versions import Features
 from node.wire.network import Answer
 from node.wire.payloads import encode
@@ -65,10 +66,13 @@ class KafkaFatalError(Exception):
 class StateMachine(Protocol):
     """What stands above the raft client, and serves clients."""
 
-    apis: ApiTable
+    apis: frozenset[ApiKey]  # that it serves
 
-    def committed(self, end: int, epoch: int, values: list[bytes]) -> None:
-        """The next records, up to just below ``end``, are committed; control records have none."""
+    def committed(self, end: int, epoch: int, size: int, values: list[bytes]) -> None:
+        """The next batch, up to just below ``end`` and of so many bytes, is committed.
+
+        One of control records has no values.
+        """
         ...
 
     def loaded(self, end: int, epoch: int, values: list[bytes]) -> None:
@@ -130,6 +134,7 @@ class KafkaProcess:
         network = cast("VirtualNetwork", world.network)
         self._peers = Peers(network, timeout_ms / 1e3, self._answered)
         self._answers: dict[int, Callable[[bytes], None]] = {}
+        self._rejects: dict[int, Callable[[str], None]] = {}
         self._tokens: dict[int, Callable[[int | None], None]] = {}
         self._number = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -144,7 +149,7 @@ class KafkaProcess:
             config.listeners[0].bind,
             self._serve,
             ask=self._ask,
-            apis=table(apis(RAFT_APIS).values(), self.machine.apis.values()),
+            apis=_common(release.apis, (*RAFT_APIS, *self.machine.apis)),
             on_reject=lambda peer, reason: log.warning("closed %s:%s: %s", *peer, reason),
             tls=None,
             features=lambda: Features({}, {}, -1),
@@ -231,13 +236,18 @@ class KafkaProcess:
                 at = Endpoint(host.decode(), item.b)
                 self._peers.send(at, Asked(item.a, key, version, body))
             case Kind.REPLY:
+                self._rejects.pop(item.a, None)
                 self._answers.pop(item.a)(data)
+            case Kind.REJECTED:
+                self._answers.pop(item.a)
+                if (reject := self._rejects.pop(item.a, None)) is not None:
+                    reject(data.decode())
             case Kind.APPENDED:
                 self._tokens.pop(item.a)(item.c)
             case Kind.REFUSED:
                 self._tokens.pop(item.a)(None)
             case Kind.COMMITTED:
-                self.machine.committed(item.c + item.a, item.b, unpack_values(data))
+                self._committed(item)
             case Kind.LOADED:
                 self.machine.loaded(item.c, item.b, unpack_values(data))
             case Kind.LEADER:
@@ -250,6 +260,10 @@ class KafkaProcess:
                 self._failed(data.decode())
             case _:
                 raise AssertionError(f"no output of kind {item.kind}")
+
+    def _committed(self, item: Item) -> None:
+        size, values = unpack_batch(item.data)
+        self.machine.committed(item.c + item.a, item.b, size, values)
 
     def _wait(self, wait_ms: int) -> None:
         """Be called when the client's poll would have ended by itself."""
@@ -294,17 +308,27 @@ class KafkaProcess:
             self.put(pack(Kind.ANSWER, correlation, data=answer))
 
     def _raw(
-        self, api_key: int, version: int, body: bytes, answer: Callable[[bytes], None]
+        self,
+        api_key: int,
+        version: int,
+        body: bytes,
+        answer: Callable[[bytes], None],
+        reject: Callable[[str], None] | None = None,
     ) -> None:
         if self._is_over:
             return
         self._number += 1
         self._answers[self._number] = answer
+        if reject is not None:
+            self._rejects[self._number] = reject
         self.put(pack(Kind.REQUEST, self._number, d=version << KEY_BITS | api_key, data=body))
 
     def _serve(self, request: Inbound) -> None:
         if request.api_key in RAFT_APIS:
-            self._raw(request.api_key, request.version, encode(request.body), request.reply)
+            body = encode(request.body)
+            self._raw(
+                request.api_key, request.version, body, request.reply, reject=request.reject
+            )
         else:
             self.machine.serve(request)
 
@@ -336,3 +360,13 @@ class KafkaProcess:
         self.put(pack(Kind.SNAPSHOT, 0, epoch, end, data=pack_values(values)))
 
 
+def _common(theirs: ApiTable, keys: Iterable[int]) -> ApiTable:
+    """The versions of APIs that a release of Kafka and our clients both know."""
+    return table(
+        ApiRange(
+            key,
+            max(theirs[key].min_version, ALL_APIS[key].min_version),
+            min(theirs[key].max_version, ALL_APIS[key].max_version),
+        )
+        for key in keys
+    )

@@ -29,7 +29,7 @@ from node.metadata.schemas import (
     PartitionRecord,
     TopicRecord,
 )
-from node.wire.api import ApiKey, apis
+from node.wire.api import ApiKey
 
 TOPIC: Final = 2  # resource type
 TOPIC_CONFIG: Final = 1  # source of a setting
@@ -37,6 +37,16 @@ CONTROLLERS: Final = 2  # endpoint type
 IDLE_MS: Final = "metadata.max.idle.interval.ms"  # 0: never
 SNAPSHOT_BYTES: Final = "metadata.log.max.record.bytes.between.snapshots"
 SNAPSHOT_BYTES_DEFAULT: Final = 20 * 1024 * 1024
+
+APIS: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_CLUSTER,
+    }
+)
 
 Refuse = Callable[[ApiError, str], Any]
 
@@ -58,15 +68,7 @@ class Registers:
     """One node's; see ``StateMachine``."""
 
     def __init__(self, process: KafkaProcess) -> None:
-        self.apis = apis(
-            (
-                ApiKey.API_VERSIONS,
-                ApiKey.CREATE_TOPICS,
-                ApiKey.INCREMENTAL_ALTER_CONFIGS,
-                ApiKey.DESCRIBE_CONFIGS,
-                ApiKey.DESCRIBE_CLUSTER,
-            )
-        )
+        self.apis = APIS
         self._process = process
         self._id = process.config.node_id
         self._rng = Random(process.seed * 1_000_003 + process.world.incarnation)
@@ -84,11 +86,11 @@ class Registers:
 
     # ------------------------------------------------------------------ the log
 
-    def committed(self, end: int, epoch: int, values: list[bytes]) -> None:
+    def committed(self, end: int, epoch: int, size: int, values: list[bytes]) -> None:
         """Apply records, and answer those who waited for them."""
         for value in values:
             self._apply(decode_record(value))
-        self._bytes += sum(map(len, values))
+        self._bytes += size
         self._applied = end
         waiting, self._waiting = self._waiting, []
         for each in waiting:
@@ -157,15 +159,15 @@ class Registers:
 
     def _state(self) -> list[MetadataRecord]:
         return [
-            *(FeatureLevelRecord(name=n, feature_level=v) for n, v in self._features.items()),
+            *(FeatureLevelRecord(name=n, feature_level=v) for n, v in sorted(self._features.items())),
             *(
                 record
-                for name, id_ in self._topics.items()
+                for name, id_ in sorted(self._topics.items())
                 for record in (TopicRecord(name=name, topic_id=id_), _partition(id_))
             ),
             *(
                 ConfigRecord(resource_type=TOPIC, resource_name=topic, name=name, value=value)
-                for (topic, name), value in self._configs.items()
+                for (topic, name), value in sorted(self._configs.items())
             ),
         ]
 

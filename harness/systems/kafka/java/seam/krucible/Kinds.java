@@ -18,11 +18,12 @@ public final class Kinds {
     public static final byte REPLY = 24; // a: number; body
     public static final byte APPENDED = 25; // a: token, c: last offset
     public static final byte REFUSED = 26; // a: token; why
-    public static final byte COMMITTED = 27; // a: how many offsets, b: epoch, c: base offset; values
+    public static final byte COMMITTED = 27; // a: how many offsets, b: epoch, c: base offset; size of the batch (int), values
     public static final byte LOADED = 28; // b: epoch, c: end offset of a snapshot; values
     public static final byte LEADER = 29; // a: node or -1, b: epoch
     public static final byte FATAL = 30; // what ended the process
     public static final byte STOPPED = 31; // in good order
+    public static final byte REJECTED = 32; // a: number of a request that cannot be read; why
 
     private Kinds() {
     }

@@ -9,6 +9,7 @@ import org.apache.kafka.common.Uuid;
 final class SimEvents {
     private final StringBuilder out = new StringBuilder();
     private boolean first;
+    private boolean isHeld; // until the first event is told, which is known last
 
     /** Begin an event of an epoch. */
     SimEvents event(int epoch, String type) {
@@ -105,8 +106,25 @@ final class SimEvents {
         out.append("}\n");
     }
 
+    /** Keep all events back. */
+    void hold() {
+        isHeld = true;
+    }
+
+    /** Let them go, behind the event that was told last. */
+    void release(int held) {
+        String last = out.substring(held);
+        out.setLength(held);
+        out.insert(0, last);
+        isHeld = false;
+    }
+
+    int length() {
+        return out.length();
+    }
+
     String take() {
-        if (out.length() == 0) {
+        if (isHeld || out.length() == 0) {
             return "";
         }
         String told = out.toString();

@@ -36,6 +36,7 @@ final class SimListener implements RaftClient.Listener<byte[]> {
 
     private final SimReplica node;
     private long applied;
+    long timestampMs; // of the last batch
 
     SimListener(SimReplica node) {
         this.node = node;
@@ -49,7 +50,10 @@ final class SimListener implements RaftClient.Listener<byte[]> {
                 applied = batch.lastOffset() + 1;
                 node.event("apply").put("off", applied).put("n", applied - batch.baseOffset()).end();
                 int offsets = (int) (applied - batch.baseOffset());
-                node.put(Kinds.COMMITTED, offsets, batch.epoch(), batch.baseOffset(), (short) 0, packed(batch.records()));
+                timestampMs = batch.appendTimestamp();
+                byte[] values = packed(batch.records());
+                byte[] sized = ByteBuffer.allocate(4 + values.length).putInt(batch.sizeInBytes()).put(values).array();
+                node.put(Kinds.COMMITTED, offsets, batch.epoch(), batch.baseOffset(), (short) 0, sized);
             }
         }
     }

@@ -3,6 +3,7 @@ package org.apache.kafka.raft;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
@@ -36,7 +37,12 @@ import org.apache.kafka.common.message.VoteRequestData;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.record.ControlRecordType;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.raft.internals.BatchMemoryPool;
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.KRaftVersion;
@@ -146,14 +152,6 @@ final class SimRaft {
         for (String each : split(node.settings.get("controller.quorum.bootstrap.servers"))) {
             String[] parts = each.split(":");
             found.add(InetSocketAddress.createUnresolved(parts[0], Integer.parseInt(parts[1])));
-        }
-        return found;
-    }
-
-    static List<Integer> votersOf(Map<String, String> settings) {
-        List<Integer> found = new ArrayList<>();
-        for (String each : split(settings.get("controller.quorum.voters"))) {
-            found.add(Integer.parseInt(each.split("@")[0]));
         }
         return found;
     }
@@ -292,9 +290,19 @@ final class SimRaft {
         return new Uuid(Long.parseUnsignedLong(hex.substring(0, 16), 16), Long.parseUnsignedLong(hex.substring(16), 16));
     }
 
-    static String sha256(byte[] data) {
+    /** SHA-256 of what a snapshot says; when it was written, which batches and header have, is left out. */
+    static String digest(byte[] data) {
         try {
-            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(data));
+            MessageDigest digest = MessageDigest.getInstance("SHA-256");
+            for (RecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(data)).batches()) {
+                for (Record record : batch) {
+                    if (!batch.isControlBatch()
+                        || ControlRecordType.parse(record.key()) != ControlRecordType.SNAPSHOT_HEADER) {
+                        digest.update(Utils.toArray(record.value()));
+                    }
+                }
+            }
+            return HexFormat.of().formatHex(digest.digest());
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);
         }

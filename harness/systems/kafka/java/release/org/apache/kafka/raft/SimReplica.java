@@ -86,9 +86,13 @@ public final class SimReplica implements Replica {
             log = new SimLog(files, this, clock, settings);
             SimElectionStore store = new SimElectionStore(this);
             Optional<ElectionState> found = store.readElectionState();
-            tellStart(found);
+            long flushed = log.flushed();
             listener = new SimListener(this);
+            events.hold();
             raft.open(log, queue, new Channel(), expirations, store, listener);
+            int held = events.length();
+            tellStart(found, flushed);
+            events.release(held);
             run();
         });
     }
@@ -180,7 +184,7 @@ public final class SimReplica implements Replica {
             case Kinds.ANSWER -> answer(a, data);
             case Kinds.UNANSWERED -> unanswered(a, Errors.forCode((short) b));
             case Kinds.APPEND -> append(a, b, data);
-            case Kinds.SNAPSHOT -> raft.snapshot(new OffsetAndEpoch(c, b), SimListener.unpacked(data), clock.wallMs);
+            case Kinds.SNAPSHOT -> raft.snapshot(new OffsetAndEpoch(c, b), SimListener.unpacked(data), listener.timestampMs);
             case Kinds.SHUTDOWN -> raft.shutdown(a);
             case Kinds.RESIGN -> raft.resign(b);
             default -> throw new IllegalArgumentException("no input of kind " + kind);
@@ -218,7 +222,16 @@ public final class SimReplica implements Replica {
 
     private void request(int number, short key, short version, byte[] body) {
         ApiMessage data = ApiMessageType.fromApiKey(key).newRequest();
-        data.read(new ByteBufferAccessor(ByteBuffer.wrap(body)), version);
+        try {
+            data.read(new ByteBufferAccessor(ByteBuffer.wrap(body)), version);
+        } catch (RuntimeException e) { // as the server that takes requests for Kafka's raft client
+            put(Kinds.REJECTED, number, 0, 0, (short) 0, e.toString().getBytes(StandardCharsets.UTF_8));
+            return;
+        }
+        if (key == ApiKeys.API_VERSIONS.id) { // the server's to answer
+            put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(SimApis.answer(), version));
+            return;
+        }
         RaftRequest.Inbound request = raft.inbound(number, version, data, clock.milliseconds());
         request.completion.whenComplete((response, error) -> {
             if (isOver) {
@@ -299,13 +312,13 @@ public final class SimReplica implements Replica {
         return events.event(raft.epoch(), type);
     }
 
-    private void tellStart(Optional<ElectionState> found) {
+    private void tellStart(Optional<ElectionState> found, long flushed) {
         int epoch = found.map(ElectionState::epoch).orElse(0);
         events.event(epoch, "start")
             .put("leo", log.endOffset().offset())
             .put("last_ep", log.lastFetchedEpoch())
             .put("log_start", log.startOffset())
-            .put("flushed", log.flushed());
+            .put("flushed", flushed);
         events.open("qs", '{').comma().raw("\"ep\":").raw(found.isPresent() ? "" + epoch : "null");
         Optional<ReplicaKey> voted = found.flatMap(ElectionState::optionalVotedKey);
         int leader = found.map(ElectionState::leaderIdOrSentinel).orElse(-1);
@@ -317,7 +330,7 @@ public final class SimReplica implements Replica {
         for (OffsetAndEpoch snapshot : log.snapshotIds()) {
             events.comma().raw("[" + snapshot.offset() + "," + snapshot.epoch() + "]");
         }
-        events.close(']').ids("voters", SimRaft.votersOf(settings)).open("roles", '[')
+        events.close(']').ids("voters", raft.partition().lastVoterSet().voterIds()).open("roles", '[')
             .comma().raw("\"" + settings.getOrDefault("process.roles", "controller") + "\"").close(']').end();
     }
 
@@ -360,6 +373,7 @@ public final class SimReplica implements Replica {
             return;
         }
         tellFetch("ok");
+        tellVoters();
         Optional<LeaderState<Object>> leader = raft.quorum().maybeLeaderState();
         String as = leader.isPresent() ? "leader" : raft.quorum().isVoter() ? "follower" : "observer";
         SimEvents told = event("hwm").put("v", value).put("as", as);
@@ -376,10 +390,11 @@ public final class SimReplica implements Replica {
     }
 
     void tellSnapshot(String op, OffsetAndEpoch snapshot, byte[] data) {
+        tellVoters();
         event("snap").put("op", op)
             .open("id", '[').comma().raw(snapshot.offset() + "," + snapshot.epoch()).close(']')
             .put("size", data == null ? 0 : data.length)
-            .put("sha", data == null ? null : SimRaft.sha256(data))
+            .put("sha", data == null ? null : SimRaft.digest(data))
             .end();
     }
 
@@ -474,6 +489,9 @@ public final class SimReplica implements Replica {
     }
 
     private void tellVoters() {
+        if (raft.quorum() == null) {
+            return;
+        }
         KRaftControlRecordStateMachine partition = raft.partition();
         VoterSet now = partition.lastVoterSet();
         OptionalLong at = partition.lastVoterSetOffset();
