@@ -30,7 +30,7 @@ STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
 LIVE_SLACK_NS = 100_000_000  # events of a process arrive, and are dated, late by no more than this
 
 
-@checkers.register(NAME, needs=("events", "records"))
+@checkers.register(NAME, needs=("events", "records", "images"))
 def observers(run: RunData) -> CheckResult:
     """Images are folds of the committed log (C8), local reads never go back, all converge (L8).
 

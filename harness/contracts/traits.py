@@ -39,8 +39,8 @@ class SystemTraits:
     """What a system says of all its runs.
 
     Attributes:
-        leaves: Of ``events``, ``records`` and ``output`` what a run leaves behind; a checker whose
-            ``needs`` are not among them is not asked.
+        leaves: Of ``events``, ``records``, ``output`` and ``images`` (brokers tell of theirs) what
+            a run leaves behind; a checker whose ``needs`` are not among them is not asked.
         workloads: The workloads that it goes with; None: all.
         envs: The environments that it goes with; None: all.
         checkers: Judge each run of it, beside those of the workload.
@@ -50,6 +50,7 @@ class SystemTraits:
         mutants: Its seeded bugs: objects with ``name``, ``description``, ``breaks`` and ``source``;
             with ``scenario`` for the zoo.
         known: What it is known to do wrong; counted, and no anomaly of a run.
+        missing: Says in one line what its runs need and this host has not; None: nothing.
         takes: Whether a setting that a swarm draws, by its name, means anything to it.
         why_not: Why a run with such options has not an ability of ``contracts.abilities`` though
             its class has; None when it has.
@@ -65,6 +66,7 @@ class SystemTraits:
     check_settings: Callable[[Settings], None] = _takes_all
     mutants: Callable[[], Sequence[dict[str, Any]]] = _no_mutants
     known: tuple[Known, ...] = ()
+    missing: Callable[[], str | None] = _no_reason
     takes: Callable[[str], bool] = _takes_any
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
     simulated: SystemTraits | None = None

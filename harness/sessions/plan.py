@@ -50,7 +50,10 @@ class Plan:
         """
         system = systems.get(spec.system)
         _check_fit(spec, system)
-        systems.traits(spec.system).of(spec).check_settings(spec.settings)
+        traits = systems.traits(spec.system).of(spec)
+        traits.check_settings(spec.settings)
+        if (missing := traits.missing()) is not None:
+            raise UsageError(missing)
         schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
         workload = workloads.get(spec.workload)(spec)
         if faults is None:

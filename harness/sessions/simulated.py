@@ -382,7 +382,11 @@ def save(run: SimRun, store: Store) -> RunDir:
         run_dir.write_records(node, log)
         run_dir.write_snapshots(node, data.snapshots[node])
         run_dir.log(node).write_text("".join(f"{x}\n" for x in data.output[node]), encoding="utf-8")
-    versions = {"krucible": version("krucible"), "python": platform.python_version()}
+    versions = {
+        "krucible": version("krucible"),
+        "python": platform.python_version(),
+        **systems.traits(data.spec.system).of(data.spec).versions,
+    }
     run_dir.write_results(
         {
             **run.judgement.to_json(),

@@ -23,6 +23,7 @@ from node.sim.process_state import PPM, RUNNING, ProcessState
 
 log = logging.getLogger("krucible.sim")
 
+Failed = Callable[[BaseException], None]
 Sink = Callable[[bytes], None]  # takes one line of JSON
 _encode = msgspec.json.Encoder().encode
 EXIT_UNSTARTABLE: Final = 254
@@ -56,7 +57,7 @@ class Program:
 
     node_id: int
     syncs: bool
-    begin: Callable[[World, Callable[[BaseException], None]], Runs]
+    begin: Callable[[World, Failed], Runs]
 
 
 class VirtualClock:

@@ -94,7 +94,7 @@ class VirtualInbound:
 class VirtualListener:
     """A listener of a process; see ``Network.listen``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter per thing that it serves
         self,
         fabric: Fabric,
         at: Endpoint,
@@ -491,7 +491,7 @@ class VirtualNetwork:
         await connection.open(timeout_s)
         return connection
 
-    def listen(
+    def listen(  # noqa: PLR0913 - as ``Network.listen``, and one more
         self,
         at: Endpoint,
         handler: Callable[[Any], None],

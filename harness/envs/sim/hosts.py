@@ -21,7 +21,6 @@ from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import load_meta_properties
 from node.log.quorum_state import ElectionStateStore
 from node.sim.fabric import MS, Fabric
-from node.sim.fabric import Link as FabricLink
 from node.sim.host import EXIT_KILLED, Program, VirtualHost
 from node.sim.loop import StalledError, VirtualLoop
 from node.sim.network import VirtualNetwork
@@ -99,7 +98,7 @@ class SimNet:
 
     async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
         """See ``Packets``."""
-        plain = FabricLink()
+        plain = self._fabric.default()
         for link in links:
             shapes = self._shapes.setdefault(link, {})
             shapes.pop(owner, None)

@@ -30,6 +30,7 @@ from harness.systems.kafka.distribution import (
     SERVER,
     KafkaDist,
 )
+from harness.systems.kafka.simulated.jvm import missing
 from harness.systems.kafka.simulated.site import KafkaSite
 from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum, why_not
@@ -119,6 +120,7 @@ def is_kafkas(name: str) -> bool:
             versions={"kafka": KAFKA_VERSION},
             check_settings=check_settings,
             known=KNOWN,
+            missing=missing,
             takes=is_kafkas,
             why_not=why_not,
         ),

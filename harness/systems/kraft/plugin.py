@@ -62,7 +62,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
 @systems.register(
     "kraft",
     SystemTraits(
-        leaves=frozenset({"events", "records", "output"}),
+        leaves=frozenset({"events", "records", "output", "images"}),
         check_settings=check_settings,
         mutants=mutants,
         why_not=why_not,

@@ -7,8 +7,7 @@ loop; the system above is the same.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -16,11 +15,9 @@ import node as node_package
 from harness.contracts.environment import Environment
 from harness.envs.sim.hosts import Sim
 from node.clock import SystemClock
-from node.config import NodeConfig, parse
-from node.driver.process import Running
-from node.driver.world import World
+from node.config import parse
 from node.log.disk import Disk, FileDisk
-from node.sim.host import Program
+from node.sim.program import program_of
 from node.wire.network import Network, Sockets
 
 _CONFIG = "node.properties"
@@ -117,13 +114,7 @@ class VirtualSite:
 
     async def launch(self, node: str, settings: Mapping[str, str]) -> None:
         """Start a process on the host."""
-        config = parse(dict(settings))
-        begin = partial(_running, config)
-        self._env.launch(node, Program(config.node_id, config.fsync, begin))
-
-
-def _running(config: NodeConfig, world: World, failed: Callable[[BaseException], None]) -> Running:
-    return Running(config, failed, world)
+        self._env.launch(node, program_of(parse(dict(settings))))
 
 
 def site_of(environment: Environment) -> Site:

@@ -57,11 +57,11 @@ def _compiled(dist: KafkaDist, name: str, root: Path, against: Sequence[Path]) -
         path = os.pathsep.join(map(str, against))
         options = ["-nowarn", "-proc:none", "-d", str(made), "-cp", path or "."]
         argv = [*_compiler(dist), *options, *map(str, sources)]
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode != 0:
-            raise KafkaMissingError(f"javac failed on {root}: {(done.stdout + done.stderr)[-2000:]}")
+            raise KafkaMissingError(
+                f"javac failed on {root}: {(done.stdout + done.stderr)[-2000:]}"
+            )
         try:
             made.rename(home)
         except OSError:

@@ -7,13 +7,17 @@ collector sees through.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from weakref import ref
 
+from harness.systems.kafka.simulated.bridge import bridge
 from node.log.disk import Disk, File, read_file
 from node.log.memory_disk import MemoryDisk, PowerCutError
+
+DISK: Final = "krucible.Disk"
+POWER_FAILURE: Final = "krucible.PowerFailure"
+CHANGES: Final = ("create", "append", "truncate", "fsync", "rename", "unlink")
 
 Tell = Callable[[bytes], None]  # takes lines of events without their heads
 
@@ -95,82 +99,41 @@ class PartitionDisk:
 
 
 def java_disk(disk: PartitionDisk) -> Any:
-    """The same as an object of Java's."""
-    return _proxy()(disk)
+    """The same as an object of Java's, a ``krucible.Disk``."""
+    jpype, known = bridge(), ref(disk)
+    io_error, power_failure = jpype.JClass("java.io.IOException"), jpype.JClass(POWER_FAILURE)
 
-
-@cache
-def _proxy() -> Any:
-    """The class of them; made once there is a JVM."""
-    import jpype  # noqa: PLC0415 - optional
-
-    io_error = jpype.JClass("java.io.IOException")
-    power_failure = jpype.JClass("krucible.PowerFailure")
-
-    def guarded(call: Callable[..., Any], *args: Any) -> Any:
+    def guarded(name: str, *args: Any) -> Any:
+        there = known()
+        if there is None:
+            raise power_failure()
         try:
-            return call(*args)
+            return getattr(there, name)(*args)
         except OSError as error:
             raise io_error(f"{error.filename}: {error.strerror}") from None
         except PowerCutError:
             raise power_failure() from None
 
-    def told(text: Any) -> bytes:
-        return str(text).encode()
+    def change(name: str) -> Callable[..., None]:
+        def make(told: Any, *args: Any) -> None:
+            guarded(name, str(told).encode(), *map(python, args))
 
-    @jpype.JImplements("krucible.Disk")
-    class JavaDisk:
-        """Passes calls on."""
+        return make
 
-        def __init__(self, disk: PartitionDisk) -> None:
-            self._known = ref(disk)
+    def python(value: Any) -> Any:
+        if isinstance(value, jpype.JString):
+            return str(value)
+        return bytes(value) if isinstance(value, jpype.JArray) else int(value)
 
-        @property
-        def _disk(self) -> PartitionDisk:
-            disk = self._known()
-            if disk is None:
-                raise power_failure()
-            return disk
+    def read(path: Any) -> Any:
+        found = guarded("read", str(path))
+        return None if found is None else jpype.JArray(jpype.JByte)(found)
 
-        @jpype.JOverride
-        def read(self, path: Any) -> Any:
-            found = guarded(self._disk.read, str(path))
-            return None if found is None else jpype.JArray(jpype.JByte)(found)
-
-        @jpype.JOverride
-        def durable(self, path: Any) -> int:
-            return self._disk.durable(str(path))
-
-        @jpype.JOverride
-        def list(self) -> Any:
-            return jpype.JArray(jpype.JString)(guarded(self._disk.list))
-
-        @jpype.JOverride
-        def create(self, events: Any, path: Any) -> None:
-            guarded(self._disk.create, told(events), str(path))
-
-        @jpype.JOverride
-        def append(self, events: Any, path: Any, data: Any) -> None:
-            guarded(self._disk.append, told(events), str(path), bytes(data))
-
-        @jpype.JOverride
-        def truncate(self, events: Any, path: Any, size: Any) -> None:
-            guarded(self._disk.truncate, told(events), str(path), int(size))
-
-        @jpype.JOverride
-        def fsync(self, events: Any, path: Any) -> None:
-            guarded(self._disk.fsync, told(events), str(path))
-
-        @jpype.JOverride
-        def rename(self, events: Any, source: Any, target: Any) -> None:
-            guarded(self._disk.rename, told(events), str(source), str(target))
-
-        @jpype.JOverride
-        def unlink(self, events: Any, path: Any) -> None:
-            guarded(self._disk.unlink, told(events), str(path))
-
-        @jpype.JOverride
-        def fsyncNames(self, events: Any) -> None:  # noqa: N802 - Java's name
-            guarded(self._disk.fsync_names, told(events))
-
-    return JavaDisk
+    calls: dict[str, Callable[..., Any]] = {
+        "read": read,
+        "durable": lambda path: guarded("durable", str(path)),
+        "list": lambda: jpype.JArray(jpype.JString)(guarded("list")),
+        "fsyncNames": change("fsync_names"),
+        **{name: change(name) for name in CHANGES},
+    }
+    return jpype.JProxy(DISK, dict=calls)

@@ -6,7 +6,6 @@ its own must fork them before the first simulation of Kafka, or not at all.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from harness.errors import EnvError
-from harness.systems.kafka.distribution import KafkaMissingError, fetch
+from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch
+from harness.systems.kafka.simulated.bridge import bridge, is_there
 from harness.systems.kafka.simulated.compiled import Classes, classes
 from node.wire.api import ApiRange, ApiTable, table
 
@@ -39,22 +39,25 @@ _started: list[int] = []  # in which process
 
 def missing() -> str | None:
     """Say in one line what is missing to simulate Kafka, and how to get it; None: nothing."""
-    if importlib.util.find_spec("jpype") is None:
-        return "JPype1 is missing, to run Kafka's classes in the simulator: pip install JPype1"
+    if not is_there():
+        return "JPype1 is missing, to run Kafka in the simulator: pip install 'krucible[kafka]'"
     try:
-        fetch()
+        _distribution()
     except KafkaMissingError as error:
         return f"{error}; then `make kafka`"
     return None
+
+
+@cache
+def _distribution() -> KafkaDist:
+    return fetch()
 
 
 class Release:
     """A release of Kafka in the JVM of this process."""
 
     def __init__(self, found: Classes) -> None:
-        import jpype  # noqa: PLC0415 - optional, and a second to load
-
-        self._jpype = jpype
+        jpype = self._jpype = bridge()
         url = jpype.JClass("java.net.URLClassLoader")
         paths = [found.own, *found.jars]
         urls = [jpype.JClass("java.io.File")(str(path)).toURI().toURL() for path in paths]
@@ -80,14 +83,13 @@ def release() -> Release:
     why = missing()
     if why is not None:
         raise EnvError(why)
-    found = classes(fetch())
-    _start(found.seam, fetch().java)
+    found = classes(_distribution())
+    _start(found.seam, _distribution().java)
     return Release(found)
 
 
 def _start(seam: Path, java: Path) -> None:
-    import jpype  # noqa: PLC0415 - as above
-
+    jpype = bridge()
     if _started and _started[0] != os.getpid():
         raise EnvError("this process was forked from one with a JVM: it cannot simulate Kafka")
     if jpype.isJVMStarted():

@@ -1,4 +1,4 @@
-"""Requests of a Kafka node to others: one connection per destination, as its NetworkClient has them.
+"""Requests of a Kafka node to others, one connection per destination as in its NetworkClient.
 
 One request at a time is in flight on a connection. A connection that cannot be made, or breaks, or
 on which an answer is late, fails whatever waits for it; then there is a pause before the next.

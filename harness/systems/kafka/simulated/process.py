@@ -33,7 +33,6 @@ from node.log.layout import partition_dir
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
 from node.sim.host import VirtualTracer
 from node.sim.network import VirtualListener, VirtualNetwork
-
 from node.wire.api import ALL_APIS, ApiKey, ApiRange, ApiTable, table
 from node.wire.api_versions import Features
 from node.wire.network import Answer
@@ -43,6 +42,7 @@ log = logging.getLogger("krucible.kafka")
 
 SHUTDOWN_MS: Final = 5_000
 NO_WAIT: Final = 2**62
+TICK_S: Final = 1e-9  # times are rounded to it
 _NOT_AVAILABLE: Final = 8  # BROKER_NOT_AVAILABLE: how a channel tells that a request failed
 RAFT_APIS: Final = frozenset(
     {
@@ -137,8 +137,9 @@ class KafkaProcess:
         self._rejects: dict[int, Callable[[str], None]] = {}
         self._tokens: dict[int, Callable[[int | None], None]] = {}
         self._number = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # fires no later than the next turn is due
         self._timer_s = 0.0
+        self._due_s: float | None = None
         self._inputs: list[bytes] = []
         self._in_turn = False
         self._is_over = False
@@ -197,7 +198,12 @@ class KafkaProcess:
 
     def _due(self) -> None:
         self._timer = None
-        if not self._is_over and not self._in_turn:
+        due_s = self._due_s
+        if due_s is None or self._is_over:
+            return
+        if self._loop.time() < due_s - TICK_S:
+            self._timer, self._timer_s = self._loop.call_at(due_s, self._due), due_s
+        elif not self._in_turn:
             self._do(lambda: self._java.turn(*self._times(), b""))
             self._turns()
 
@@ -211,8 +217,7 @@ class KafkaProcess:
             return
         self._in_turn = True
         try:
-            outputs = list(unpack(bytes(call())))
-            for item in outputs:
+            for item in unpack(bytes(call())):
                 if item.kind == Kind.EVENT:
                     self._tell(item.data)
                 else:
@@ -224,55 +229,62 @@ class KafkaProcess:
             self._turns()
 
     def _output(self, item: Item) -> None:
-        data = item.data
         match item.kind:
             case Kind.WAIT:
                 self._wait(item.c)
             case Kind.LOG:
-                log.log(item.a, "%s", data.decode())
-            case Kind.SEND:
-                host, _, body = data.partition(b"\0")
-                key, version = item.d & (1 << KEY_BITS) - 1, item.d >> KEY_BITS
-                at = Endpoint(host.decode(), item.b)
-                self._peers.send(at, Asked(item.a, key, version, body))
-            case Kind.REPLY:
-                self._rejects.pop(item.a, None)
-                self._answers.pop(item.a)(data)
-            case Kind.REJECTED:
-                self._answers.pop(item.a)
-                if (reject := self._rejects.pop(item.a, None)) is not None:
-                    reject(data.decode())
+                log.log(item.a, "%s", item.data.decode())
+            case Kind.SEND | Kind.REPLY | Kind.REJECTED:
+                self._message(item)
+            case Kind.STOPPED:
+                if self._stopped is not None and not self._stopped.done():
+                    self._stopped.set_result(None)
+            case Kind.FATAL:
+                self._failed(item.data.decode())
+            case _:
+                self._to_machine(item)
+
+    def _message(self, item: Item) -> None:
+        """Send a request, or an answer."""
+        number, data = item.a, item.data
+        if item.kind == Kind.SEND:
+            host, _, body = data.partition(b"\0")
+            key, version = item.d & (1 << KEY_BITS) - 1, item.d >> KEY_BITS
+            self._peers.send(Endpoint(host.decode(), item.b), Asked(number, key, version, body))
+            return
+        answer, reject = self._answers.pop(number), self._rejects.pop(number, None)
+        if item.kind == Kind.REPLY:
+            answer(data)
+        elif reject is not None:
+            reject(data.decode())
+
+    def _to_machine(self, item: Item) -> None:
+        """Tell the state machine what has become of the log."""
+        match item.kind:
             case Kind.APPENDED:
                 self._tokens.pop(item.a)(item.c)
             case Kind.REFUSED:
                 self._tokens.pop(item.a)(None)
             case Kind.COMMITTED:
-                self._committed(item)
+                size, values = unpack_batch(item.data)
+                self.machine.committed(item.c + item.a, item.b, size, values)
             case Kind.LOADED:
-                self.machine.loaded(item.c, item.b, unpack_values(data))
+                self.machine.loaded(item.c, item.b, unpack_values(item.data))
             case Kind.LEADER:
                 self.epoch = item.b
                 self.machine.led_by(None if item.a < 0 else item.a, item.b)
-            case Kind.STOPPED:
-                if self._stopped is not None and not self._stopped.done():
-                    self._stopped.set_result(None)
-            case Kind.FATAL:
-                self._failed(data.decode())
             case _:
                 raise AssertionError(f"no output of kind {item.kind}")
 
-    def _committed(self, item: Item) -> None:
-        size, values = unpack_batch(item.data)
-        self.machine.committed(item.c + item.a, item.b, size, values)
-
     def _wait(self, wait_ms: int) -> None:
         """Be called when the client's poll would have ended by itself."""
-        if self._is_over or wait_ms >= NO_WAIT:
+        if wait_ms >= NO_WAIT:
+            self._due_s = None
             return
-        due_s = self._loop.time() + max(0, wait_ms) / 1e3
+        due_s = self._due_s = self._loop.time() + max(0, wait_ms) / 1e3
         if self._timer is not None:
-            if self._timer_s == due_s:
-                return
+            if self._timer_s <= due_s:
+                return  # one timer for many turns: most put the next one off
             self._timer.cancel()
         self._timer, self._timer_s = self._loop.call_at(due_s, self._due), due_s
 
@@ -326,9 +338,7 @@ class KafkaProcess:
     def _serve(self, request: Inbound) -> None:
         if request.api_key in RAFT_APIS:
             body = encode(request.body)
-            self._raw(
-                request.api_key, request.version, body, request.reply, reject=request.reject
-            )
+            self._raw(request.api_key, request.version, body, request.reply, reject=request.reject)
         else:
             self.machine.serve(request)
 
@@ -347,10 +357,8 @@ class KafkaProcess:
 
         self._loop.call_later(delay_s, due)
 
-    def append(
-        self, epoch: int, values: list[bytes], done: Callable[[int | None], None]
-    ) -> None:
-        """Append records as the leader of an epoch; ``done`` gets the last offset, None: refused."""
+    def append(self, epoch: int, values: list[bytes], done: Callable[[int | None], None]) -> None:
+        """Append records as an epoch's leader; ``done`` gets the last offset, None: refused."""
         self._number += 1
         self._tokens[self._number] = done
         self.put(pack(Kind.APPEND, self._number, epoch, data=pack_values(values)))

@@ -159,7 +159,10 @@ class Registers:
 
     def _state(self) -> list[MetadataRecord]:
         return [
-            *(FeatureLevelRecord(name=n, feature_level=v) for n, v in sorted(self._features.items())),
+            *(
+                FeatureLevelRecord(name=n, feature_level=v)
+                for n, v in sorted(self._features.items())
+            ),
             *(
                 record
                 for name, id_ in sorted(self._topics.items())

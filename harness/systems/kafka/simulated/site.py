@@ -1,4 +1,4 @@
-"""Where simulated nodes of Kafka live: on the hosts of the simulator, in the JVM of this process."""
+"""The hosts of the simulator, with Kafka's nodes on them, in the JVM of this process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from harness.systems.kafka.simulated.registers import Registers
 from node.config import NodeConfig, parse
 from node.driver.world import World
 from node.log.disk import Disk
+from node.sim.fabric import US, Link
 from node.sim.host import Program
 from node.wire.network import Network
 
+LATENCY_NS: Final = 500 * US
+JITTER_NS: Final = 500 * US
 FSYNC: Final = "krucible.fsync"
 OURS: Final = "krucible."
 KNOWN: Final = (
@@ -38,6 +41,7 @@ class KafkaSite:
     def __init__(self, environment: Sim, spec: RunSpec) -> None:
         self._env = environment
         self._spec = spec
+        environment.fabric.default = _link
 
     def network(self) -> Network:
         """The simulated one."""
@@ -68,6 +72,11 @@ class KafkaSite:
         seed = seeds.split(self._spec.seed, "node", config.node_id, *lucky)
         syncs = settings.get(FSYNC) != "false"
         self._env.launch(node, Program(config.node_id, syncs, partial(_made, config, known, seed)))
+
+
+def _link() -> Link:
+    """A link between racks: a node of Kafka's without a leader asks again once per round trip."""
+    return Link(latency_ns=LATENCY_NS, jitter_ns=JITTER_NS)
 
 
 def _made(

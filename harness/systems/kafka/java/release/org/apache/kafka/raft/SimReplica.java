@@ -424,7 +424,7 @@ public final class SimReplica implements Replica {
             .put("last_ep", asked.lastFetchedEpoch())
             .put("req_ep", asked.currentLeaderEpoch())
             .put("res", result)
-            .put("end", (String) null)
+            .known("end", result.equals("ok") ? log.endOffset().offset() : -1)
             .end();
     }
 
