@@ -29,8 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_common import say, table
-
+from bench.support.figures import say, table
 from harness.run.judge import judge_here
 from harness.sessions.live import judges
 from harness.sessions.plan import Plan

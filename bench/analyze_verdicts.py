@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench_common import say
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from bench.support.figures import say
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import save, simulate
 from harness.sessions.swarm import draw

@@ -3,8 +3,8 @@
     python bench/bigness.py [--partitions 100000,500000,1000000] [--kind krucible,kafka]
                             [--session 30] [--only topics,partitions,...] [--dir D]
 
-Three controllers begin with a snapshot of ten brokers in service (see bench_partitions), which one
-other process plays over Kafka's protocol. Then, one after the other:
+Three controllers begin with a snapshot of ten brokers in service (``support/partitions.py``), which
+one other process plays over Kafka's protocol (``support/played_brokers.py``). Then, one by one:
 
 topics     One request creates 5,000 topics of one partition: an atomic batch of 10,000 records.
 partitions One request gives a topic 10,000 more partitions: another one.
@@ -38,11 +38,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import bench_partitions as content
-from bench_common import add_dir, say, table, workspace
-from bench_phases import Tail, longest_turn
-from bench_probe import connect, first_commit, quiet, set_config
-from bench_quorum import HOST, Quorum, format_node, free_port, log_dir
 from kio.schema.create_partitions.v3.request import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -52,8 +47,14 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta
-from played_brokers import PlayedBroker
 
+from bench.support import partitions as content
+from bench.support.clients import connect, first_commit, quiet, set_config
+from bench.support.disk import add_dir, workspace
+from bench.support.figures import say, table
+from bench.support.played_brokers import PlayedBroker
+from bench.support.quorum import HOST, Quorum, format_node, free_port, log_dir
+from bench.support.traces import Tail, longest_turn
 from harness.systems.kafka import distribution as kafka_dist
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from node.log.layout import partition_dir, snapshot_of_name

@@ -25,9 +25,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bench_common import say, table, workspace
-from check_histories import registers, write
-
+from bench.support.disk import workspace
+from bench.support.figures import say, table
+from bench.support.histories import registers, write
 from checkers.linearizability.calls import calls_of, event_places
 from checkers.linearizable import Columns, decide
 from harness.history.formats import read_history

@@ -21,9 +21,10 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from bench_common import add_dir, fsync_us, percentile, say, table, workspace
-from bench_load import Measured, Writers
-from bench_quorum import Quorum, format_node
+from bench.support.disk import add_dir, fsync_us, workspace
+from bench.support.figures import percentile, say, table
+from bench.support.quorum import Quorum, format_node
+from bench.support.writers import Measured, Writers
 
 WARM_UP_S = 1.0
 LINGER = "controller.quorum.append.linger.ms"

@@ -17,8 +17,7 @@ import time
 from random import Random
 from typing import Any
 
-from bench_common import say, table
-
+from bench.support.figures import say, table
 from checkers.transactions.cycles import check_transactions
 from harness.history.ops import History, Op
 

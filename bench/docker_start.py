@@ -1,8 +1,6 @@
 """How long five nodes take to come up in containers, and to be gone again.
 
-::
-
-    .venv/bin/python bench/docker_start.py [NODES] [TIMES]
+    python bench/docker_start.py [--nodes 5] [--times 3]
 
 Prints a JSON line for each time: seconds until the network and its holders are there, until every
 node follows a leader that has committed, and for the teardown. The image is built before.
@@ -10,11 +8,11 @@ node follows a leader that has committed, and for the teardown. The image is bui
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import json
 import os
-import sys
 import tempfile
 import time
 from itertools import pairwise
@@ -52,15 +50,18 @@ async def once(folder: Path, nodes: int) -> dict[str, float]:
 
 
 def main() -> None:
-    nodes, count = (int(text) for text in (sys.argv[1:] + ["5", "3"][len(sys.argv) - 1 :])[:2])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--nodes", type=int, default=5, help="three voters, the rest observers")
+    parser.add_argument("--times", type=int, default=3)
+    arguments = parser.parse_args()
+    nodes = arguments.nodes
     with contextlib.closing(Engine.connect()) as engine:
         ensure(engine)
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(count):
+        for _ in range(arguments.times):
             load = round(os.getloadavg()[0], 1)
-            print(
-                json.dumps({"nodes": nodes, **asyncio.run(once(Path(folder), nodes)), "load": load})
-            )
+            took_s = asyncio.run(once(Path(folder), nodes))
+            print(json.dumps({"nodes": nodes, **took_s, "load": load}))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ failover  The leader of three voters is killed with SIGKILL; the time until a cl
           fetch timeouts expire together, and where both stand for election at once they split the
           votes and one more random timeout of 1 to 2 s passes: the times come in two heaps, so the
           ratio is that of the means, with its 90 % interval by resampling; more rounds make it
-          narrower. The traces tell how the time is made up (see bench_phases).
+          narrower. The traces tell how the time is made up (``support/traces.py``).
 memory    Resident memory of the nodes of those clusters; the difference makes it per partition.
 restart   A quorum of one starts until it has committed a write: with nothing, with a snapshot of
           all partitions, and with the log that made them, which it replays from zero. In that log
@@ -19,9 +19,9 @@ stalls    Three voters of the largest size load a snapshot, write one, lose thei
           most: nobody is answered meanwhile. CPU time is what counts; wall time has the disk in it,
           and whoever else uses the host. No turn should come near the timeout of an election.
 
-The nodes begin with a snapshot that is written straight into their directories (see
-bench_partitions). A round takes about 20 s with a million partitions, all of it about 9 minutes.
-Progress is on stderr, the tables and a line of JSON on stdout.
+The nodes begin with a snapshot that is written straight into their directories
+(``support/partitions.py``). A round takes about 20 s with a million partitions, all of it about 9
+minutes. Progress is on stderr, the tables and a line of JSON on stdout.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import bench_partitions as content
-from bench_common import add_dir, ratio, say, table, workspace
-from bench_phases import Phases, Tail, longest_turn
-from bench_probe import all_caught_up, first_commit
-from bench_quorum import Quorum, cpu_s, format_node, log_dir, rss_bytes
-
+from bench.support import partitions as content
+from bench.support.clients import all_caught_up, first_commit
+from bench.support.disk import add_dir, workspace
+from bench.support.figures import ratio, say, table
+from bench.support.quorum import Quorum, cpu_s, format_node, log_dir, rss_bytes
+from bench.support.traces import Phases, Tail, longest_turn
 from node.log.layout import partition_dir
 
 VOTERS = 3

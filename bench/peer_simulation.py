@@ -27,8 +27,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench_common import say, table
-from sim import Measured, measure, quiet
+from bench.sim import Measured, measure, quiet
+from bench.support.figures import say, table
 
 KAFKA_VERSION = "4.1.2"
 TEST = "org.apache.kafka.raft.RaftEventSimulationTest"

@@ -1,6 +1,6 @@
 """The report of a big run: what it costs to render, to open, and to move about in.
 
-    PYTHONPATH=. python bench/report.py [--ops 100000] [--ops 1000000] [--rounds 3] [--keep FOLDER]
+    python bench/report.py [--ops 100000] [--ops 1000000] [--rounds 3] [--keep FOLDER]
 
 The run is made by `big_run` (seeded; 2 to 3 trace events per op) and rendered from the store
 by a process of its own. Chromium opens the file with an empty profile: "drawn" is when the first
@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_common import percentile, say, table
 from playwright.sync_api import sync_playwright
 
+from bench.support.figures import percentile, say, table
 from tests.support.reports import big_run
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")

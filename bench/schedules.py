@@ -18,8 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bench_common import percentile, say, table
-
+from bench.support.figures import percentile, say, table
 from checkers.invariants.decisions import GRACE_MS, SESSION_MS
 from harness.clock import NS_PER_MS
 from harness.contracts.nemesis import Fault

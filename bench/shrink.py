@@ -39,8 +39,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench_common import say, table
-
+from bench.support.figures import say, table
 from harness.errors import HarnessError
 from harness.faults import schedule
 from harness.registry import unknown

@@ -29,8 +29,7 @@ from multiprocessing import get_context
 from typing import Any
 from unittest.mock import patch
 
-from bench_common import percentile, say, table
-
+from bench.support.figures import percentile, say, table
 from harness.run.judge import Judgement, judge_here
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate

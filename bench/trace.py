@@ -28,10 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from bench_common import add_dir, say, table, workspace
-from bench_load import Measured, Writers
-from bench_quorum import Quorum, format_node
 
+from bench.support.disk import add_dir, workspace
+from bench.support.figures import say, table
+from bench.support.quorum import Quorum, format_node
+from bench.support.writers import Measured, Writers
 from node.trace import TraceWriter
 
 WARM_UP_S = 1.5

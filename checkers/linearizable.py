@@ -266,7 +266,7 @@ class _Check:
             elif not outcome.linearizable:
                 violations += 1
                 if len(anomalies) < ANOMALIES_MAX:
-                    anomalies.append(self._anomaly(key, outcome))
+                    anomalies.append(self._anomaly(key, of_key, outcome))
         anomalies.sort(key=lambda anomaly: anomaly.time_ns or 0)
         n = sum(map(len, calls.by_key.values()))
         return CheckResult(
@@ -289,14 +289,15 @@ class _Check:
     def _judge(self, part: tuple[Hashable, Sequence[Call]], budget: Budget) -> tuple[str, Outcome]:
         return judge(part[1], self._model, self._start, budget)
 
-    def _anomaly(self, key: Hashable, outcome: Outcome) -> Anomaly:
+    def _anomaly(self, key: Hashable, of_key: Sequence[Call], outcome: Outcome) -> Anomaly:
         where = "" if key is None else f"key {key!r}: "
         stuck = outcome.at
         if stuck is None or stuck.interval.completion is None or not outcome.calls:
             return self._short(key, where, stuck)
         limit_s = min(EXPLAIN_S, self._budget.left_s() + 1)
         starts = outcome.starts or [self._start]
-        explanation = explain(outcome.calls, self._model, starts, outcome, limit_s)
+        whole = of_key, self._start
+        explanation = explain(outcome.calls, self._model, starts, outcome, whole, limit_s)
         return Anomaly(
             self._invariant,
             where + explanation.sentence,

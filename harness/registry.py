@@ -25,7 +25,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from harness.contracts.traits import EnvironmentTraits, SystemTraits
+from harness.contracts.traits import EnvironmentTraits, SystemTraits, WorkloadTraits
 from harness.errors import HarnessError, UnknownPluginError
 
 BOTH = frozenset({"why_not"})  # said of all runs as a trait, and by what was set up as an ability
@@ -175,7 +175,7 @@ def unknown(kind: str, name: str, names: list[str]) -> str:
 systems = Registry("system", "harness.systems", SystemTraits())
 environments = Registry("environment", "harness.envs", EnvironmentTraits())
 nemeses = Registry("nemesis", "nemesis", None)
-workloads = Registry("workload", "workloads", None)
+workloads = Registry("workload", "workloads", WorkloadTraits())
 checkers = Registry("checker", "checkers", None)
 models = Registry("model", "checkers.models", None)
 watches = Registry(

@@ -15,6 +15,7 @@ from harness.faults.choice import ALL, NONE
 from harness.faults.schedule import PACES, told
 from harness.registry import environments, mutant_names, unknown
 from harness.spec import RunSpec
+from harness.store.origin import Origin
 
 SEED_MAX = 2**63 - 1
 VOTERS_MAX = 7
@@ -72,6 +73,12 @@ def check_hosts(spec: RunSpec, hosts: Path | None) -> None:
         os.environ[HOSTS_VARIABLE] = str(hosts.absolute())
     if check is not None:
         check(spec)
+
+
+def made_by(verb: str, spec: RunSpec, of: str | None = None) -> Origin:
+    """The origin of a run that this command makes; call it after ``check_hosts``."""
+    needed = environments.traits(spec.env).check_hosts is not None
+    return Origin(verb, of, hosts=os.environ.get(HOSTS_VARIABLE) if needed else None)
 
 
 def check_mutant(spec: RunSpec) -> None:

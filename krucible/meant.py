@@ -1,7 +1,7 @@
-"""What RUN|SEED|FILE stands for: the same to ``repro`` and to ``shrink``.
+"""The run that RUN, SCHEDULE or --seed means: the same for ``repro`` and ``shrink``.
 
-A run of the store is what it was. A seed that is none is drawn as ``krucible sim --seed`` draws
-it. A schedule is played with the ``spec.json`` beside it, or with what a seed draws for the rest.
+A stored run is repeated as it was. A schedule is played with the ``spec.json`` beside it, or with
+what a seed draws for the rest. ``--seed`` alone is drawn as ``krucible sim --seed`` draws it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_faults, load_results, load_spec
-from krucible.arguments import CONCURRENCY_MAX, OBSERVERS_MAX, SEED_MAX, VOTERS_MAX, check_mutant
+from krucible.arguments import CONCURRENCY_MAX, OBSERVERS_MAX, VOTERS_MAX, check_mutant
 from krucible.options import asked_for, plan_of_seed
 
 SEED = 1  # what a schedule without a spec is played with when nobody says
@@ -35,11 +35,20 @@ class Meant:
     faults: tuple[Fault, ...]
     asked_for: bool = True  # whether a fault that never takes hold matters
     results: Mapping[str, Any] | None = None  # None: it is not known to have been run
+    of: str | None = None  # the id of the stored run
+    hosts: str | None = None  # the file of the hosts that it ran on
+    longer: bool = False  # it is not to end where the stored run ended
 
     @property
     def simulated(self) -> bool:
         """Whether it is the same again to the byte."""
         return self.spec.env == SIM
+
+    @property
+    def trace_sha256(self) -> str | None:
+        """The digest of the stored run's trace; None where a replay need not have the same."""
+        told = (self.results or {}).get("trace_sha256")
+        return None if self.longer or not told else str(told)  # empty: nothing was seen of it
 
     @property
     def broken(self) -> frozenset[str]:
@@ -58,29 +67,29 @@ class Meant:
         return moments[0][1] if moments else None
 
 
-def meant(text: str, pinned: Mapping[str, Any], seed: int | None, store: Store) -> Meant:
-    """What ``text`` stands for.
+def meant(
+    text: str | None, pinned: Mapping[str, Any], seed: int | None, store: Store, verb: str = "repro"
+) -> Meant:
+    """The run that the arguments of ``repro`` or ``shrink`` mean.
 
     Args:
-        text: A run's folder or a file in it, its name, its seed, or ``latest``; a schedule or a
-            folder with one; a seed.
+        text: A stored run by folder, a file in it, id, name, seed or ``latest``; a schedule, or a
+            folder with one; None for the seed.
         pinned: The options that were given, fields of RunSpec.
-        seed: What a schedule that has no spec beside it is played with.
-        store: Where runs are looked for.
+        seed: A seed to simulate, or to play a schedule with that has no spec beside it.
+        store: The store in which runs are looked for.
+        verb: The command, for its error texts.
 
     Raises:
-        UsageError: There is no such run, seed or file, it cannot be read, or it does not fit.
+        UsageError: There is no such run or file, it cannot be read, or the options do not fit it.
     """
-    file = _schedule_file(Path(text))
+    file = None if text is None else _schedule_file(Path(text))
     if file is not None:
         found = _schedule(file, pinned, seed)
-    elif seed is not None:
-        raise UsageError(f"--seed {seed}: is of a schedule without a spec.json, and {text} is none")
-    elif pinned:
-        found = _seed(text, pinned)
+    elif text is None:
+        found = _seed(seed, pinned, verb)
     else:
-        run = _run(text, store)
-        found = _seed(text, pinned) if run is None else _stored(run)
+        found = _stored(_run(text, store, verb), pinned, seed, verb)
     check(found.spec, found.faults, found.name)
     return found
 
@@ -127,31 +136,52 @@ def _schedule(file: Path, pinned: Mapping[str, Any], seed: int | None) -> Meant:
         spec = load_spec(beside)
         settings = {**spec.settings, **pinned.get("settings", {})}
         spec = replace(spec, **{**pinned, "settings": settings})
-    return Meant(str(file), spec, faults)
+    origin = RunDir(file.parent).read_origin()
+    return Meant(str(file), spec, faults, of=origin.of, hosts=origin.hosts)
 
 
-def _run(text: str, store: Store) -> Path | None:
-    """The run's folder; None for a seed that is not in the store."""
+def _run(text: str, store: Store, verb: str) -> RunDir:
+    """The stored run; raises UsageError when there is none."""
     try:
-        return store.resolve(text).path
-    except UsageError:
-        if text.isdigit():
-            return None
-        raise
-
-
-def _stored(path: Path) -> Meant:
-    run = RunDir(path)
-    results = load_results(run)
-    checkers = {str(result.get("checker")) for result in (results or {}).get("results", ())}
-    return Meant(str(path), load_spec(run.spec), load_faults(run), COVERAGE in checkers, results)
-
-
-def _seed(text: str, pinned: Mapping[str, Any]) -> Meant:
-    if not text.isdigit() or int(text) > SEED_MAX:
+        return store.resolve(text)
+    except UsageError as error:
+        if not text.isdigit() or any(str(run.seed) == text for run in store.runs()):
+            raise
         raise UsageError(
-            f"{text}: options are of a seed, from 0 to {SEED_MAX}, or of a schedule; a run of the "
-            "store has its own"
+            f"{error}; to simulate that seed: krucible {verb} --seed {text}"
+        ) from error
+
+
+def _stored(run: RunDir, pinned: Mapping[str, Any], seed: int | None, verb: str) -> Meant:
+    """A stored run as it was; to its end, where that is asked for."""
+    own = load_spec(run.spec)
+    spec = replace(own, stop_at=pinned["stop_at"]) if "stop_at" in pinned else own
+    if seed is not None or pinned.keys() - {"stop_at"}:
+        raise UsageError(
+            f"{run.id}: a stored run has its own seed and options: leave them out; to simulate "
+            f"a seed with options: krucible {verb} --seed {own.seed} ..."
         )
-    plan = plan_of_seed(int(text), pinned)
-    return Meant(f"seed {text}", plan.spec, tuple(plan.faults), asked_for(pinned))
+    if spec != own and own.env != SIM:
+        raise UsageError(f"--go-on: {run.id} ran on {own.env}; only a simulation ends early")
+    results, origin = load_results(run), run.read_origin()
+    checkers = {str(result.get("checker")) for result in (results or {}).get("results", ())}
+    return Meant(
+        str(run.path),
+        spec,
+        load_faults(run),
+        COVERAGE in checkers,
+        results,
+        run.id,
+        origin.hosts,
+        longer=spec != own,
+    )
+
+
+def _seed(seed: int | None, pinned: Mapping[str, Any], verb: str) -> Meant:
+    if seed is None:
+        raise UsageError(
+            f"name a run (id, folder or latest) or a schedule; or simulate a seed: "
+            f"krucible {verb} --seed N"
+        )
+    plan = plan_of_seed(seed, pinned)
+    return Meant(f"seed {seed}", plan.spec, tuple(plan.faults), asked_for(pinned))

@@ -64,7 +64,7 @@ ScheduleSeed = Annotated[
         "--seed",
         min=0,
         max=SEED_MAX,
-        help="Of a schedule without spec.json: decides ops and what is not given; 1 if not given.",
+        help="Simulate this seed; or the seed of a schedule without spec.json (default: 1).",
     ),
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.store.folder import RunDir, Store
+from krucible.program import typed
 
 
 def opened(root: Path) -> Store:
@@ -20,4 +21,4 @@ def run_at(path: Path) -> RunDir:
 def _render(path: Path) -> str:
     from reports.run_report import render_stored  # noqa: PLC0415 - all pictures: not for --help
 
-    return render_stored(path)
+    return render_stored(path, typed())

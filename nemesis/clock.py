@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from harness.contracts.environment import Environment
-from harness.contracts.hosts import Clocks
+from harness.contracts.hosts import ClockOrders, Clocks
 from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
 from harness.registry import nemeses
@@ -189,11 +189,11 @@ class ClockJump(BadClocks):
         return seen, [e["node"] for e in seen if e["running"] and not e["seen"]]
 
 
-def clocks_of(environment: Environment) -> Clocks:
+def clocks_of(environment: Environment) -> ClockOrders:
     """The clocks of an environment's hosts; raises HarnessError."""
     if not isinstance(environment, Clocks):
         raise HarnessError(f"environment {environment.name!r} cannot set the clocks of its nodes")
-    return environment
+    return environment.clocks
 
 
 def unread(read: Mapping[str, Any]) -> dict[str, Any]:

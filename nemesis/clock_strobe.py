@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from harness.contracts.environment import Environment
-from harness.contracts.hosts import Clocks
+from harness.contracts.hosts import ClockOrders
 from harness.contracts.nemesis import Fault
 from harness.errors import HarnessError
 from harness.registry import nemeses
@@ -94,7 +94,7 @@ class ClockStrobe(BadClocks):
         return seen, [e["node"] for e in seen if e["running"] and not e["right"]]
 
 
-async def _swing(strobe: _Strobe, clocks: Clocks, ms: int, period_s: float) -> None:
+async def _swing(strobe: _Strobe, clocks: ClockOrders, ms: int, period_s: float) -> None:
     """Jump ahead, then behind and ahead of the right time in turn, until it is over.
 
     No jump is cut short: whether it was made would not be known.

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.contracts.abilities import Kill, StoresLogs
 from harness.contracts.evidence import LogBatch
-from harness.contracts.hosts import Disks, Mirrors
+from harness.contracts.hosts import DiskOrders, Disks, Mirrors
 from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
 from harness.registry import nemeses
@@ -197,12 +197,12 @@ class LostTail(DiskDamage):
         return await disks_of(cluster).cut_tail(node, rng)
 
 
-def disks_of(cluster: Cluster) -> Disks:
+def disks_of(cluster: Cluster) -> DiskOrders:
     """The disks of a cluster's hosts; raises HarnessError."""
-    disks = cluster.environment
-    if not isinstance(disks, Disks):
-        raise HarnessError(f"environment {disks.name!r} cannot break the disks of its nodes")
-    return disks
+    environment = cluster.environment
+    if not isinstance(environment, Disks):
+        raise HarnessError(f"environment {environment.name!r} cannot break the disks of its nodes")
+    return environment.disks
 
 
 async def stored_logs(nodes: Sequence[str], cluster: Cluster) -> list[Sequence[LogBatch]]:

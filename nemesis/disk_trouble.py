@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.contracts.hosts import Disks
+from harness.contracts.hosts import DiskOrders, Disks
 from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError
 from harness.registry import nemeses
@@ -48,7 +48,7 @@ class DiskTrouble:
         del rng
         return {}
 
-    async def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+    async def shape(self, disks: DiskOrders, node: str, params: Mapping[str, Any] | None) -> None:
         """Break the disk of a node; None: mend it."""
         raise NotImplementedError
 
@@ -71,9 +71,10 @@ class DiskTrouble:
     @in_turn
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Break the disks; evidence: what using them ourselves says, and what the nodes met."""
-        disks = cluster.environment
-        if not isinstance(disks, Disks) or self.available(cluster) is not None:
+        environment = cluster.environment
+        if not isinstance(environment, Disks) or self.available(cluster) is not None:
             return Injection("skipped", reason=self.available(cluster))
+        disks = environment.disks
         taken = await take(fault, cluster, DISK)
         nodes = taken.nodes
         if not nodes:
@@ -103,9 +104,10 @@ class DiskTrouble:
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Mend the disks, start what has stopped; evidence: using the disks again."""
-        undo, disks = injection.undo, cluster.environment
-        if not isinstance(undo, _Undo) or not isinstance(disks, Disks):
+        undo, environment = injection.undo, cluster.environment
+        if not isinstance(undo, _Undo) or not isinstance(environment, Disks):
             raise HarnessError(f"fault {fault.id} has nothing that a disk could heal")
+        disks = environment.disks
         met = {node: _met(seen, await disks.try_disk(node)) for node, seen in undo.before.items()}
         for node in undo.pids:
             await self.shape(disks, node, None)
@@ -135,7 +137,7 @@ class DiskTrouble:
 class DiskFull(DiskTrouble):
     """Leave no room on the disks of nodes (ENOSPC); heal frees it and starts who has stopped."""
 
-    async def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+    async def shape(self, disks: DiskOrders, node: str, params: Mapping[str, Any] | None) -> None:
         """Full."""
         await disks.fill(node, full=params is not None)
 
@@ -155,7 +157,7 @@ class DiskIoError(DiskTrouble):
         """Draw what fails."""
         return {"operation": rng.choice(("fsync", "write", "read"))}
 
-    async def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+    async def shape(self, disks: DiskOrders, node: str, params: Mapping[str, Any] | None) -> None:
         """Failing."""
         wanted = None if params is None else str(params.get("operation", "fsync"))
         await disks.fail_io(node, wanted)
@@ -173,7 +175,7 @@ class SlowFsync(DiskTrouble):
         """Draw how long."""
         return {"ms": rng.choice((20, 50, 100, 300, 1_000))}
 
-    async def shape(self, disks: Disks, node: str, params: Mapping[str, Any] | None) -> None:
+    async def shape(self, disks: DiskOrders, node: str, params: Mapping[str, Any] | None) -> None:
         """Slow."""
         await disks.slow_fsync(node, 0 if params is None else int(params.get("ms", 100)))
 

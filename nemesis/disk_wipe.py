@@ -46,10 +46,10 @@ class DiskWipe(DiskDamage):
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Wiped, and formatted without any voter."""
         del rng
-        disks, system = cluster.environment, cluster.system
-        if not isinstance(disks, Disks) or not isinstance(system, Members):
+        environment, system = cluster.environment, cluster.system
+        if not isinstance(environment, Disks) or not isinstance(system, Members):
             return None
-        wiped = await disks.wipe(node)
+        wiped = await environment.disks.wipe(node)
         return {**wiped, "directory": system.reformat(node)}
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:

@@ -145,12 +145,12 @@ class RemoveVoter:
         Raises:
             SystemStuckError: It is no voter at the end of the time for it.
         """
-        undo, system, disks = injection.undo, cluster.system, cluster.environment
+        undo, system, environment = injection.undo, cluster.system, cluster.environment
         if (
             not isinstance(undo, _Undo)
             or not isinstance(system, Kill)
             or not isinstance(system, Members)
-            or not isinstance(disks, Disks)
+            or not isinstance(environment, Disks)
         ):
             raise HarnessError(f"fault {fault.id} has nothing that membership could heal")
         node = undo.node
@@ -159,9 +159,9 @@ class RemoveVoter:
             if not await claims.claim_when_free(cluster, fault.id, killed, timeout_s=_OTHERS_S):
                 raise HarnessError(f"another fault holds {node} down")
             if undo.emptied is None:
-                if cluster.environment.process(node).pid is not None:
+                if environment.process(node).pid is not None:
                     await system.kill(node)
-                wiped = await disks.wipe(node)
+                wiped = await environment.disks.wipe(node)
                 undo.emptied = {"wiped": wiped, "directory": system.reformat(node)}
             undo.restarted = await restart({node: undo.pid}, cluster)
             claims.release(cluster, fault.id, [killed])

@@ -67,7 +67,7 @@ class LosePower:
             return Injection("skipped", reason=f"already down: {taken.chosen}")
         mid_write = bool(fault.params.get("mid_write", False))
         lost = await asyncio.gather(
-            *(environment.lose_power(node, mid_write=mid_write) for node in nodes)
+            *(environment.power.lose(node, mid_write=mid_write) for node in nodes)
         )
         seen = [
             {

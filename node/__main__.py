@@ -121,7 +121,8 @@ def _serve(config: NodeConfig) -> int:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    from node.driver.garbage import Collections  # noqa: PLC0415 - format needs none of it
+    from node import mutants  # noqa: PLC0415 - format needs none of it
+    from node.driver.garbage import Collections  # noqa: PLC0415
     from node.driver.process import StartError, serve  # noqa: PLC0415
     from node.driver.turns import Turns  # noqa: PLC0415
 
@@ -129,9 +130,10 @@ def _serve(config: NodeConfig) -> int:
     gc.freeze()  # what was imported stays: a collection would look at it for 20 ms each time
     gc.callbacks.append(Collections())
     try:
+        parts = mutants.planted(config.mutant)
         with asyncio.Runner(loop_factory=turns.new_loop) as runner:
-            return runner.run(serve(config, turns))
-    except StartError as error:
+            return runner.run(serve(config, parts, turns))
+    except (ConfigError, StartError) as error:
         _refuse(error)
 
 

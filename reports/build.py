@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.processes.command import KRUCIBLE, Program
 from harness.spec import RunSpec
+from harness.store.folder import RunDir
 from reports import (
     cluster,
     columns,
@@ -37,8 +39,16 @@ NOTES_MAX = 20
 _ALARM = re.compile(r"\b(ERROR|FATAL|CRITICAL|WARN|WARNING|Traceback|Exception|panic|Killed)\b")
 
 
-def build_model(run: Run, result: Mapping[str, Any]) -> ReportModel:
-    """Everything the report shows, from what the run left behind and what the judge said. Pure."""
+def build_model(
+    run: Run,
+    result: Mapping[str, Any],
+    place: RunDir | None = None,
+    program: Program = KRUCIBLE,
+) -> ReportModel:
+    """Build all that the report shows of what the run left behind and what the judge said.
+
+    Of ``place``, the run's folder, only ``run.json`` is read; ``program`` stands in its commands.
+    """
     table = op_table.read(run.history, _named(result))
     names = node_names(run)
     tracks = [
@@ -74,7 +84,7 @@ def build_model(run: Run, result: Mapping[str, Any]) -> ReportModel:
     return ReportModel(
         title=clean(f"{run.spec.system} {run.spec.workload}, seed {run.spec.seed}", limit=200),
         headline=findings.headline(result, anomalies, total, ops=len(table), faults=fault_views),
-        commands=command.commands(run.spec, result),
+        commands=command.commands(run.spec, result, place, program),
         facts=_facts(run, table, tracks, fault_views, end_ns),
         settings=_settings(run.spec),
         versions=findings.pairs(result.get("versions")),

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from harness.processes.command import KRUCIBLE, Program
 from harness.store.folder import write_whole
 from reports import text
+from reports.command import line
 from reports.fleet_model import VERDICTS, Fleet, FleetRun, read_fleet
 from reports.html import page
 
@@ -18,20 +20,21 @@ ROWS_MAX: Final = 50_000  # runs in the table; of more the latest
 BAR_WIDTH, BARS_HEIGHT = 14, 90
 
 
-def write_fleet(root: Path, path: Path | None = None) -> Path:
+def write_fleet(root: Path, path: Path | None = None, program: Program = KRUCIBLE) -> Path:
     """Write the fleet report of a store, beside its runs when no other place is given."""
     path = root / NAME if path is None else path
     base = Path(os.path.relpath(root, path.parent)).as_posix()
-    write_whole(path, render_fleet(read_fleet(root), base=base).encode())
+    write_whole(path, render_fleet(read_fleet(root), base=base, program=program).encode())
     return path
 
 
-def render_fleet(fleet: Fleet, *, base: str = ".") -> str:
-    """One self-contained HTML document; equal fleets give equal text.
+def render_fleet(fleet: Fleet, *, base: str = ".", program: Program = KRUCIBLE) -> str:
+    """Render one self-contained HTML document; equal fleets give equal text.
 
     Args:
         fleet: The runs; any text of theirs may be hostile.
         base: The store's root as a link from the page, without a slash at its end.
+        program: The command line as a person types it.
     """
     return page(
         "fleet.html",
@@ -51,6 +54,7 @@ def render_fleet(fleet: Fleet, *, base: str = ".") -> str:
         bars=_bars(fleet),
         base=base,
         link=link,
+        again=lambda verb, run: line(program, verb, *(run.words or (run.path,))),
         left_out=max(0, len(fleet.runs) - ROWS_MAX),
     )
 

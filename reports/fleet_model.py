@@ -15,14 +15,17 @@ from typing import Any, Final
 
 import msgspec
 
+from harness.errors import UsageError
 from harness.nightly.proportion import wilson
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
+from harness.store.reading import load_results, load_spec
 from harness.store.signatures import signature
 
 VERDICTS: Final = ("invalid", "broken", "unknown", "unjudged", "valid")  # the worst first
 BUCKETS_MAX: Final = 60  # bars of the chart
 _STARTED: Final = re.compile(r"(\d{8}T\d{6})(?:\.(\d{1,3}))?")
+_WRONG_KIND: Final = (KeyError, TypeError, AttributeError)  # what a field of one raises
 _SPANS_S: Final = (60, 300, 900, 3600, 4 * 3600, 86_400, 7 * 86_400, 28 * 86_400)
 
 
@@ -40,6 +43,7 @@ class FleetRun:
     unavailable_ms: float = 0.0
     recoveries: tuple[tuple[str, float | None], ...] = ()  # (nemesis, ms until an op was ok again)
     doubt: str = ""  # the first reason of what is not invalid and not valid
+    words: tuple[str, ...] = ()  # the arguments that name it to krucible from any folder
 
     @property
     def group(self) -> str:
@@ -142,21 +146,28 @@ def read_fleet(root: Path) -> Fleet:
     for run_dir in Store(root).runs():
         try:
             runs.append(read_run(run_dir, root))
-        except FileNotFoundError:
-            continue  # it went while we looked
-        except (OSError, ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
-            unreadable.append(f"{run_dir.path.relative_to(root)}: {error!r}")
+        except (UsageError, OSError, ValueError, *_WRONG_KIND) as error:
+            if not run_dir.spec.is_file():
+                continue  # it went while we looked
+            told = repr(error)
+            if isinstance(error, UsageError):
+                told = str(error).removeprefix(f"{run_dir.path}/")
+            unreadable.append(f"{run_dir.path.relative_to(root)}: {told}")
     return build(runs, read_nights(root), unreadable)
 
 
 def read_run(run: RunDir, root: Path) -> FleetRun:
-    """A run; raises what reading a broken one raises."""
-    spec = RunSpec.from_json(msgspec.json.decode(run.spec.read_bytes()))
+    """A run; raises UsageError for damaged files, and what fields of a wrong kind raise."""
+    spec, damaged = load_spec(run.spec), list[str]()
     path = run.path.relative_to(root).as_posix()
     started_s = _started(run.path.name)
-    if not run.results.is_file():
-        return FleetRun(path, started_s, spec, "unjudged", doubt="it was not judged")
-    results = msgspec.json.decode(run.results.read_bytes(), type=dict[str, Any])
+    results = load_results(run, damaged.append)
+    if damaged:
+        raise UsageError(damaged[0])
+    if results is None:
+        return FleetRun(
+            path, started_s, spec, "unjudged", doubt="it was not judged", words=run.words
+        )
     first: dict[str, tuple[str, str]] = {}
     for anomaly in results["anomalies"]:
         found = str(anomaly["invariant"]), str(anomaly["message"])
@@ -184,6 +195,7 @@ def read_run(run: RunDir, root: Path) -> FleetRun:
             for each in availability.get("recoveries", ())
         ),
         doubt=doubts[0] if doubts else "",
+        words=run.words,
     )
 
 

@@ -26,8 +26,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let golden traces be written anew; read the diff before you commit it."""
+    """Let golden traces be written anew, after a look at the diff; and take the time for more."""
     parser.addoption("--rewrite", action="store_true", help="regenerate golden files")
+    parser.addoption(
+        "--long", action="store_true", help="also the tests marked long: minutes to hours each"
+    )
 
 
 @pytest.fixture
@@ -42,11 +45,16 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the files begin that have slow tests while most of the quick ones are still to come.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is long, unless asked for, and see to it that no slow file is the last one.
 
-    Then both kinds run side by side all the time, and no long file is the last one.
+    Files with slow tests begin while most of the quick ones are still to come: then both kinds run
+    side by side all the time.
     """
+    if not config.getoption("--long"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     files = list(dict.fromkeys(item.path for item in items))
     place: dict[Path, float] = {}

@@ -48,16 +48,7 @@ PLUGINS: Final = (
     "node/mutants",
 )
 # What is not so yet. A line that is no longer true is told, too: take it out.
-KNOWN: Final[Mapping[str, str]] = {
-    "folders: node.driver node.mutants": "a process plants the bug that its settings name",
-    "chain: harness.envs.disks.orders.NodeDisks": "environments inherit the orders to disks",
-    "chain: harness.envs.links.shaping.SpoiledHosts": "likewise, and those to links",
-    "beside: node/mutants/impossible.py": "what no bug can be seeded for",
-    "beside: node/mutants/rows.py": "the catalogue's rows",
-    "beside: node/mutants/scenario.py": "runs that catch a bug",
-    "family: node/controller/overlay": "three files",
-    "family: node/log/control": "three files",
-}
+KNOWN: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What can be done to the hosts that nodes run on, and to the links between them.
 
 Each is an ability that an environment, or its net, has or has not. A nemesis asks for the one that
-it needs and is skipped, with its reason, where it is not there.
+it needs and is skipped, with its reason, where it is not there. What takes many orders is an object
+that the environment has: its net, its disks, its clocks.
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ class Repeats(Packets, Protocol):
 
 
 @runtime_checkable
-class Power(Protocol):
-    """An environment whose hosts can lose their power, and with it what was not fsynced."""
+class PowerOrders(Protocol):
+    """Orders to the power of an environment's hosts."""
 
-    async def lose_power(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
+    async def lose(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
         """Cut the power now or, with ``mid_write``, within a write; returns what was lost.
 
         Keys: ``lost_bytes``, ``lost`` (bytes by file name), ``torn_write``.
@@ -91,8 +92,18 @@ class Power(Protocol):
 
 
 @runtime_checkable
-class Disks(Protocol):
-    """An environment whose hosts' disks can misbehave, and be damaged while their node is down."""
+class Power(Protocol):
+    """An environment whose hosts can lose their power, and with it what was not fsynced."""
+
+    @property
+    def power(self) -> PowerOrders:
+        """The power of its hosts."""
+        ...
+
+
+@runtime_checkable
+class DiskOrders(Protocol):
+    """Orders to the disks of an environment's hosts."""
 
     async def slow_fsync(self, node: str, ms: int) -> None:
         """Let every fsync take so long; 0 = as at first."""
@@ -155,6 +166,16 @@ class Disks(Protocol):
 
 
 @runtime_checkable
+class Disks(Protocol):
+    """An environment whose hosts' disks can misbehave, and be damaged while their node is down."""
+
+    @property
+    def disks(self) -> DiskOrders:
+        """The disks of its hosts."""
+        ...
+
+
+@runtime_checkable
 class MountsDisks(Protocol):
     """An environment that can put a file system of ours under nodes that have no seam for faults.
 
@@ -179,8 +200,8 @@ class Movable(Protocol):
 
 
 @runtime_checkable
-class Clocks(Protocol):
-    """An environment whose hosts' clocks can be set, and read from inside their processes."""
+class ClockOrders(Protocol):
+    """Orders to the clocks of an environment's hosts."""
 
     async def set_rate(self, node: str, ppm: int) -> None:
         """Let the node's clocks run at so many millionths of the true speed."""
@@ -197,6 +218,16 @@ class Clocks(Protocol):
         is there, says why the process did not read it now: this is what it read last, or would.
         ``precision_ms``, where it is there, is how exactly the process tells it.
         """
+        ...
+
+
+@runtime_checkable
+class Clocks(Protocol):
+    """An environment whose hosts' clocks can be set, and read from inside their processes."""
+
+    @property
+    def clocks(self) -> ClockOrders:
+        """The clocks of its hosts."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Traits of systems and environments: what is asked of them before a run of them is begun.
+"""Traits of systems, environments and workloads: what is known of them before a run begins.
 
 They are given where a plug-in registers itself, and have defaults that ask for nothing::
 
@@ -81,15 +81,29 @@ class EnvironmentTraits:
     """What an environment says of all its runs.
 
     Attributes:
-        links: The abilities of ``contracts.hosts`` that its net has, as ``Packets``.
+        hosts: The abilities of ``contracts.hosts`` that it has itself, as ``Disks``.
+        links: Those that its net has, as ``Packets``.
         one_run_at_a_time: Whether there is room for no more.
         check_hosts: Raises UsageError when the hosts file (``--hosts``) is not right for a run;
             None: there is no such file.
-        why_not: Why an ability is not to be had on this host, though its class or net has it; None
+        why_not: Why an ability is not to be had on this host, though it or its net has it; None
             when it is. What only a set-up finds out is told by the ``Explains`` ability.
     """
 
+    hosts: frozenset[type] = frozenset()
     links: frozenset[type] = frozenset()
     one_run_at_a_time: bool = False
     check_hosts: Callable[[RunSpec], None] | None = None
     why_not: Callable[[type], str | None] = _no_reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadTraits:
+    """What a workload says of all its runs.
+
+    Attributes:
+        settings: The settings that it needs of the system; a run has them unless it is given
+            others.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from harness.nightly.arguments import canary_arguments
 from harness.nightly.junit import Case, Suite
 from harness.nightly.ledger import Failing, Line, Night
-from harness.nightly.plan import LIVE, Plan
+from harness.nightly.plan import Plan
 from harness.nightly.proportion import wilson
+from harness.processes.command import Program
 from harness.sessions.reached import never
+from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 SEEDS_FOR_COVERAGE: Final = 300  # fewer of the whole swarm need not reach all that is wanted
@@ -81,9 +85,12 @@ def sentence(failing: Failing) -> str:
     return f"{failing.entry}: {what} ({seeds}){message}"
 
 
-def summary(plan: Plan, night: Night, *, code: int) -> dict[str, Any]:
-    """The night as one JSON object."""
+def summary(
+    plan: Plan, night: Night, store: Path, program: Program, *, code: int
+) -> dict[str, Any]:
+    """The night as one JSON object; parameters as of ``suites``."""
     missing = coverage(plan, night)
+    hunts = _hunts(plan, night, store, program)
     return {
         "exit_code": code,
         "reasons": [red.reason for red in reds(plan, night)],
@@ -101,8 +108,10 @@ def summary(plan: Plan, night: Night, *, code: int) -> dict[str, Any]:
             }
             for entry, seeds in sorted(night.seeds.items())
         },
-        "failing": [_failing(each) for each in night.failing.values()],
-        "canaries": dict(night.canaries),
+        "failing": [_failing(each, program) for each in night.failing.values()],
+        "canaries": {
+            name: {**told, "command": hunts.get(name)} for name, told in night.canaries.items()
+        },
         "twice": night.twice,
         "not_same_bytes": night.different,
         "harness_errors": list(dict.fromkeys(night.broken)),
@@ -112,7 +121,7 @@ def summary(plan: Plan, night: Night, *, code: int) -> dict[str, Any]:
     }
 
 
-def _failing(failing: Failing) -> dict[str, Any]:
+def _failing(failing: Failing, program: Program) -> dict[str, Any]:
     again = failing.again
     interval = None
     if again is not None and again["times"] and failing.entry.startswith("live:"):
@@ -129,16 +138,25 @@ def _failing(failing: Failing) -> dict[str, Any]:
         "reproduced": None if again is None else [again["reproduced"], again["times"]],
         "interval_95": interval,
         "shrunk": None if failing.shrunk is None else failing.shrunk.get("store"),
+        "commands": commands(failing, program),
     }
 
 
 # --------------------------------------------------------------------------- JUnit
 
 
-def suites(plan: Plan, night: Night) -> list[Suite]:
-    """The night as suites: one for each entry, one for the canaries, one for the harness."""
-    found = [Suite(entry, tuple(_entry(night, entry))) for entry in sorted(night.seeds)]
-    canaries = [_canary(name, canary) for name, canary in night.canaries.items()]
+def suites(plan: Plan, night: Night, store: Path, program: Program) -> list[Suite]:
+    """The night as suites: one for each entry, one for the canaries, one for the harness.
+
+    Args:
+        plan: What was to be done.
+        night: What was done.
+        store: The folder of its runs.
+        program: The command line as a person types it.
+    """
+    found = [Suite(entry, tuple(_entry(night, entry, program))) for entry in sorted(night.seeds)]
+    hunts = _hunts(plan, night, store, program)
+    canaries = [_canary(name, told, hunts.get(name)) for name, told in night.canaries.items()]
     if canaries:
         found.append(Suite("canaries", tuple(canaries)))
     different = f"not the same bytes: seeds {night.different}" if night.different else None
@@ -155,14 +173,14 @@ def suites(plan: Plan, night: Night) -> list[Suite]:
     return [*found, Suite("harness", harness)]
 
 
-def _entry(night: Night, entry: str) -> Iterator[Case]:
+def _entry(night: Night, entry: str, program: Program) -> Iterator[Case]:
     valid = night.verdicts[entry]["valid"]
     yield Case(
         f"{valid} of {len(night.seeds[entry])} runs were valid", night.spent_s.get(entry, 0.0)
     )
     for failing in night.failing.values():
         if failing.entry == entry and failing.verdict != "valid":
-            text = "\n".join([sentence(failing), *commands(failing)])
+            text = "\n".join([sentence(failing), *commands(failing, program)])
             name = ", ".join(failing.invariants) or failing.verdict
             if failing.verdict == "invalid":
                 yield Case(name, failure=text)
@@ -170,26 +188,31 @@ def _entry(night: Night, entry: str) -> Iterator[Case]:
                 yield Case(name, error=text)
 
 
-def _canary(name: str, canary: Line) -> Case:
-    text = None if canary["caught"] else f"{canary['why']}\n{canary_command(name)}"
+def _canary(name: str, canary: Line, hunt: str | None) -> Case:
+    text = None if canary["caught"] else "\n".join(filter(None, (canary["why"], hunt)))
     return Case(name, canary["elapsed_s"], failure=text)
 
 
-def canary_command(name: str) -> str:
-    """What to type to hunt for a seeded bug again, by the name of its canary."""
-    mutant, live, _ = name.partition(LIVE)
-    if live:
-        return f"krucible run --mutant {mutant} --nemesis all"
-    return f"krucible zoo --only {mutant} --arm directed"
+def _hunts(plan: Plan, night: Night, store: Path, program: Program) -> dict[str, str]:
+    """The command that hunts for a seeded bug as its canary first did, by the canary's name."""
+    found = {}
+    for canary in plan.canary:
+        words = ["zoo", "--only", canary.mutant, "--arm", "directed"]
+        if canary.live:
+            words = canary_arguments(canary, night.begun["first_seed"], store.absolute())
+        found[canary.name] = program.line(*words)
+    return found
 
 
-def commands(failing: Failing) -> list[str]:
-    """What to type to see a failure again."""
+def commands(failing: Failing, program: Program) -> list[str]:
+    """The commands that show a failure again."""
     if not failing.runs:
         return []
-    lines = [f"krucible repro {failing.runs[0]}"]
+    words = RunDir(Path(failing.runs[0])).words
+    lines = [program.line("repro", *words)]
     if failing.shrunk is not None and failing.shrunk.get("store"):
-        lines.append(f"krucible repro {failing.shrunk['store']}  # shrunk")
+        shrunk = RunDir(Path(failing.shrunk["store"])).words
+        lines.append(f"{program.line('repro', *shrunk)}  # shrunk")
     elif failing.entry.startswith("sim:") and failing.verdict == "invalid":
-        lines.append(f"krucible shrink {failing.runs[0]}")
+        lines.append(program.line("shrink", *words))
     return lines

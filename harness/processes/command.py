@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import shlex
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -40,6 +41,10 @@ class Program:
 
     argv: tuple[str, ...]
 
+    def line(self, *words: object) -> str:
+        """The command line with these words, quoted for a shell, as a person copies it."""
+        return shlex.join((*self.argv, *map(str, words)))
+
     def run(self, arguments: Sequence[str], limit_s: float) -> Answer:
         """As ``ask``, for who has nothing else to do meanwhile. Ctrl-C ends the command, too."""
         return asyncio.run(self.ask(arguments, limit_s))
@@ -71,6 +76,9 @@ class Program:
             raise
         assert process.returncode is not None  # noqa: S101 - its output has ended; it was awaited
         return _answer(arguments[0], process.returncode, out, err)
+
+
+KRUCIBLE: Final = Program(("krucible",))  # the command line by its bare name
 
 
 def end_with_parent() -> None:

@@ -39,6 +39,7 @@ from harness.sessions.plan import Plan, checkers_of
 from harness.spec import RunSpec
 from harness.store.ballast import Ballast, tells_full_disk
 from harness.store.folder import RunDir, Store
+from harness.store.origin import Origin
 from harness.store.reading import StoredRun, load_run
 from harness.verdict import Anomaly, CheckResult, Valid, merge
 
@@ -89,6 +90,7 @@ class Session:
             "verdict": str(verdict(self.judgement)),
             **data,
             "seed": self.spec.seed,
+            "id": self.run_dir.id,
             "store": str(self.run_dir.path),
             "report": str(self.run_dir.report),
             "ops": dict(self.result.counts) if self.result is not None else {},
@@ -104,19 +106,26 @@ def verdict(judgement: Judgement) -> Valid:
     return Valid.UNKNOWN
 
 
-def prepare(spec: RunSpec, store: Store, *, faults: Sequence[Fault] | None = None) -> Session:
+def prepare(
+    spec: RunSpec,
+    store: Store,
+    *,
+    faults: Sequence[Fault] | None = None,
+    origin: Origin | None = None,
+) -> Session:
     """Plan a run and make its folder; nothing is started.
 
     Args:
         spec: The options.
         store: Where the run goes.
         faults: A schedule to replay instead of drawing one from the seed.
+        origin: The command that makes the run; ``run`` when not given.
 
     Raises:
         UsageError: An unknown name, a bad setting, or options that cannot go together.
     """
     plan = Plan.of(spec, faults)
-    run_dir = store.new_run(plan.spec)
+    run_dir = store.new_run(plan.spec, origin)
     run_dir.write_schedule(plan.faults)
     return Session(plan, run_dir)
 

@@ -38,6 +38,7 @@ from harness.sessions.live import verdict
 from harness.sessions.plan import Plan
 from harness.spec import SIM
 from harness.store.folder import RunDir, Store
+from harness.store.origin import Origin
 from harness.verdict import Anomaly, CheckResult, Known, Valid
 
 OPTIONS = RunOptions(settle_s=5.0)
@@ -366,10 +367,13 @@ def reason_of(error: BaseException) -> str:
     return f"{raised} ({Path(last.filename).name}:{last.lineno}, in {last.name})"
 
 
-def save(run: SimRun, store: Store) -> RunDir:
-    """Put a simulation into the store, with its report, as if it had been a live run."""
+def save(run: SimRun, store: Store, origin: Origin | None = None) -> RunDir:
+    """Put a simulation into the store, with its report, as if it had been a live run.
+
+    ``origin`` names the command that makes it; ``sim`` when not given.
+    """
     data = run.data
-    run_dir = store.new_run(data.spec)
+    run_dir = store.new_run(data.spec, origin)
     run_dir.write_schedule(data.faults)
     history = HistoryWriter(run_dir.history)
     for op in data.history:

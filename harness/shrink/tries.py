@@ -24,6 +24,7 @@ from harness.shrink.moves import Candidate
 from harness.shrink.search import Failure, HaltedError
 from harness.shrink.story import story
 from harness.store.folder import Store
+from harness.store.origin import Origin
 from harness.verdict import Anomaly, Valid
 
 EXACT = replace(OPTIONS, last_round_s=0.0)  # a candidate has the faults it has, and no others
@@ -198,8 +199,10 @@ class Final:
     path: Path
 
 
-def final(candidate: Candidate, invariant: str, store: Store) -> Final:
+def final(candidate: Candidate, invariant: str, store: Store, of: str | None = None) -> Final:
     """Simulate the outcome once more, save it with its report and its story.
+
+    ``of`` is the id of the run that was shrunk, where it was a stored one.
 
     Raises:
         HarnessError: It does not fail as it did before: the simulation is not deterministic.
@@ -211,7 +214,7 @@ def final(candidate: Candidate, invariant: str, store: Store) -> Final:
             f"the shrunk run broke {invariant} when it was tried and does not any more: the "
             "simulation is not deterministic; compare with `krucible sim --seed N --twice`"
         )
-    path = save(run, store).path
+    path = save(run, store, Origin("shrink", of)).path
     lines = story(run.data, anomaly)
     (path / STORY).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return Final(run, anomaly, lines, path)

@@ -2,8 +2,9 @@
 
 ::
 
-    store/<system>-<workload>/<start>-<seed>/
+    store/<system>-<workload>/<start>-<seed>-<id>/
         spec.json  schedule.jsonl  history.jsonl  results.json  report.html
+        run.json                the run's id, start and origin: the command, and the run it repeats
         events/<node>.jsonl     protocol events, stamped on arrival
         events/collecting       until when none is missing; gone once all are here
         logs/<node>.log         what the node's process printed
@@ -17,10 +18,11 @@ rotation of a night with a `store-limit` drops valid runs: `harness.nightly.rota
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,12 +33,19 @@ from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.contracts.nemesis import Fault
 from harness.errors import UsageError
 from harness.faults import schedule
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
+from harness.store.origin import Origin
 
 Render = Callable[[Path], str]  # a judged run's folder to its report, HTML
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NEW_RUN_TRIES = 100  # runs of one seed begun within so many milliseconds get names of their own
+LATEST = "latest"  # the link to the run that was begun last
+SHOWN_MAX = 10  # runs, or seeds, in an error text
+ID_CHARS = 7
+_ID_FIRST = "abcdefghjkmnpqrstuvwxyz"  # a letter: no id is a seed
+_ID_OTHER = _ID_FIRST + "23456789"
+_NAME = re.compile(rf"[^-]+-(?P<seed>-?\d+)(?:-(?P<id>[{_ID_FIRST}][{_ID_OTHER}]+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,36 @@ class RunDir:
 
     path: Path
     render: Render | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        """The run's own id, as its folder's name ends; of an older store the whole name."""
+        match = _NAME.fullmatch(self.path.name)
+        return self.path.name if match is None or match["id"] is None else match["id"]
+
+    @property
+    def seed(self) -> int | None:
+        """The seed that its folder's name tells; None when it tells none."""
+        match = _NAME.fullmatch(self.path.name)
+        return None if match is None else int(match["seed"])
+
+    @property
+    def root(self) -> Path:
+        """The folder of the store that the run lies in, from ``/``."""
+        return self.path.absolute().parent.parent
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The arguments that name the run to ``krucible`` from any folder: RUN [--store DIR]."""
+        path = self.path.absolute()
+        if not (self.root / LATEST).is_symlink():  # the run was copied out of its store
+            return (str(path),)
+        return (self.id if self.id != path.name else str(path), "--store", str(self.root))
+
+    @property
+    def origin(self) -> Path:
+        """The run's id, start and origin."""
+        return self.path / "run.json"
 
     @property
     def spec(self) -> Path:
@@ -110,6 +149,19 @@ class RunDir:
         """The node's snapshots."""
         return self.snapshots_dir / f"{safe_name(node)}.jsonl"
 
+    def write_origin(self, origin: Origin) -> None:
+        """Save how the run came to be, with its id."""
+        write_json(self.origin, {**origin.to_json(), "id": self.id})
+
+    def read_origin(self) -> Origin:
+        """Read how the run came to be; an empty origin for a run of an older store."""
+        try:
+            return Origin.from_json(msgspec.json.decode(self.origin.read_bytes()))
+        except FileNotFoundError:
+            return Origin("")
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{self.origin}: not the origin of a run: {error!r}") from error
+
     def write_schedule(self, faults: Iterable[Fault]) -> None:
         """Save the schedule."""
         schedule.save(self.schedule, faults)
@@ -149,8 +201,12 @@ class Store:
         self._render = render
         self._now = now or (lambda: datetime.now(UTC))
 
-    def new_run(self, spec: RunSpec) -> RunDir:
+    def new_run(self, spec: RunSpec, origin: Origin | None = None) -> RunDir:
         """Make a folder for a run that begins now, save its spec and point ``latest`` at it.
+
+        Args:
+            spec: The run's options.
+            origin: The command that makes it; ``run`` or ``sim`` when not given.
 
         Raises:
             UsageError: A system or workload name that makes no file name, or a folder that
@@ -159,9 +215,12 @@ class Store:
         family = self.root / f"{safe_name(spec.system)}-{safe_name(spec.workload)}"
         try:
             family.mkdir(parents=True, exist_ok=True)
-            run = self._run(self._fresh(family, spec.seed))
+            now = self._now()
+            run = self._run(self._fresh(family, spec.seed, now))
             for folder in (run.events_dir, run.logs_dir, run.records_dir):
                 folder.mkdir()
+            origin = origin or Origin("sim" if spec.env == SIM else "run")
+            run.write_origin(replace(origin, begun=now.isoformat(timespec="milliseconds")))
             write_json(run.spec, spec.to_json())
             self._point_latest(run.path)
         except OSError as error:
@@ -173,10 +232,14 @@ class Store:
     def _run(self, path: Path) -> RunDir:
         return RunDir(path, self._render)
 
-    def _fresh(self, family: Path, seed: int) -> Path:
-        start = self._now().strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+    def _fresh(self, family: Path, seed: int, now: datetime) -> Path:
+        start = now.strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
         for number in range(NEW_RUN_TRIES):
-            path = family / (f"{start}-{seed}" if number == 0 else f"{start}.{number}-{seed}")
+            begun = start if number == 0 else f"{start}.{number}"
+            id_ = _id_of(f"{family.name}/{begun}-{seed}")
+            path = family / f"{begun}-{seed}-{id_}"
+            if any(self.root.glob(f"*/*-{id_}")):
+                continue
             try:
                 path.mkdir()
             except FileExistsError:
@@ -187,39 +250,72 @@ class Store:
     def _point_latest(self, path: Path) -> None:
         link = self.root / f".latest.{os.getpid()}.{path.name}"
         link.symlink_to(path.relative_to(self.root), target_is_directory=True)
-        os.replace(link, self.root / "latest")  # noqa: PTH105 - rename over, atomically
+        os.replace(link, self.root / LATEST)  # noqa: PTH105 - rename over, atomically
 
     def runs(self) -> list[RunDir]:
         """All runs, the one begun first at the head."""
         found = [p.parent for p in self.root.glob("*/*/spec.json") if p.parent.parent != self.root]
-        inside = [p for p in found if p.parent.name != "latest"]
+        inside = [p for p in found if p.parent.name != LATEST]
         return [self._run(p) for p in sorted(inside, key=lambda p: (p.name, p.parent.name))]
 
     def resolve(self, text: str) -> RunDir:
-        """The run that ``text`` means: its folder or a file in it, ``latest``, its name, its seed.
-
-        A seed that was run more than once means its last run.
+        """The run that ``text`` names: by folder or a file in it, ``latest``, id, name or seed.
 
         Raises:
-            UsageError: When there is none; says what was looked for, and where.
+            UsageError: No run is named so, or several runs have the seed; says what was looked
+                for, and where.
         """
-        if text == "latest":
-            latest = self.root / "latest"
+        if text == LATEST:
+            latest = self.root / LATEST
             if (latest / "spec.json").is_file():
                 return self._run(latest.resolve())
             raise UsageError(f"{latest}: there is no run yet; `krucible run` makes one")
-        for path in (Path(text), Path(text).parent, self.root / text):
+        given = Path(text)
+        for path in (given, given.parent if given.is_file() else given, self.root / text):
             if (path / "spec.json").is_file():
                 return self._run(path.resolve())
-        named = [run for run in self.runs() if text in (run.path.name, _seed_of(run.path))]
-        if named:
-            return named[-1]
-        seeds = sorted({_seed_of(run.path) for run in self.runs()})
-        there = f"seeds there: {', '.join(seeds[-10:])}" if seeds else "the store has no runs"
-        raise UsageError(
-            f"no run is called {text!r}: it is no run folder, and no name or seed in "
-            f"{self.root} ({there})"
+        runs = self.runs()
+        found = [run for run in runs if text in (run.id, run.path.name, str(run.seed))]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(_several(text, found))
+        raise UsageError(self._none(text, runs))
+
+    def _none(self, text: str, runs: list[RunDir]) -> str:
+        """Say that the store has no such run, and what it has."""
+        where = f"no run in {self.root.absolute()} has"
+        if not re.fullmatch(r"-?\d+", text):
+            return f"{where} the id or name {text!r}, and it is no run's folder"
+        seeds = sorted({run.seed for run in runs if run.seed is not None})
+        there = (
+            f"it has {', '.join(map(str, seeds[-SHOWN_MAX:]))}" if seeds else "the store is empty"
         )
+        return f"{where} the seed {text}: {there}"
+
+
+def _several(text: str, runs: list[RunDir]) -> str:
+    """Say that a name is of several runs, and which they are, the last first."""
+    told = [f"{run.id} ({_about(run)})" for run in reversed(runs[-SHOWN_MAX:])]
+    if len(runs) > SHOWN_MAX:
+        told.append(f"{len(runs) - SHOWN_MAX} older ones")
+    return f"{len(runs)} runs have the seed {text}: want one of their ids: {', '.join(told)}"
+
+
+def _about(run: RunDir) -> str:
+    """Name what a run is of, and the command that made it."""
+    return ", ".join(filter(None, (run.path.parent.name, str(run.read_origin()))))
+
+
+def _id_of(name: str) -> str:
+    """Draw an id from the digest of a run's family and folder."""
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest())
+    number, first = divmod(number, len(_ID_FIRST))
+    found = _ID_FIRST[first]
+    for _ in range(ID_CHARS - 1):
+        number, at = divmod(number, len(_ID_OTHER))
+        found += _ID_OTHER[at]
+    return found
 
 
 def safe_name(name: str) -> str:
@@ -250,8 +346,3 @@ def write_whole(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, path)  # noqa: PTH105 - rename over, atomically
-
-
-def _seed_of(path: Path) -> str:
-    """The seed in a run folder's name (``<start>-<seed>``; a seed may be negative)."""
-    return path.name.partition("-")[2]

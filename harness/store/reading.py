@@ -166,7 +166,10 @@ def load_results(run: RunDir, tell: Tell = _pass_over) -> dict[str, Any] | None:
     except msgspec.DecodeError as error:
         tell(f"results.json: not JSON: {error}")
         return None
-    return results if isinstance(results, dict) else None
+    if not isinstance(results, dict):
+        tell("results.json: no object")
+        return None
+    return results
 
 
 def _per_node(folder: Path, suffix: str, read: Callable[[Path], T]) -> dict[str, T]:

@@ -19,6 +19,7 @@ from typing import IO, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from harness.errors import UsageError
+from harness.processes.command import KRUCIBLE, Program
 
 LOOPBACK: Final = "127.0.0.1"
 IDLE_S: Final = 30.0  # a connection may say nothing for so long
@@ -36,15 +37,18 @@ Page = Callable[[], bytes]
 
 
 class StoreServer(ThreadingHTTPServer):
-    """Serves a store; ``front`` makes its first page when it is asked for."""
+    """Serves a store; ``front`` makes its first page when it is asked for.
+
+    ``program`` is the command line as a person types it.
+    """
 
     daemon_threads = True
 
-    def __init__(self, root: Path, port: int, front: Page) -> None:
+    def __init__(self, root: Path, port: int, front: Page, program: Program = KRUCIBLE) -> None:
         if not root.is_dir():
             raise UsageError(f"{root}: there is no such store; `krucible run` makes one")
         try:
-            super().__init__((LOOPBACK, port), partial(_Handler, root.resolve(), front))
+            super().__init__((LOOPBACK, port), partial(_Handler, root.resolve(), front, program))
         except OSError as error:
             raise UsageError(
                 f"port {port} of {LOOPBACK} cannot be had: {error}; choose another --port (0: any)"
@@ -73,8 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "krucible"
     sys_version = ""
 
-    def __init__(self, root: Path, front: Page, *more: object) -> None:
+    def __init__(self, root: Path, front: Page, program: Program, *more: object) -> None:
         self._root = root
+        self._program = program
         self._front = front
         super().__init__(*more)  # type: ignore[arg-type]  # request, address, server
 
@@ -147,8 +152,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _missing(self, path: str) -> None:
         hint = ""
         if path.endswith("/report.html"):
-            run = unquote(path).strip("/").removesuffix("/report.html")
-            hint = f"A run has a report when it was judged: krucible report {run}\n"
+            run = self._root / unquote(path).strip("/").removesuffix("/report.html")
+            made = self._program.line("report", run)
+            hint = f"The run was not judged; this judges it and writes its report: {made}\n"
         self._text(HTTPStatus.NOT_FOUND, f"There is no such file in the store.\n{hint}")
 
     def _text(self, status: HTTPStatus, text: str) -> None:

@@ -40,6 +40,7 @@ _EXIT = {Valid.VALID: EXIT_VALID, Valid.INVALID: EXIT_INVALID, Valid.UNKNOWN: EX
 _ONLY_FILES = "--model, --consistency-model, --format and --initial go with history files"
 Judged = tuple[dict[str, Any], str | None]  # a row, and the complaint about what cannot be judged
 SHARES_PER_JOB = 8  # so that one with much to judge does not end long after the others
+SKIPPED_TOLD_MAX = 5  # hidden folders
 ANOMALIES_TOLD_MAX = 10  # in a report for machines that people read, too
 
 
@@ -132,8 +133,11 @@ def _check_consistency_model(name: str, model: str | None) -> None:
 
 def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: int) -> list[Judged]:
     """Judge all, in the order they were asked for; people at a terminal see how far it is."""
-    wanted = [each for path in paths for each in found(path)]
     console = err()
+    hidden: list[Path] = []
+    wanted = [each for path in paths for each in found(path, hidden.append)]
+    if hidden:
+        console.print(_skipped(hidden), markup=False)
     rows: dict[int, Judged] = {}
     with Progress(
         TextColumn("{task.description}"),
@@ -149,6 +153,14 @@ def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: in
             rows[at] = row
             progress.update(task, advance=1, description=wanted[at].name, refresh=True)
     return [row for _, row in sorted(rows.items())]
+
+
+def _skipped(hidden: list[Path]) -> str:
+    """Say which hidden folders were not looked into."""
+    shown = ", ".join(map(str, sorted(hidden)[:SKIPPED_TOLD_MAX]))
+    more = len(hidden) - SKIPPED_TOLD_MAX
+    rest = f" and {more} more" if more > 0 else ""
+    return f"skipped hidden folders: {shown}{rest} (name one to judge what is in it)"
 
 
 def _judged(

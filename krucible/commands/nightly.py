@@ -23,7 +23,7 @@ from harness.store.folder import write_json, write_whole
 from harness.verdict import EXIT_VALID
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
-from krucible.program import program
+from krucible.program import program, typed
 from krucible.stores import opened
 
 FIRST_SEED_STEP = 1_000_000  # seeds of nights that are begun at different minutes lie apart
@@ -65,6 +65,7 @@ def nightly(
 ) -> int:
     """Work the plan off; the exit code is the night's."""
     wanted = plans.DEFAULT if plan is None else plans.load(plan)
+    store = store.absolute()  # what is told of its runs holds in any folder
     if budget is not None:
         wanted = msgspec.structs.replace(wanted, budget=budget)
     plans.check(wanted)
@@ -122,12 +123,13 @@ def _open(plan: Plan, store: Path, seed: int | None, *, fresh: bool) -> Ledger:
 def _write(plan: Plan, book: Ledger, code: int) -> dict[str, Any]:
     """Write what the night came to beside its ledger; from then on it is over."""
     folder = book.folder
-    told = {**outcome.summary(plan, book.night, code=code), "folder": str(folder)}
-    write_whole(folder / "junit.xml", to_xml(outcome.suites(plan, book.night)))
+    again = folder.parents[1], typed()
+    told = {**outcome.summary(plan, book.night, *again, code=code), "folder": str(folder)}
+    write_whole(folder / "junit.xml", to_xml(outcome.suites(plan, book.night, *again)))
     write_json(folder / "summary.json", told)
     from reports import fleet  # noqa: PLC0415 - it brings all pictures: not for --help
 
-    told["report"] = str(fleet.write_fleet(folder.parents[1], folder / fleet.NAME))
+    told["report"] = str(fleet.write_fleet(folder.parents[1], folder / fleet.NAME, typed()))
     return told
 
 
@@ -254,14 +256,14 @@ def _show(told: Mapping[str, Any]) -> None:
     for name, canary in told["canaries"].items():
         console.print(_canary({**canary, "name": name}), markup=False)
         if not canary["caught"]:
-            console.print(f"  {outcome.canary_command(name)}", markup=False)
+            console.print(f"  {canary['command']}", markup=False)
     for failing in told["failing"][:SHOWN_MAX]:
         console.print(f"{failing['entry']}: {failing['verdict']}: {_what(failing)}", markup=False)
-        for run in (failing["shrunk"], *failing["runs"][:1]):
+        for command in failing["commands"]:
+            console.print(f"  {command}", markup=False)
+        for run in [failing["shrunk"] or next(iter(failing["runs"]), None)]:
             if run is not None:
-                console.print(f"  krucible repro {run}", markup=False)
                 console.print(f"  {run}/report.html", markup=False)
-                break
     if len(told["failing"]) > SHOWN_MAX:
         console.print(f"and {len(told['failing']) - SHOWN_MAX} more ways to fail")
     verdict = "GREEN" if told["exit_code"] == EXIT_VALID else "RED"

@@ -12,6 +12,7 @@ from harness.store.folder import RunDir
 from harness.store.reading import load_results
 from krucible.arguments import DEFAULT_STORE, StoreDir
 from krucible.console import Json, out, print_json
+from krucible.program import typed
 from krucible.stores import opened
 
 
@@ -52,7 +53,7 @@ def _fleet(folder: Path) -> Path | None:
         return None
     from reports import fleet  # noqa: PLC0415 - it brings all pictures: not for --help
 
-    return fleet.write_fleet(folder)
+    return fleet.write_fleet(folder, program=typed())
 
 
 def _run(run_dir: RunDir) -> Path:

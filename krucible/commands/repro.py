@@ -21,9 +21,10 @@ from harness.registry import environments
 from harness.sessions import live as session
 from harness.sessions.plan import Plan
 from harness.store.folder import RunDir, Store, write_json
+from harness.store.origin import Origin
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 from krucible import options
-from krucible.arguments import DEFAULT_STORE, HostsFile, StoreDir, check_hosts
+from krucible.arguments import DEFAULT_STORE, HostsFile, StoreDir, check_hosts, made_by
 from krucible.commands.run import execute, show
 from krucible.commands.sim import show_simulation
 from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
@@ -40,15 +41,15 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="repro",
-        help="Run again what a run of the store did: same spec, same schedule, same ops. A seed "
-        "that is no run of the store is simulated with the options that `krucible sim` has; a "
-        "schedule (a .jsonl file, one fault a line) is played with the spec.json beside it or, "
-        "where there is none, simulated with these options. A replay that breaks one of the "
-        "invariants the run broke (any, when it broke none) reproduces it. Simulated replays are "
-        "the same bytes; others are counted, with a 95 % interval (Wilson). Exits 1 when a replay "
-        "was invalid, 255 when simulated replays differ, else with the worst exit code of a "
-        "replay. Live replays go side by side where the CPUs allow it (see --jobs).",
-        short_help="Run again what a run, a seed or a schedule did.",
+        help="Replay a stored run: same spec, same schedule, same ops. Or play a schedule (a "
+        ".jsonl file, one fault a line) with the spec.json beside it; without a spec.json, "
+        "simulate it with the options below. Or simulate a seed with these options (--seed, and "
+        "no RUN). A replay reproduces the run when it breaks an invariant that the run broke, or "
+        "any, when the run broke none. Simulated replays give the same bytes; live replays are "
+        "counted, with a 95 % interval (Wilson), and go side by side where the CPUs allow it (see "
+        "--jobs). A replay is stored as a run with an id of its own. Exits 1 when a replay was "
+        "invalid, 255 when simulated replays differ, else with the worst exit code of a replay.",
+        short_help="Replay a stored run, a schedule or a seed.",
         epilog="Example: krucible repro latest --times 5",
     )(repro)
 
@@ -57,12 +58,13 @@ def add_to(app: typer.Typer) -> None:
 def repro(  # noqa: PLR0913 - one parameter per option
     *,
     run: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="RUN|SEED|SCHEDULE",
-            help="A run's folder, its seed, or latest; a seed; a schedule or its folder.",
+            metavar="RUN|SCHEDULE",
+            help="A stored run: its id, its folder or latest; or a schedule, or its folder.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     times: Annotated[int, typer.Option(min=1, max=TIMES_MAX, help="How often.")] = 1,
     jobs: Annotated[
         int | None,
@@ -84,7 +86,7 @@ def repro(  # noqa: PLR0913 - one parameter per option
     """Replay, and print how many replays failed as the run did."""
     pinned = options.to_the_end(given, go_on=go_on)
     where = opened(store)
-    again = meant(run, pinned, seed, where)
+    again = meant(run, pinned, seed, where, "repro")
     replays: list[Replay] = []
     for replay in _way(again, times, jobs, hosts)(again, times, where, loud=not json):
         if replay.code == EXIT_INTERRUPTED:
@@ -129,7 +131,7 @@ def _way(again: Meant, times: int, jobs: int | None, hosts: Path | None) -> Repl
         if jobs is not None:
             raise UsageError("--jobs: is of live replays; simulated ones are all the same")
         return _simulated
-    check_hosts(again.spec, hosts)
+    check_hosts(again.spec, hosts or (None if again.hosts is None else Path(again.hosts)))
     if environments.traits(again.spec.env).one_run_at_a_time:
         if (jobs or 1) > 1:
             raise UsageError(
@@ -145,7 +147,9 @@ def _live(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Rep
     for number in range(1, times + 1):
         if times > 1:
             err().print(f"replay {number} of {times}")
-        prepared = session.prepare(again.spec, store, faults=again.faults)
+        prepared = session.prepare(
+            again.spec, store, faults=again.faults, origin=made_by("repro", again.spec, again.of)
+        )
         path = prepared.run_dir.path
         try:
             code = execute(prepared)
@@ -169,6 +173,7 @@ def _side_by_side(
         copy = RunDir(Path(folder))
         write_json(copy.spec, again.spec.to_json())
         copy.write_schedule(again.faults)
+        copy.write_origin(made_by("repro", again.spec, again.of))
         arguments = ["repro", folder, "--jobs", "1", "--store", str(store.root)]
         answers = asyncio.run(_ask_all(arguments, times, at_a_time, loud=loud))
     for answer in answers:
@@ -212,9 +217,9 @@ def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterato
         path, sha256, summary = None, run.trace_sha256, run.summary()
         if sha256 not in seen:
             seen.add(sha256)
-            path = simulated.save(run, store).path
+            path = simulated.save(run, store, Origin("repro", again.of)).path
             if loud:
-                then = (again.results or {}).get("trace_sha256") or None
+                then = again.trace_sha256
                 same = None if then is None else then == sha256
                 show_simulation({**summary, "store": str(path), "same_bytes": same})
         yield Replay(path, run.judgement.exit_code, broken(summary), sha256)
@@ -234,9 +239,10 @@ def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
     )
     judged = sum(replay.code != EXIT_HARNESS for replay in replays)
     traces = {replay.trace_sha256 for replay in replays}
-    then = (again.results or {}).get("trace_sha256") or None  # empty: nothing was seen of it
+    then = again.trace_sha256
     return {
         "run": again.name,
+        "id": again.of,
         "reproduced": hits,
         "times": len(replays),
         "interval_95": None if again.simulated or not judged else wilson(hits, judged),

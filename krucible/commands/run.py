@@ -28,11 +28,13 @@ from krucible.arguments import (
     StoreDir,
     check_hosts,
     check_mutant,
+    made_by,
     parse_nemeses,
     parse_settings,
 )
 from krucible.console import EXIT_INTERRUPTED, STYLE, Json, err, out, print_json
 from krucible.live import LiveStatus
+from krucible.program import typed
 from krucible.stores import opened
 
 SEED_DRAWN_MAX = 2**31  # what we draw is short enough to type
@@ -103,7 +105,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     )
     check_mutant(spec)
     check_hosts(spec, hosts)
-    prepared = session.prepare(spec, opened(store))
+    prepared = session.prepare(spec, opened(store), origin=made_by("run", spec))
     code = execute(prepared)
     if prepared.judgement is not None:
         if json:
@@ -126,12 +128,15 @@ def execute(prepared: session.Session) -> int:
     )
     console = err()
     console.print(f"{title} -> {path}", markup=False)
+    for note in prepared.plan.notes:
+        console.print(f"note: {note}", markup=False)
     live = LiveStatus(console, title, roles=prepared.live_roles, time_limit_s=spec.time_limit_s)
     try:
         with live:
             session.execute(prepared, progress=live)
     except KeyboardInterrupt:
-        console.print(f"stopped; judge what was recorded: krucible check {path}", markup=False)
+        again = typed().line("check", path.absolute())
+        console.print(f"stopped; judge what was recorded: {again}", markup=False)
         return EXIT_INTERRUPTED
     code = prepared.exit_code
     short = prepared.interrupted and code in (EXIT_VALID, EXIT_UNKNOWN)
@@ -157,7 +162,8 @@ def show(done: session.Session) -> None:
         installed = sum(r.injection.outcome == "installed" for r in done.result.faults)
         console.print(f"  ops: {counts}; faults: {installed} of {len(done.faults)} installed")
     console.print(f"  report:    {done.run_dir.report}", markup=False)
-    console.print(f"  reproduce: krucible repro {done.run_dir.path}", markup=False)
+    again = typed().line("repro", *done.run_dir.words)
+    console.print(f"  reproduce: {again}", markup=False)
 
 
 def verdict_line(judgement: Judgement) -> Text:

@@ -11,6 +11,7 @@ import typer
 from harness.store.server import StoreServer
 from krucible.arguments import DEFAULT_STORE
 from krucible.console import Json, err, out, print_json
+from krucible.program import typed
 
 PORT = 8470
 PORT_MAX = 65_535
@@ -36,7 +37,7 @@ def serve(
     json: Json = False,
 ) -> int:
     """Serve until Ctrl-C; exits 0 then."""
-    with StoreServer(store, port, _Front(store).page) as server:
+    with StoreServer(store, port, _Front(store).page, typed()) as server:
         if json:
             print_json({"url": server.url})
         else:
@@ -66,7 +67,7 @@ class _Front:
                 from reports.fleet import render_fleet  # noqa: PLC0415 - not for --help
                 from reports.fleet_model import read_fleet  # noqa: PLC0415 - likewise
 
-                self._page = render_fleet(read_fleet(self._store)).encode()
+                self._page = render_fleet(read_fleet(self._store), program=typed()).encode()
                 self._seen = seen
             return self._page
 

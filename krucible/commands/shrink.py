@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,12 +17,13 @@ from rich.status import Status
 from harness.errors import UsageError
 from harness.shrink.moves import Candidate
 from harness.shrink.search import SECONDS, TRIES, Budget, Failure, HaltedError, Shrunk, Step, shrink
-from harness.store.folder import Store
+from harness.store.folder import RunDir, Store
 from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
 from krucible import options
 from krucible.arguments import DEFAULT_STORE, StoreDir
 from krucible.console import Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
+from krucible.program import typed
 from krucible.stores import opened
 
 JOBS_MAX = 256
@@ -33,13 +35,13 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="shrink",
-        help="Find the least that still fails as a simulated run of the store, a seed or a "
-        "schedule did: fewest faults, then ops, then nodes, then time. The outcome is saved as a "
-        "run and told in words. A seed that is no run of the store, or a schedule (a .jsonl file, "
-        "one fault a line) without a spec.json beside it, is simulated with the options that "
-        "`krucible sim` has. Ctrl-C keeps the best so far. Exits 1 when the failure was "
-        "reproduced and shrunk, 2 when it was not reproduced.",
-        short_help="Find the smallest schedule, and the fewest ops, that still fail.",
+        help="Find the smallest simulation that still fails as a stored run did: fewest faults, "
+        "then fewest ops, then fewest nodes, then the shortest time. Instead of a run, shrink a "
+        "schedule (a .jsonl file, one fault a line), with the spec.json beside it or with the "
+        "options below, or a seed with these options (--seed, and no RUN). The result is stored as "
+        "a run, and its story is told in words. Ctrl-C keeps the smallest failure found so far. "
+        "Exits 1 when the failure was reproduced and shrunk, 2 when it was not reproduced.",
+        short_help="Find the smallest simulation that still fails as a run did.",
         epilog="Example: krucible shrink latest --jobs 2",
     )(shrink_command)
 
@@ -48,12 +50,13 @@ def add_to(app: typer.Typer) -> None:
 def shrink_command(  # noqa: PLR0913 - one parameter per option
     *,
     run: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="RUN|SEED|SCHEDULE",
-            help="A run's folder, its seed, or latest; a seed; a schedule or its folder.",
+            metavar="RUN|SCHEDULE",
+            help="A stored run: its id, its folder or latest; or a schedule, or its folder.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     invariant: Annotated[
         str | None,
         typer.Option(help="What must stay broken; the first that the run broke when not given."),
@@ -82,7 +85,7 @@ def shrink_command(  # noqa: PLR0913 - one parameter per option
     if not isinstance(search.found, Shrunk):
         return _not_reproduced(failing, wanted, search, json=json)
     told = {
-        **_report(run, start, search.found, where),
+        **_report(failing, start, search.found, where),
         "broken": search.broken,
         "elapsed_s": round(search.elapsed_s, 3),
     }
@@ -93,9 +96,9 @@ def shrink_command(  # noqa: PLR0913 - one parameter per option
 # --------------------------------------------------------------------------- what fails
 
 
-def _failing(text: str, pinned: Mapping[str, Any], seed: int | None, store: Store) -> Meant:
+def _failing(text: str | None, pinned: Mapping[str, Any], seed: int | None, store: Store) -> Meant:
     """The run, seed or schedule that is meant; raises UsageError for what cannot be shrunk."""
-    found = meant(text, pinned, seed, store)
+    found = meant(text, pinned, seed, store, "shrink")
     if not found.simulated:
         raise UsageError(
             f"{found.name}: was not simulated (env {found.spec.env}), and what is not repeated to "
@@ -226,15 +229,15 @@ def _what(broke: list[str], wanted: str | None) -> str:
     return what if wanted is None else f"{what} instead of {wanted}"
 
 
-def _report(text: str, start: Candidate, found: Shrunk, store: Store) -> dict[str, Any]:
+def _report(failing: Meant, start: Candidate, found: Shrunk, store: Store) -> dict[str, Any]:
     """Run the outcome once more, save it, and say all about it as one JSON object."""
     from harness.shrink.tries import final  # noqa: PLC0415 - as above
 
     end = found.candidate
-    saved = final(end, found.invariant, store)
+    saved = final(end, found.invariant, store, failing.of)
     was, now = start.spec, end.spec
     return {
-        "run": text,
+        "run": failing.name,
         "reproduced": True,
         "invariant": found.invariant,
         "verdict": str(saved.run.verdict),
@@ -273,4 +276,5 @@ def _show(told: Mapping[str, Any]) -> None:
     if told["broken"]:
         console.print(f"  {len(told['broken'])} tries broke: {told['broken'][0]}", markup=False)
     console.print(f"  report:    {told['store']}/report.html", markup=False)
-    console.print(f"  reproduce: krucible repro {told['store']}", markup=False)
+    words = RunDir(Path(told["store"])).words
+    console.print(f"  reproduce: {typed().line('repro', *words)}", markup=False)

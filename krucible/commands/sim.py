@@ -20,10 +20,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from harness.errors import UsageError
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.reached import never, reached
+from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import STYLE, Json, err, out, print_json
+from krucible.program import typed
 from krucible.stores import opened
 
 if TYPE_CHECKING:
@@ -297,8 +299,13 @@ def _line(result: Mapping[str, Any]) -> str:
     seed, verdict, store = (result[name] for name in ("seed", "verdict", "store"))
     if _is_broken(result) and verdict != Valid.INVALID:
         verdict = "the harness broke"
-    again = "" if store is None else f"  krucible repro {store}"
+    again = "" if store is None else f"  {_again(store)}"
     return f"seed {seed}: {verdict} ({names}){again}"
+
+
+def _again(store: str, *more: str) -> str:
+    """The command that replays a stored simulation."""
+    return typed().line("repro", *RunDir(Path(store)).words, *more)
 
 
 def show_simulation(result: Mapping[str, Any]) -> None:
@@ -314,7 +321,7 @@ def show_simulation(result: Mapping[str, Any]) -> None:
     if stopped is not None:
         console.print(
             f"  stopped at {stopped['time_ns'] / 1e9:.6f} s: {stopped['node']} seq "
-            f"{stopped['seq']} broke {stopped['invariant']} (to the end: --go-on)"
+            f"{stopped['seq']} broke {stopped['invariant']}"
         )
     for axis in ("system", "coverage", "harness"):
         for reason in result[f"{axis}_reasons"]:
@@ -325,7 +332,9 @@ def show_simulation(result: Mapping[str, Any]) -> None:
     )
     if result["store"] is not None:
         console.print(f"  report:    {result['store']}/report.html", markup=False)
-        console.print(f"  reproduce: krucible repro {result['store']}", markup=False)
+        console.print(f"  reproduce: {_again(result['store'])}", markup=False)
+        if stopped is not None:
+            console.print(f"  to the end: {_again(result['store'], '--go-on')}", markup=False)
 
 
 def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> None:

@@ -27,37 +27,38 @@ DISK: Final = "disk"  # a disk that a fault has broken, and will mend
 def needs(ability: type, spec: RunSpec) -> str | None:
     """Why a run with such options has not an ability of ``contracts.hosts``; None when it has.
 
-    It takes an environment whose class has it, and says it can, and nodes with the seams for it;
+    It takes an environment that has it, and says it can, and nodes with the seams for it;
     or, for disks, any nodes that a file system of ours can be put under, and for clocks JVMs.
     """
     if spec.env == SIM:
         return None
-    environment = environments.get(spec.env)
-    if not isinstance(environment, type) or not issubclass(environment, ability):
+    traits, system = environments.traits(spec.env), systems.get(spec.system)
+    if ability not in traits.hosts:
         return f"environment {spec.env!r} cannot {_WHAT[ability]}"
-    says, system = environments.traits(spec.env).why_not, systems.get(spec.system)
-    return _seamless(ability, spec.system, system, environment, says) or says(ability)
+    says = traits.why_not
+    return _seamless(ability, spec.system, system, traits.hosts.__contains__, says) or says(ability)
 
 
 def needs_seam(ability: type, cluster: Cluster) -> str | None:
     """Why nodes of a cluster have nothing that an ability could take hold of; None when they do."""
+    can = partial(has, what=cluster.environment)
     says = partial(why_not, environment=cluster.environment)
-    return _seamless(ability, cluster.system.name, cluster.system, cluster.environment, says)
+    return _seamless(ability, cluster.system.name, cluster.system, can, says)
 
 
 def _seamless(
     ability: type,
     name: str,
     system: object,
-    environment: object,
+    can: Callable[[type], bool],
     says: Callable[[type], str | None],
 ) -> str | None:
-    """The same of a system called ``name`` and an environment: classes, or made of them."""
+    """The same of a system called ``name``, or its class, and what an environment can and says."""
     if has(Simulated, system):
         return None
-    if ability in (Disks, Power) and has(StoresLogs, system) and has(MountsDisks, environment):
+    if ability in (Disks, Power) and has(StoresLogs, system) and can(MountsDisks):
         return says(MountsDisks)
-    if ability is Clocks and has(AsksJvms, environment) and systems.traits(name).jvms:
+    if ability is Clocks and can(AsksJvms) and systems.traits(name).jvms:
         return None
     return f"nodes of system {name!r} have no seam to {_WHAT[ability]} at"
 

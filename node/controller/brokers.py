@@ -19,7 +19,7 @@ from node.controller.context import Context
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
 from node.controller.operations import PendingWrite
-from node.controller.overlay import UNKNOWN_EPOCH
+from node.controller.overlay.state import UNKNOWN_EPOCH
 from node.controller.partition_change import is_reserved
 from node.metadata.features import (
     METADATA_VERSION,

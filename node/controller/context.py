@@ -9,7 +9,7 @@ from uuid import UUID
 
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
-from node.controller.overlay import Overlay
+from node.controller.overlay.state import Overlay
 from node.controller.partition_change import Election, PartitionChange, Rules, is_online
 from node.controller.sessions import Sessions
 from node.controller.sweeps import PARTITIONS_PER_SLICE, Sweeps

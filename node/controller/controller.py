@@ -31,7 +31,6 @@ from node.controller import (
     brokers,
     configs,
     features,
-    isr,
     leader_elections,
     leader_updates,
     reassignments,
@@ -76,7 +75,7 @@ from node.controller.operations import (
     TopicDescription,
     TopicRef,
 )
-from node.controller.overlay import Overlay
+from node.controller.overlay.state import Overlay
 from node.controller.partition_operations import (
     AlterPartitionReply,
     AlterPartitionRequest,
@@ -116,6 +115,7 @@ class QuorumController:
     """
 
     overlay_type: ClassVar[type[Overlay]] = Overlay
+    long_type: ClassVar[type[LongOperations]] = LongOperations
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class QuorumController:
         self._balance = leader_elections.Round(self._overlay.partitions.imbalanced)
         self._unclean = leader_elections.Round(self._overlay.partitions.leaderless)
         self._busy = False  # with an operation in slices
-        self.long = LongOperations(self._ctx, self._write_slices, self._collisions)
+        self.long = self.long_type(self._ctx, self._write_slices, self._collisions)
 
     # ------------------------------------------------------------------ leadership and commits
 
@@ -303,9 +303,7 @@ class QuorumController:
         self, request: AlterPartitionRequest
     ) -> ControllerResult[AlterPartitionReply]:
         """AlterPartition (56)."""
-        return self._ask(
-            lambda op: isr.alter_partition(self._ctx, op, request), AlterPartitionReply
-        )
+        return finish(self.long.alter_partition(request))
 
     def elect_leaders(
         self, election_type: int, partitions: Mapping[str, Sequence[int]] | None
@@ -358,10 +356,7 @@ class QuorumController:
         self, request: AssignReplicasToDirsRequest
     ) -> ControllerResult[AssignReplicasToDirsReply]:
         """AssignReplicasToDirs (73)."""
-        return self._ask(
-            lambda op: reassignments.assign_to_directories(self._ctx, op, request),
-            AssignReplicasToDirsReply,
-        )
+        return finish(self.long.assign_replicas_to_dirs(request))
 
     # ------------------------------------------------------------------ settings and features
 
@@ -461,10 +456,14 @@ class QuorumController:
         return self._result(operation, reply, validate_only=validate_only)
 
     def _write_slices(
-        self, work: Callable[[Operation], Slices[T]], *, validate_only: bool = False
+        self,
+        work: Callable[[Operation], Slices[T]],
+        *,
+        atomic: bool = True,
+        validate_only: bool = False,
     ) -> Slices[ControllerResult[T]]:
         """As ``_write``, with the pauses of ``work``; meanwhile there is no other write."""
-        operation = self._begin(atomic=True)
+        operation = self._begin(atomic=atomic)
         self._busy = True
         try:
             reply = yield from work(operation)

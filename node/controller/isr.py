@@ -19,24 +19,29 @@ from node.controller.partition_operations import (
     AlterPartitionResult,
     IsrMember,
 )
+from node.controller.slices import Slices
 from node.metadata.image import PartitionState
+
+_STEPS = 4  # of one partition
 
 
 def alter_partition(
     ctx: Context, operation: Operation, request: AlterPartitionRequest
-) -> AlterPartitionReply:
+) -> Slices[AlterPartitionReply]:
     """Give each partition the ISR that its leader wants, or say why not.
 
     Raises:
         OperationError: STALE_BROKER_EPOCH.
     """
     ctx.broker_at(request.broker_id, request.broker_epoch)
-    return AlterPartitionReply(
-        topics={
-            topic_id: [_answer(ctx, operation, request, topic_id, data) for data in rows]
-            for topic_id, rows in request.topics.items()
-        }
-    )
+    topics: dict[UUID, list[AlterPartitionResult]] = {}
+    for topic_id, rows in request.topics.items():
+        its = topics[topic_id] = []
+        for data in rows:
+            its.append(_answer(ctx, operation, request, topic_id, data))
+            if operation.pace.is_over(_STEPS):
+                yield
+    return AlterPartitionReply(topics=topics)
 
 
 def _answer(

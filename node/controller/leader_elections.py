@@ -11,7 +11,7 @@ from uuid import UUID
 from node.controller.context import Context, build_into
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
-from node.controller.overlay_partitions import PartitionKey
+from node.controller.overlay.partitions import PartitionKey
 from node.controller.partition_change import Election
 from node.controller.partition_operations import (
     ElectionType,

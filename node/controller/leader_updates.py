@@ -15,8 +15,8 @@ from node.controller.context import Context, build_into
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
 from node.controller.operations import PendingWrite
-from node.controller.overlay import UNKNOWN_EPOCH
-from node.controller.overlay_partitions import PartitionKey
+from node.controller.overlay.partitions import PartitionKey
+from node.controller.overlay.state import UNKNOWN_EPOCH
 from node.controller.partition_change import PartitionChange, Rules
 from node.controller.sweeps import NOBODY, Sweep, nothing
 from node.metadata.features import broker_change_version, directories_supported

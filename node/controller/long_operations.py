@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from node.controller import configs, leader_elections, reassignments, topics
+from node.controller import configs, isr, leader_elections, reassignments, topics
 from node.controller.context import Context
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
@@ -26,6 +26,10 @@ from node.controller.operations import (
     TopicRef,
 )
 from node.controller.partition_operations import (
+    AlterPartitionReply,
+    AlterPartitionRequest,
+    AssignReplicasToDirsReply,
+    AssignReplicasToDirsRequest,
     ElectLeadersReply,
     NewPartitions,
     NewPartitionsResult,
@@ -42,7 +46,11 @@ class Write(Protocol):
     """Works out one write in slices."""
 
     def __call__(
-        self, work: Callable[[Operation], Slices[T]], *, validate_only: bool = False
+        self,
+        work: Callable[[Operation], Slices[T]],
+        *,
+        atomic: bool = True,
+        validate_only: bool = False,
     ) -> Slices[ControllerResult[T]]:
         """Give ``work`` an operation and make a result of what it returns."""
         ...
@@ -136,6 +144,26 @@ class LongOperations:
         """AlterConfigs (33): each resource all or nothing, all of them in one batch."""
         return self._alter(resources, configs.replace, validate_only)
 
+    def alter_partition(
+        self, request: AlterPartitionRequest
+    ) -> Slices[ControllerResult[AlterPartitionReply]]:
+        """AlterPartition (56): each partition by itself."""
+        return self._ask(
+            lambda op: isr.alter_partition(self._ctx, op, request),
+            AlterPartitionReply,
+            atomic=False,
+        )
+
+    def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> Slices[ControllerResult[AssignReplicasToDirsReply]]:
+        """AssignReplicasToDirs (73): each partition by itself."""
+        return self._ask(
+            lambda op: reassignments.assign_to_directories(self._ctx, op, request),
+            AssignReplicasToDirsReply,
+            atomic=False,
+        )
+
     def elect_leaders(
         self, election_type: int, partitions: Mapping[str, Sequence[int]] | None
     ) -> Slices[ControllerResult[ElectLeadersReply]]:
@@ -144,11 +172,7 @@ class LongOperations:
         def elect(operation: Operation) -> Slices[ElectLeadersReply]:
             return leader_elections.elect_leaders(self._ctx, operation, election_type, partitions)
 
-        try:
-            return (yield from self._write(elect))
-        except OperationError as refusal:
-            reply = ElectLeadersReply(refusal.error, refusal.message)
-        return (yield from self._write(lambda _: _at_once(reply)))
+        return self._ask(elect, ElectLeadersReply)
 
     def alter_partition_reassignments(
         self,
@@ -166,10 +190,20 @@ class LongOperations:
                 allow_replication_factor_change=allow_replication_factor_change,
             )
 
+        return self._ask(alter, ReassignmentsReply)
+
+    def _ask(
+        self,
+        work: Callable[[Operation], Slices[T]],
+        refused: Callable[[ApiError, str | None], T],
+        *,
+        atomic: bool = True,
+    ) -> Slices[ControllerResult[T]]:
+        """A write that is refused as a whole, if at all."""
         try:
-            return (yield from self._write(alter))
+            return (yield from self._write(work, atomic=atomic))
         except OperationError as refusal:
-            reply = ReassignmentsReply(refusal.error, refusal.message)
+            reply = refused(refusal.error, refusal.message)
         return (yield from self._write(lambda _: _at_once(reply)))
 
     def _alter(

@@ -7,7 +7,7 @@ from typing import Any
 
 from node.controller.errors import ApiError, OperationError
 from node.controller.operations import AtOffset, Note, Payload, PendingWrite
-from node.controller.overlay import Overlay
+from node.controller.overlay.state import Overlay
 from node.controller.slices import Pace, Slices
 from node.core.messages import Records
 from node.metadata.records import encode_record

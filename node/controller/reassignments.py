@@ -13,7 +13,7 @@ from node.controller import leader_updates
 from node.controller.context import Context, build_into
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
-from node.controller.overlay_partitions import PartitionKey
+from node.controller.overlay.partitions import PartitionKey
 from node.controller.partition_change import is_online
 from node.controller.partition_operations import (
     AssignReplicasToDirsReply,
@@ -163,7 +163,7 @@ def _cancel(
 
 def assign_to_directories(
     ctx: Context, operation: Operation, request: AssignReplicasToDirsRequest
-) -> AssignReplicasToDirsReply:
+) -> Slices[AssignReplicasToDirsReply]:
     """Note in which directories a broker's replicas are (KIP-858).
 
     Raises:
@@ -175,16 +175,15 @@ def assign_to_directories(
         )
     broker = ctx.broker_at(request.broker_id, request.broker_epoch)
     offline: list[PartitionKey] = []
-    directories = {
-        directory: {
-            topic_id: [
-                _assign(ctx, operation, broker, directory, (topic_id, index), offline)
-                for index in indexes
-            ]
-            for topic_id, indexes in topics.items()
-        }
-        for directory, topics in request.directories.items()
-    }
+    directories: dict[UUID, dict[UUID, list[PartitionResult]]] = {}
+    for directory, topics in request.directories.items():
+        of_topics = directories[directory] = {}
+        for topic_id, indexes in topics.items():
+            its = of_topics[topic_id] = []
+            for index in indexes:
+                its.append(_assign(ctx, operation, broker, directory, (topic_id, index), offline))
+                if operation.pace.is_over(_STEPS):
+                    yield
     leader_updates.update(ctx, operation, dict.fromkeys(offline), remove=broker.id)
     return AssignReplicasToDirsReply(directories=directories)
 

@@ -20,7 +20,7 @@ from itertools import islice
 
 from node.controller.operation import Operation
 from node.controller.operations import PendingWrite
-from node.controller.overlay_partitions import PartitionKey
+from node.controller.overlay.partitions import PartitionKey
 
 PARTITIONS_PER_SLICE = 500
 NOBODY = -1

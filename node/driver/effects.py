@@ -20,7 +20,7 @@ from node.driver.peers import Peers
 from node.driver.pump import NodeFatalError, Pump
 from node.driver.snapshots import Snapshots
 from node.log.batch import Record, encode_batch
-from node.log.control import encode_control
+from node.log.control.records import encode_control
 
 log = logging.getLogger("krucible.node")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ T = TypeVar("T")
 @dataclass(slots=True)
 class _UnderWay:
     slices: Slices[Any]
-    done: Callable[[Any], None]
+    done: Callable[[Any, int], None]
     failed: Callable[[Exception], None]
     given_up: Callable[[], None]
+    turns: int = 0
 
 
 class LongWork:
@@ -41,13 +43,14 @@ class LongWork:
     def begin(
         self,
         slices: Slices[T],
-        done: Callable[[T], None],
+        done: Callable[[T, int], None],
         failed: Callable[[Exception], None],
         given_up: Callable[[], None],
     ) -> None:
         """Do the first slice now and the others later; exactly one of the three is called then.
 
-        ``done`` takes the outcome, ``failed`` what the slices raise. Call it when free.
+        ``done`` takes the outcome and the number of slices, ``failed`` what the slices raise. Call
+        it when free.
         """
         self._under_way = _UnderWay(slices, done, failed, given_up)
         self._go_on()
@@ -60,15 +63,35 @@ class LongWork:
             under_way.given_up()
             self._let_others()
 
+    def aside(
+        self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Do in a thread what cannot be sliced and touches nothing that changes; then tell.
+
+        The loop goes on meanwhile. In a simulation it is done at once.
+        """
+
+        def tell(future: asyncio.Future[T]) -> None:
+            error = future.exception()
+            if error is None:
+                done(future.result())
+            elif isinstance(error, Exception):
+                failed(error)
+            else:
+                raise error
+
+        asyncio.get_running_loop().run_in_executor(None, work).add_done_callback(tell)
+
     def _go_on(self) -> None:
         under_way = self._under_way
         if under_way is None:
             return  # it was given up
+        under_way.turns += 1
         try:
             next(under_way.slices)
         except StopIteration as end:
             self._under_way = None
-            under_way.done(end.value)
+            under_way.done(end.value, under_way.turns)
             self._let_others()
         except Exception as error:
             self._under_way = None

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from node import mutants
 from node.broker.controller_channel import ControllerChannel
 from node.config import ConfigError, NodeConfig
 from node.core.types import Endpoint, ReplicaKey
@@ -96,17 +95,20 @@ class Lifetime:
         await self._over.wait()
 
 
-async def serve(config: NodeConfig, turns: Turns | None = None) -> int:
+async def serve(config: NodeConfig, parts: NodeParts, turns: Turns | None = None) -> int:
     """Run the node until SIGTERM or a fatal error; returns the exit code.
 
-    Long turns of the loop are traced if it is one of ``turns``.
+    Args:
+        config: The node's.
+        parts: What it is made of.
+        turns: Those of the loop; long ones are traced.
 
     Raises:
         StartError: The node cannot start.
     """
     lifetime = Lifetime(asyncio.get_running_loop())
     try:
-        running = Running(config, lifetime.fatal)
+        running = Running(config, parts, lifetime.fatal)
     except UNSTARTABLE as error:
         raise StartError(str(error)) from error
     node = running.node
@@ -158,11 +160,12 @@ class Running:
     def __init__(
         self,
         config: NodeConfig,
+        parts: NodeParts,
         on_fatal: Callable[[BaseException], None],
         world: World | None = None,
     ) -> None:
         """Put everything together, in the real world if no other; raises one of ``UNSTARTABLE``."""
-        world, parts = world or World.real(config), parts_of(config)
+        world = world or World.real(config)
         self.node = node = build(config, on_fatal, world, parts)
         try:
             self.listeners = Listeners(config, node)
@@ -220,15 +223,6 @@ class Running:
             await self.node.shutdown(SHUTDOWN_GRACE_S)
         await self.listeners.close()
         self.node.close("signal" if orderly else None)
-
-
-def parts_of(config: NodeConfig) -> NodeParts:
-    """Choose the parts of a node, with the seeded bug that the configuration names."""
-    parts = NodeParts()
-    if config.mutant is not None:
-        parts = mutants.get(config.mutant).apply(parts)
-        log.warning("seeded bug %s is in", config.mutant)
-    return parts
 
 
 def build(

@@ -17,7 +17,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from node.core.messages import Batch
-from node.log.control import ControlRecordError, decode_controls
+from node.log.control.records import ControlRecordError, decode_controls
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024  # Kafka's KafkaRaftClient.MAX_BATCH_SIZE_BYTES
 HEADER_BYTES = 61

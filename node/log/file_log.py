@@ -27,7 +27,7 @@ from node.log.cleaning import (
     plan_cleaning,
     removable_segments,
 )
-from node.log.control_history import ControlHistory
+from node.log.control.history import ControlHistory
 from node.log.disk import Disk, File
 from node.log.epoch_checkpoint import write_epoch_checkpoint
 from node.log.layout import partition_dir

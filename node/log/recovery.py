@@ -23,7 +23,7 @@ from node.core.epoch_cache import EpochCache
 from node.core.messages import Batch
 from node.core.types import OffsetAndEpoch
 from node.log.batch import CorruptBatchError
-from node.log.control_history import ControlHistory
+from node.log.control.history import ControlHistory
 from node.log.disk import Disk
 from node.log.epoch_checkpoint import read_epoch_checkpoint, write_epoch_checkpoint
 from node.log.layout import SEGMENT_SUFFIX, segment_base, snapshot_name

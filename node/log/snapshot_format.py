@@ -23,7 +23,7 @@ from node.log.batch import (
     frame_batch,
     parse_batch,
 )
-from node.log.control import (
+from node.log.control.records import (
     ControlRecordError,
     SnapshotFooter,
     SnapshotHeader,

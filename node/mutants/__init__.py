@@ -9,7 +9,8 @@ It puts a small subclass in the place of one of their classes, or of two or thre
 consensus core are in ``parts.core``, one per duty.
 
 ``breaks`` names the invariants of which at least one must catch it; a catch by none of them does
-not count. ``scenario`` is a run in which one of them does, within seconds; see ``scenario``.
+not count. ``scenario`` is a run in which one of them does, within seconds; see
+``node.catalogue.scenario``.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import logging
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from node.catalogue.scenario import Scenario
 from node.config import ConfigError
 from node.driver.parts import NodeParts
-from node.mutants.scenario import Scenario
+
+log = logging.getLogger("krucible.node")
 
 Apply = Callable[[NodeParts], NodeParts]
 
@@ -72,3 +76,12 @@ def get(name: str) -> Mutant:
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
         raise ConfigError(f"no mutant is called {name!r}: {hint}")
     return known[name]
+
+
+def planted(name: str | None) -> NodeParts:
+    """The parts of a node, with the seeded bug of that name, if any; raises ConfigError."""
+    if name is None:
+        return NodeParts()
+    parts = get(name).apply(NodeParts())
+    log.warning("seeded bug %s is in", name)
+    return parts

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.types import OffsetAndEpoch
 from node.driver.parts import NodeParts
 from node.log.file_log import FileLog
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 def trust(first: int, latest: OffsetAndEpoch | None, directory: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core import effects as fx
 from node.core.leader.describe import QuorumDescription
 from node.core.messages import DescribeQuorumResponse, Error
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class Optimist(QuorumDescription):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.core.leader.fetch_replies import FetchReplies
 from node.core.messages import FetchRequest
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class RestlessLeader(FetchReplies):

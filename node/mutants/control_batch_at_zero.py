@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core import effects as fx
 from node.core.leader.replication import Replication
 from node.core.messages import ControlRecord, ControlRecords
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class ZeroLeader(Replication):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.controller.controller import QuorumController
 from node.controller.operations import ControllerResult
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class TrustfulController(QuorumController):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.controller.controller import QuorumController
 from node.controller.operations import ConfigDescription
 from node.driver.parts import NodeParts
 from node.metadata.image import ConfigResource
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class DirtyReader(QuorumController):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.leader.voters.changes import VoterChange
 from node.core.leader.voters.requests import VoterRequests
 from node.core.messages import AddVoterRequest
 from node.core.types import VersionRange
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class HastyLeader(VoterRequests):

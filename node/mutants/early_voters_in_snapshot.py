@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.types import VoterSet
 from node.driver.parts import NodeParts
 from node.log.file_log import FileLog
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class ForesightedLog(FileLog):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.messages import Error, VoteRequest
 from node.core.roles import Follower, Unattached
 from node.core.votes import Votes
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class Patient(Votes):

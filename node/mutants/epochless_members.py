@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.controller.controller import QuorumController
+from node.controller.long_operations import LongOperations
 from node.controller.operations import ControllerResult
 from node.controller.partition_operations import (
     AlterPartitionReply,
     AlterPartitionRequest,
     IsrMember,
 )
+from node.controller.slices import Slices
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
-class EpochlessController(QuorumController):
+class EpochlessOperations(LongOperations):
     """Takes AlterPartition as it was before it had the epochs of members."""
 
     def alter_partition(
         self, request: AlterPartitionRequest
-    ) -> ControllerResult[AlterPartitionReply]:
+    ) -> Slices[ControllerResult[AlterPartitionReply]]:
         """Leave the epochs out."""
         topics = {
             topic_id: [
@@ -31,6 +33,12 @@ class EpochlessController(QuorumController):
             for topic_id, rows in request.topics.items()
         }
         return super().alter_partition(replace(request, topics=topics))
+
+
+class EpochlessController(QuorumController):
+    """Does not look which incarnation a member is."""
+
+    long_type = EpochlessOperations
 
 
 @mutant(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.elections import Elections
 from node.core.leader.replication import Replication
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class HalfElections(Elections):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.driver.parts import NodeParts
 from node.loading.committed import CommittedBatch
 from node.loading.loader import MetadataLoader
 from node.metadata.schemas import RemoveTopicRecord, TopicRecord
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class HauntedLoader(MetadataLoader):

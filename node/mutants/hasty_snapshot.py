@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from node.catalogue.scenario import Scenario, fault
 from node.driver.parts import NodeParts
 from node.log.file_log import FileLog
 from node.log.snapshot_files import PartFile, SnapshotWriter
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class UnsyncedFile(PartFile):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from node.catalogue.scenario import Scenario
 from node.controller.operations import ControllerResult
 from node.driver.controller_work import ControllerWork, no_answer
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 T = TypeVar("T")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.driver.controller_work import ControllerWork
 from node.driver.parts import NodeParts
 from node.driver.state_machine import StateMachine
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class IdleFollower(ControllerWork):

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import msgspec
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.types import ElectionState
 from node.driver.parts import NodeParts
 from node.log.disk import read_file
 from node.log.quorum_state import ElectionStateStore
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class CarelessStore(ElectionStateStore):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.follower.downloading import Downloading
 from node.core.inputs import SnapshotInstalled
 from node.core.types import OffsetAndEpoch
 from node.driver.parts import NodeParts
 from node.log.file_log import FileLog
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class SuffixReplica(Downloading):

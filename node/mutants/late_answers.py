@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.core import effects as fx
 from node.core.fencing import Fencing, QuorumResponse
 from node.core.messages import VoteResponse
@@ -12,7 +13,6 @@ from node.core.role_changes import RoleChanges
 from node.core.roles import Candidate, Role, RoleName
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class HastyCandidate(RoleChanges):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.leader.fetches import Fetches
 from node.core.messages import FetchRequest
 from node.core.types import OffsetAndEpoch
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class TrustingLeader(Fetches):

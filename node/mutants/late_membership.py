@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.messages import ControlRecord
 from node.core.own_log import OwnLog
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class LateAdopter(OwnLog):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.controller.controller import QuorumController
-from node.controller.overlay import Overlay
+from node.controller.overlay.state import Overlay
 from node.driver.parts import NodeParts
 from node.metadata.state import ConfigResource
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class ForgetfulOverlay(Overlay):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.controller.broker_operations import BrokerHeartbeatReply, BrokerHeartbeatRequest
 from node.controller.controller import QuorumController
 from node.controller.operations import ControllerResult, PendingWrite
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class InsatiableController(QuorumController):

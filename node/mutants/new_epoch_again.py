@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.controller import brokers
 from node.controller.broker_operations import BrokerRegistrationReply, BrokerRegistrationRequest
 from node.controller.controller import QuorumController
@@ -11,7 +12,6 @@ from node.controller.operation import Operation
 from node.controller.operations import ControllerResult
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class ForgetfulController(QuorumController):

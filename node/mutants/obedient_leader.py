@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.core.fencing import Fencing
 from node.core.messages import Error
 from node.core.state import EPOCH_MAX
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class Obedient(Fencing):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.follower.fetching import Fetching
 from node.core.role_changes import RoleChanges
 from node.core.roles import Follower, Role
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class LaxRoles(RoleChanges):

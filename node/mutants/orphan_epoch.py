@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.follower.appending import Appending
 from node.core.own_log import OwnLog
 from node.core.types import OffsetAndEpoch
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class OrphanKeeper(OwnLog):

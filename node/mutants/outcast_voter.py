@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.leader.fetches import Fetches
 from node.core.leader.voters.requests import VoterRequests
 from node.core.messages import Error, FetchRequest, RemoveVoterRequest
@@ -12,7 +13,6 @@ from node.core.state import ReplicaState
 from node.core.types import ReplicaKey
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class RuthlessState(ReplicaState):

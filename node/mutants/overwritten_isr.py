@@ -5,31 +5,39 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+from node.catalogue.scenario import Scenario
 from node.controller.controller import QuorumController
+from node.controller.long_operations import LongOperations
 from node.controller.operations import ControllerResult
-from node.controller.overlay import Overlay
+from node.controller.overlay.state import Overlay
 from node.controller.partition_operations import (
     AlterPartitionData,
     AlterPartitionReply,
     AlterPartitionRequest,
 )
+from node.controller.slices import Slices
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
-class ForgivingController(QuorumController):
+class ForgivingOperations(LongOperations):
     """Checks the leader epoch of AlterPartition, not the partition epoch."""
 
     def alter_partition(
         self, request: AlterPartitionRequest
-    ) -> ControllerResult[AlterPartitionReply]:
+    ) -> Slices[ControllerResult[AlterPartitionReply]]:
         """Take each partition as it is now for what the leader had seen."""
         topics = {
-            topic_id: [_as_seen_now(self._overlay, topic_id, row) for row in rows]
+            topic_id: [_as_seen_now(self._ctx.overlay, topic_id, row) for row in rows]
             for topic_id, rows in request.topics.items()
         }
         return super().alter_partition(replace(request, topics=topics))
+
+
+class ForgivingController(QuorumController):
+    """Takes ISRs from leaders that have not seen the last one."""
+
+    long_type = ForgivingOperations
 
 
 def _as_seen_now(overlay: Overlay, topic_id: UUID, row: AlterPartitionData) -> AlterPartitionData:

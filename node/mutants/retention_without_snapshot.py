@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.core.types import OffsetAndEpoch
 from node.driver.parts import NodeParts
 from node.log.cleaning import Cleaning, Retention
 from node.log.file_log import FileLog
 from node.log.segments import drop_first_segments
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class GreedyLog(FileLog):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.core.leader.fetch_replies import FetchReplies
 from node.core.leader.fetches import Fetches
 from node.core.messages import FetchRequest
@@ -11,7 +12,6 @@ from node.core.progress import ReplicaProgress
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class SilentReplies(FetchReplies):

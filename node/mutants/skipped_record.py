@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario
 from node.driver.parts import NodeParts
 from node.loading.committed import CommittedBatch
 from node.loading.loader import MetadataLoader
 from node.mutants import mutant
-from node.mutants.scenario import Scenario
 
 
 class CarelessLoader(MetadataLoader):

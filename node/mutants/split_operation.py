@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.messages import Records
 from node.driver.controller_work import ControllerWork
 from node.driver.held import HeldWrite
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class SplittingWork(ControllerWork):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.controller import leader_updates
 from node.controller.controller import QuorumController
 from node.controller.operation import Operation
@@ -11,7 +12,6 @@ from node.controller.operations import ControllerResult, PendingWrite
 from node.core.messages import Records
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class HastyController(QuorumController):

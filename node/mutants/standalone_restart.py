@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.config import ReplicaConfig
 from node.core.state import ReplicaState
 from node.core.types import ElectionState, VoterSet
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class StandaloneReplica(ReplicaState):

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+from node.catalogue.scenario import Scenario, fault
 from node.driver.parts import NodeParts
 from node.log.batch import batch_size
 from node.log.disk import Disk
 from node.log.file_log import FileLog
 from node.log.layout import SEGMENT_SUFFIX, partition_dir
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 _CRC_END = 21  # from here on the CRC covers a batch
 

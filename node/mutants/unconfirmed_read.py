@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core import effects as fx
 from node.core.inputs import ReadBarrier
 from node.core.leader.barriers import Barriers
 from node.core.roles import Leader
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class TrustingLeader(Barriers):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.driver.parts import NodeParts
 from node.driver.pump import Pump
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 log = logging.getLogger("krucible.node")
 

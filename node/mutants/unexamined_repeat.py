@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.roles import Prospective, Unattached
 from node.core.types import ReplicaKey
 from node.core.votes import Votes
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class TrustingVoter(Votes):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.core.leader.leadership import Leadership
 from node.core.progress import LeaderProgress
 from node.core.roles import Leader
 from node.core.types import ReplicaKey
 from node.driver.parts import NodeParts
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class TrustingProgress(LeaderProgress):

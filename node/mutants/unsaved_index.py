@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from node.catalogue.scenario import Scenario, fault
 from node.driver.parts import NodeParts
 from node.driver.state_machine import StateMachine
 from node.loading.committed import CommittedBatch, Provenance
 from node.mutants import mutant
-from node.mutants.scenario import Scenario, fault
 
 
 class AheadMachine(StateMachine):

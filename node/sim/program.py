@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from node import mutants
 from node.config import NodeConfig
 from node.driver.process import Running
 from node.driver.world import World
@@ -16,4 +17,4 @@ def program_of(config: NodeConfig) -> Program:
 
 
 def _running(config: NodeConfig, world: World, failed: Failed) -> Running:
-    return Running(config, failed, world)
+    return Running(config, mutants.planted(config.mutant), failed, world)

@@ -29,6 +29,7 @@ from node.wire.tls_session import TlsSession
 
 Peer = tuple[str, int]
 
+LARGE_BYTES: Final = 256 * 1024  # a request that is decoded beside other turns: 10 ms and more
 _READ_BYTES: Final = 64 * 1024
 _INSIDE_A_FRAME: Final = "inside a frame"
 _OF_BROKERS: Final = frozenset(
@@ -329,14 +330,38 @@ class Link(asyncio.BufferedProtocol):
         head = read_request_head(frame, flexible=schema.flexible_request_header)
         limits = self._shared.limits
         elements_max = limits.broker_elements_max if api_key in _OF_BROKERS else limits.elements_max
-        # surplus: librdkafka's Metadata request for all topics has three bytes too many
-        body = decode(
-            schema.request, frame, head.body_offset, elements_max=elements_max, surplus=True
-        )
-        self._prove()
+
+        def read() -> Any:
+            # surplus: librdkafka's Metadata request for all topics has three bytes too many
+            return decode(
+                schema.request, frame, head.body_offset, elements_max=elements_max, surplus=True
+            )
+
+        def hand_over(body: Any) -> None:
+            self._prove()
+            self._in_flight = True
+            request = InboundRequest(self, schema, correlation, head.client_id, body)
+            self._shared.handler(request)
+
+        if len(frame) < LARGE_BYTES:
+            hand_over(read())
+            return
         self._in_flight = True
-        request = InboundRequest(self, schema, correlation, head.client_id, body)
-        self._shared.handler(request)
+        self._loop.run_in_executor(None, read).add_done_callback(
+            lambda done: self._was_read(done, hand_over)
+        )
+
+    def _was_read(self, done: asyncio.Future[Any], hand_over: Callable[[Any], None]) -> None:
+        """Go on with a large request; its connection may be gone by now."""
+        error = done.exception()
+        if self._transport is None:
+            return
+        if isinstance(error, RemoteProtocolError):
+            self.reject(str(error))
+        elif error is not None:
+            raise error
+        else:
+            hand_over(done.result())
 
     def _prove(self) -> None:
         if not self._proven:

@@ -16,8 +16,9 @@ LOG = tuple(
 )
 
 
-def judge(**of_nodes: tuple[LogBatch, ...]) -> CheckResult:
-    return logs(RunData(RunSpec(1, system="kafka"), History(()), logs=of_nodes))
+def judge(voters: int = 3, **of_nodes: tuple[LogBatch, ...]) -> CheckResult:
+    spec = RunSpec(1, system="kafka", voters=voters, observers=0)
+    return logs(RunData(spec, History(()), logs=of_nodes))
 
 
 def broken(result: CheckResult) -> set[str]:
@@ -50,3 +51,10 @@ def test_epochs_that_fall_are_found() -> None:
 def test_one_log_has_nobody_to_agree_with() -> None:
     result = judge(n1=LOG, n2=())
     assert (result.valid, result.reason) == (Valid.UNKNOWN, "1 nodes left a log, want 2")
+
+
+def test_the_log_of_a_cluster_of_one_is_judged_by_itself() -> None:
+    assert judge(voters=1, n1=LOG).valid is Valid.VALID
+    assert set(judge(voters=1, n1=LOG).checked) == {"S4", "S7", "S8"}
+    assert broken(judge(voters=1, n1=(*LOG[:2], *LOG[3:])))
+    assert judge(voters=1, n1=()).reason == "0 nodes left a log, want 1"

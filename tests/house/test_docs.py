@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +15,8 @@ import pytest
 from krucible.app import VERBS
 from krucible.commands.listing import ALL_KINDS, rows
 from node import mutants
-from node.mutants.impossible import PENDING, ROWS
-from node.mutants.rows import NAMES, row_of
+from node.catalogue.impossible import PENDING, ROWS
+from node.catalogue.rows import NAMES, row_of
 from tests.support.commands.command import krucible
 from tests.support.commands.source import tracked
 from tests.support.pages.docs import cli_page, plugins_page
@@ -29,10 +32,13 @@ PAGES = {
     "README.md": readme_page,
 }
 TEXTS = [path for path in tracked() if path.suffix == ".md"]
+FOLDERS = {top for path in tracked() if (top := path.relative_to(ROOT).parts[0]) != path.name}
 IDS = [str(path.relative_to(ROOT)) for path in TEXTS]
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 IMAGE = re.compile(r"!\[[^\]\n]*\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"(?:^|`)[ $]*(krucible [a-z][^`\n#]*)", re.MULTILINE)
+BENCH = re.compile(r"python (bench/\w+\.py)([^`\n#|]*)")
+PLACE = re.compile(r"(?<![\w./~-])((?:{})/[\w./*-]+)".format("|".join(sorted(FOLDERS))))
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -113,3 +119,30 @@ def test_examples_of_the_help_are_understood() -> None:
         # with a mistake at its end, the only complaint is about that
         ended = krucible(*example[1:], "--no-such-option")
         assert "No such option: --no-such-option" in ended.complaint
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=IDS)
+def test_files_that_the_text_names_are_there(path: Path) -> None:
+    for named in PLACE.findall(path.read_text(encoding="utf-8")):
+        if Path(named).name == "__init__.py":
+            continue  # said of those that must not be
+        assert any(ROOT.glob(named.rstrip("./"))), f"{named} is not there"
+
+
+@pytest.mark.parametrize("bench", sorted((ROOT / "bench").glob("*.py")), ids=lambda path: path.stem)
+def test_a_bench_starts_and_has_the_options_that_are_told_of_it(
+    bench: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In its docstring, and in every text that gives a command with it."""
+    monkeypatch.setattr(sys, "argv", [bench.name, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        importlib.import_module(f"bench.{bench.stem}").main()
+    known = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out))
+    name = str(bench.relative_to(ROOT))
+    usage = (ast.get_docstring(ast.parse(bench.read_text(encoding="utf-8"))) or "").split("\n\n")[1]
+    assert f"python {name}" in usage
+    told = [usage]
+    for text in TEXTS:
+        told += [rest for what, rest in BENCH.findall(text.read_text("utf-8")) if what == name]
+    for options in told:
+        assert set(re.findall(r"--[a-z][a-z-]*", options)) <= known, options

@@ -84,7 +84,7 @@ def test_the_clock_of_a_jvm_strobes_drifts_and_jumps_and_its_log_shows_it(
         assert (seen["seen"], seen["unread"]) == (False, "the process is in state T")
         assert time.monotonic() - began_s < 5, "nobody waits for a process that stands still"
         await scene.system.resume("n1")
-        await scene.env.jump_wall("n1", -HOUR_MS)
+        await scene.env.clocks.jump_wall("n1", -HOUR_MS)
 
         pid = scene.env.process("n1").pid
         left = list(traces(pid, scene.env.node_dir("n1")))

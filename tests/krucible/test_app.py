@@ -127,7 +127,7 @@ def test_the_program_answers_with_what_its_verb_prints() -> None:
         ("check x --time-limit 0", "'--time-limit'"),
         ("repro latest --times 0", "'--times'"),
         ("repro latest --store no-such-store", "there is no run yet; `krucible run` makes one"),
-        ("repro x7 --store no-such-store", "no run is called 'x7'"),
+        ("repro x7 --store no-such-store", "has the id or name 'x7'"),
         ("report latest --store no-such-store", "there is no run yet"),
         ("list nemesis", "no kind of plug-in is called 'nemesis': did you mean 'nemeses'?"),
         ("doctor now", "unexpected extra argument"),

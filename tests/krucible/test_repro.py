@@ -148,7 +148,7 @@ def test_a_seed_is_what_sim_makes_of_it(tmp_path: Path) -> None:
     stored = Path(simulated.json["store"])
     assert simulated.json["verdict"] == "valid"
     assert (stored / "schedule.jsonl").is_file()
-    again = krucible("repro", 5, *pins, "--store", tmp_path / "repro", "--json")
+    again = krucible("repro", "--seed", 5, *pins, "--store", tmp_path / "repro", "--json")
     assert again.code == 0
     (path,) = again.json["stores"]
     assert results_of(Path(path))["trace_sha256"] == simulated.json["trace_sha256"]
@@ -260,18 +260,47 @@ def test_bad_schedules_are_told(line: Any, argv: str, what: str, verb: str, tmp_
 @pytest.mark.parametrize(
     ("argv", "what"),
     [
-        ("nowhere", "no run is called 'nowhere'"),
-        ("nowhere.jsonl", "no run is called 'nowhere.jsonl'"),
-        ("nowhere --voters 3", "options are of a seed"),
-        ("7 --seed 3", "is of a schedule"),
-        ("7 --mutant none-such", "no mutant is called"),
-        ("99999999999999999999", "from 0 to 9223372036854775807"),
+        ("nowhere", "has the id or name 'nowhere', and it is no run's folder"),
+        ("nowhere.jsonl", "has the id or name 'nowhere.jsonl'"),
+        ("7", "has the seed 7: the store is empty; to simulate that seed: krucible repro --seed 7"),
+        ("", "name a run (id, folder or latest) or a schedule; or simulate a seed"),
+        ("--seed 7 --mutant none-such", "no mutant is called"),
+        ("--seed 99999999999999999999", "--seed"),
     ],
 )
 def test_bad_arguments_are_told(argv: str, what: str, tmp_path: Path) -> None:
     ended = krucible("repro", *argv.split(), "--store", tmp_path)
     assert ended.code == 254
     assert what in ended.complaint
+
+
+def test_a_stored_run_has_its_own_options(failing: Path, tmp_path: Path) -> None:
+    for options in (("--voters", 3), ("--seed", 3)):
+        for verb in ("repro", "shrink"):
+            ended = krucible(verb, failing, *options, "--store", tmp_path)
+            assert ended.code == 254
+            assert "a stored run has its own seed and options" in ended.complaint
+            assert f"krucible {verb} --seed 3" in ended.complaint
+
+
+def test_a_stopped_simulation_goes_on_when_that_is_asked_for(failing: Path, tmp_path: Path) -> None:
+    stopped = results_of(failing)["stopped"]
+    ended = krucible("repro", failing, "--go-on", "--store", tmp_path, "--json")
+    told = ended.json
+    assert (ended.code, told["reproduced"], told["same_as_before"]) == (1, 1, None)
+    longer = Path(told["stores"][0])
+    assert (stopped is not None, results_of(longer)["stopped"]) == (True, None)
+    assert (longer / "history.jsonl").stat().st_size > (failing / "history.jsonl").stat().st_size
+
+
+def test_a_live_run_has_no_end_to_go_on_from(failing: Path, tmp_path: Path) -> None:
+    spec = {**SPEC.to_json(), "env": "local"}
+    copy = tmp_path / "copy"
+    shutil.copytree(failing, copy)
+    (copy / "spec.json").write_text(json.dumps(spec))
+    ended = krucible("repro", copy, "--go-on", "--store", tmp_path)
+    assert ended.code == 254
+    assert "ran on local; only a simulation ends early" in ended.complaint
 
 
 def test_a_spec_that_cannot_be_run_is_told(failing: Path, tmp_path: Path) -> None:

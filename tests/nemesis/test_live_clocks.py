@@ -32,7 +32,7 @@ def test_a_jump_is_read_in_the_process_alone_outlives_it_and_is_gone_after_the_h
     async def main(scene: LiveScene) -> None:
         async def off_ms(node: str) -> float:
             """How far a node's wall clock is from the host's, but for the age of the reading."""
-            return float((await scene.env.clock(node))["wall_ms"] - time.time() * 1e3)
+            return float((await scene.env.clocks.clock(node))["wall_ms"] - time.time() * 1e3)
 
         strobe = await scene.inject("clock-strobe", target="leader", ms=5_000, period_ms=20)
         (seen,) = strobe.saw("strobe")
@@ -86,9 +86,9 @@ def test_without_the_library_the_reason_is_said_and_all_leaves_it_out(
 def test_clocks_that_no_fault_asked_for_are_the_hosts_own(tmp_path: Path) -> None:
     journal = Journal.open("no-clocks", folder=tmp_path)
     env = Local(tmp_path / "run", journal)
-    assert asyncio.run(env.fake_clock_environ("n1")) == {}
+    assert asyncio.run(env.clocks.environ("n1")) == {}
     with pytest.raises(EnvError, match="no fault of the run asked for more"):
-        asyncio.run(env.jump_wall("n1", 5))
+        asyncio.run(env.clocks.jump_wall("n1", 5))
     journal.close()
 
 

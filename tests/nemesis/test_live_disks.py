@@ -27,12 +27,12 @@ def test_disks_that_fail_are_met_by_the_node_until_the_heal(tmp_path: Path) -> N
         assert seen["errno"] == errno.ENOSPC
         assert [e.what["node"] for e in scene.journal.open_entries() if e.kind == "disk"] == [node]
         with pytest.raises(EnvError, match="runs: its disk can be damaged only while it is down"):
-            await scene.env.wipe(next(n for n in scene.system.nodes if n != node))
+            await scene.env.disks.wipe(next(n for n in scene.system.nodes if n != node))
         healed = await full.heal()
         assert "[Errno 28] No space left on device" in scene.printed(node)
         assert healed["restarted"] == [node]
         assert healed["met"][node] > 0
-        assert (await scene.env.try_disk(node))["errno"] is None
+        assert (await scene.env.disks.try_disk(node))["errno"] is None
 
         failing = await scene.inject("disk-io-error", target="leader", operation="fsync")
         (seen,) = failing.saw("disk")
@@ -47,7 +47,7 @@ def test_disks_that_fail_are_met_by_the_node_until_the_heal(tmp_path: Path) -> N
         assert seen["met"] > 0
         healed = await slow.heal()
         assert healed["restarted"] == []
-        assert (await scene.env.try_disk(node))["slowed"] == healed["disks"][node]["slowed"]
+        assert (await scene.env.disks.try_disk(node))["slowed"] == healed["disks"][node]["slowed"]
 
     play(tmp_path, main)
 
@@ -108,7 +108,7 @@ def test_an_old_copy_a_lost_vote_a_wiped_disk_and_a_removed_leader(tmp_path: Pat
         (seen,) = vote.saw("damage")
         assert "leaderEpoch" in seen["was"]
         await vote.heal()
-        assert await scene.env.election(seen["node"]) is not None
+        assert await scene.env.disks.election(seen["node"]) is not None
 
         before = await _voters(scene)
         wiped = await scene.inject("disk-wipe", target="leader")

@@ -6,7 +6,7 @@ from harness.kafka import stranger
 from harness.sessions.simulated import simulate
 from harness.sessions.zoo import plan_of
 from harness.verdict import Valid
-from node.mutants.scenario import Scenario, fault
+from node.catalogue.scenario import Scenario, fault
 
 
 def test_every_voter_refuses_all_that_a_stranger_says() -> None:

@@ -197,10 +197,34 @@ def test_a_run_that_cannot_be_read_costs_no_other(store: Store) -> None:
     assert dict(fleet.counts) == {"valid": 1, "invalid": 1, "unjudged": 1}
     (line,) = fleet.unreadable
     assert line.startswith("kraft-register/")
-    assert "-4: " in line
+    assert "-4-" in line
     page = render_fleet(fleet)
     assert "Runs that could not be read" in page
     assert "n1 and n2 lead epoch 3" in page
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "reason"),
+    [
+        ("spec.json", "[]", "not the spec of a run: want an object"),
+        ("spec.json", '{"seed": ', "not the spec of a run"),
+        ("results.json", "[]", "results.json: no object"),
+        ("results.json", "{}", "KeyError('anomalies')"),
+        (
+            "results.json",
+            '{"anomalies": [], "results": [{"checker": "stats", "stats": null}]}',
+            "AttributeError",
+        ),
+    ],
+)
+def test_the_reason_why_a_run_cannot_be_read_is_told(
+    tmp_path: Path, file: str, text: str, reason: str
+) -> None:
+    where = Store(tmp_path / "store")
+    (stored(where, 1, results()).path / file).write_text(text)
+    stored(where, 2, None).spec.unlink()  # no run any more, and nothing to tell
+    (line,) = read_fleet(where.root).unreadable
+    assert reason in line
 
 
 def test_the_page_links_to_the_runs_from_where_it_lies(store: Store, tmp_path: Path) -> None:
@@ -209,7 +233,7 @@ def test_the_page_links_to_the_runs_from_where_it_lies(store: Store, tmp_path: P
         links = re.findall(r'href="([^"#]*report\.html)"', page.read_text(encoding="utf-8"))
         assert links
         reports = {(page.parent / link).resolve() for link in links}
-        assert reports == {r.report for r in store.runs() if r.path.name.endswith("-2")}
+        assert reports == {r.report for r in store.runs() if r.seed == 2}
 
 
 def test_report_of_a_store_is_the_fleets(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
@@ -308,10 +332,10 @@ def test_a_store_is_served(served: StoreServer, store: Store) -> None:
     """The fleet page, reports, folders and raw files, never as anything that could run."""
     status, kind, page = get(served, "/")
     assert (status, kind) == (200, "text/html; charset=utf-8")
-    link = re.search(r'href="\./(kraft-register/[^"]*-2/report\.html)"', page)
+    link = re.search(r'href="\./(kraft-register/[^"]*-2-[^"]*/report\.html)"', page)
     assert link is not None
     assert get(served, f"/{link[1]}")[2] == "<p>report of 2</p>"
-    run_dir = next(r for r in store.runs() if r.path.name.endswith("-2"))
+    run_dir = next(r for r in store.runs() if r.seed == 2)
     base = f"/{run_dir.path.relative_to(store.root)}"
     assert 'results.json">' in get(served, f"{base}/")[2]
     status, kind, _ = get(served, f"{base}/results.json")
@@ -324,7 +348,7 @@ def test_a_store_that_changes_is_shown_as_it_is(served: StoreServer, store: Stor
     get(served, "/")
     stored(store, 9, broken("S9", "something new"))
     assert "something new" in get(served, "/")[2]
-    gone = next(r for r in store.runs() if r.path.name.endswith("-9"))
+    gone = next(r for r in store.runs() if r.seed == 9)
     for path in sorted(gone.path.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     gone.path.rmdir()
@@ -333,11 +357,11 @@ def test_a_store_that_changes_is_shown_as_it_is(served: StoreServer, store: Stor
 
 def test_a_run_without_a_report_says_how_to_make_one(served: StoreServer, store: Store) -> None:
     """It was not judged."""
-    bare = next(r for r in store.runs() if r.path.name.endswith("-3"))
+    bare = next(r for r in store.runs() if r.seed == 3)
     path = bare.path.relative_to(store.root)
     status, _, text = get(served, f"/{path}/report.html")
     assert status == 404
-    assert f"krucible report {path}" in text
+    assert f"krucible report {bare.path}" in text
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_stored_run_gives_the_page_of_one_in_memory(big: RunDir) -> None:
     stored = load_run(big.path)
     assert stored.results is not None
     assert stored.warnings == ()
-    assert render_stored(big.path) == render_run(stored.data, stored.results)
+    assert render_stored(big.path) == render_run(stored.data, stored.results, big)
 
 
 def test_the_page_states_its_size(big: RunDir) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +17,14 @@ import pytest
 from harness.contracts.checker import RunData
 from harness.contracts.nemesis import Fault
 from harness.history.ops import NEMESIS, History, Op
+from harness.processes.command import Program
 from harness.run.judge import judge
 from harness.spec import RunSpec
+from harness.store.folder import RunDir, Store
+from harness.store.origin import Origin
 from reports import cluster, faults, op_table, ops, text
 from reports.build import build_model
-from reports.html import SCRIPTS, embed
+from reports.html import embed
 from reports.run_report import render_run
 from tests.support.places import ROOT
 from tests.support.reports.blocks import data_of, ops_of
@@ -137,29 +140,46 @@ def test_a_missing_axis_is_never_green() -> None:
 # --------------------------------------------------------------------------- the content
 
 
-def test_commands_bring_the_run_back() -> None:
-    spec = RunSpec(seed=9, nemeses=("kill", "pause"), mutant="vote-lost", settings={"a.b": "x y"})
-    lines = [
-        c.line for c in build_model(replace(empty_run(), spec=spec), {"store": "s/1"}).commands
-    ]
-    again = (
-        "krucible run --seed 9 --system kraft --env local --voters 3 --observers 2 "
-        "--workload register --nemesis kill,pause --time-limit 30 --rate 100 --concurrency 10 "
-        "--mutant vote-lost --set 'a.b=x y'"
+def placed(tmp_path: Path, spec: RunSpec) -> RunDir:
+    """A stored run with these options."""
+    return Store(tmp_path).new_run(spec)
+
+
+def test_commands_bring_the_run_back(tmp_path: Path) -> None:
+    spec = RunSpec(seed=9, nemeses=("kill",), mutant="vote-lost", settings={"a.b": "x y"})
+    place = placed(tmp_path, spec)
+    run = replace(empty_run(), spec=spec)
+    lines = [c.line for c in build_model(run, {}, place, Program(("/b/krucible",))).commands]
+    options = (
+        "--seed 9 --system kraft --env local --voters 3 --observers 2 --workload register "
+        "--nemesis kill --time-limit 30 --rate 100 --concurrency 10 --mutant vote-lost "
+        "--set 'a.b=x y'"
     )
-    assert lines == ["krucible repro s/1", again]
-    assert build_model(empty_run(), {}).commands[0].line == "krucible repro 7"
+    assert lines == [
+        f"/b/krucible repro {place.id} --store {tmp_path}",
+        f"/b/krucible run {options} --store {tmp_path}",
+    ]
+    assert [c.line for c in build_model(run, {}).commands] == [f"krucible run {options}"]
+
+
+def test_a_run_on_hosts_is_run_again_on_the_same_hosts(tmp_path: Path) -> None:
+    spec = RunSpec(seed=9, env="ssh")
+    place = Store(tmp_path).new_run(spec, Origin("run", hosts="/my/hosts"))
+    commands = build_model(replace(empty_run(), spec=spec), {}, place).commands
+    assert commands[-1].line.endswith(f" --hosts /my/hosts --store {tmp_path}")
 
 
 @pytest.mark.parametrize(
-    ("env", "what"),
-    [("sim", "krucible shrink 7"), ("local", "krucible repro 7 --times 10")],
+    ("env", "what"), [("sim", "krucible shrink {}"), ("local", "krucible repro {} --times 10")]
 )
-def test_a_failure_has_the_command_that_comes_next(env: str, what: str) -> None:
+def test_a_failure_has_the_command_that_comes_next(env: str, what: str, tmp_path: Path) -> None:
     run = replace(empty_run(), spec=replace(empty_run().spec, env=env))
-    failed = [c.line for c in build_model(run, {"system": "invalid"}).commands]
-    assert failed[:2] == ["krucible repro 7", what]
-    assert what not in [c.line for c in build_model(run, {"system": "valid"}).commands]
+    place = placed(tmp_path, run.spec)
+    named = " ".join(place.words)
+    failed = [c.line for c in build_model(run, {"system": "invalid"}, place).commands]
+    assert failed[:2] == [f"krucible repro {named}", what.format(named)]
+    valid = [c.line for c in build_model(run, {"system": "valid"}, place).commands]
+    assert what.format(named) not in valid
 
 
 def test_text_part_needs_no_script() -> None:
@@ -396,11 +416,6 @@ def test_bytes_do_not_depend_on_the_hash_seed() -> None:
 def test_size_stays_small() -> None:
     run = make_run(ops=5000)
     assert len(render_run(run, VALID_RESULT)) < 600_000
-
-
-def test_templates_are_package_data() -> None:
-    names = {item.name for item in (files("reports") / "templates").iterdir()}
-    assert names >= {"run.html", "run.css", *SCRIPTS}
 
 
 # --------------------------------------------------------------------------- the parts

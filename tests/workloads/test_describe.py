@@ -13,7 +13,7 @@ from harness.sessions.simulated import simulate
 from harness.sessions.zoo import plan_of
 from harness.spec import SIM, RunSpec
 from harness.verdict import CheckResult, Valid
-from node.mutants.scenario import Scenario, fault
+from node.catalogue.scenario import Scenario, fault
 
 SPEC = RunSpec(seed=4, env=SIM, workload="describe", voters=3)
 DIRS = {n: f"{n:032x}" for n in (1, 2, 3, 4)}

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.envs.clocks.jvm_attach import AttachError
-from harness.envs.disks.hands import NodeHands
+from harness.envs.nodes.hands import NodeHands
+from harness.envs.nodes.processes import NodeProcesses
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 from node.faults.clock_report import VARIABLE
@@ -24,7 +25,11 @@ from node.faults.hands import CLOCK, CLOCK_REPORT, FAULTS
 LIBRARIES = ("/usr/lib", "/usr/local/lib")
 _LIBRARY = "faketime/libfaketimeMT.so.1"
 _PPM = 1_000_000
-_STILL = ("gone", "Z", "T")  # states in which a process reads nothing
+STILL: Final = ("gone", "Z", "T")  # states in which a process reads nothing
+
+# What a node's process reads on its clocks: ``steady_ms`` and ``wall_ms``, and ``precision_ms``
+# where it is not that of whole ms. None: it is down, or frozen. AttachError: it does not say.
+ReadInside = Callable[[str], Awaitable[dict[str, int] | None]]
 
 
 @dataclass(slots=True)
@@ -63,42 +68,60 @@ class Dial:
         return f"{offset_s:+.6f} x{self.ppm / _PPM:.6f}\n"
 
 
-class NodeClocks(NodeHands):
-    """The ability ``Clocks`` of an environment that starts its nodes' processes.
+class NodeClocks:
+    """``ClockOrders`` where an environment starts its nodes' processes.
 
-    The environment mixes it in, calls ``use_fake_clocks`` before it starts nodes, and
-    ``fake_clock_environ`` for each process just before its start, when the one before has ended.
+    The environment calls ``use`` before it starts nodes, and ``environ`` for each process just
+    before its start, when the one before has ended.
     """
 
-    clock_entry = "clock"  # the kind of its journal entries
+    def __init__(
+        self,
+        journal: Journal,
+        hands: NodeHands,
+        processes: NodeProcesses,
+        faketime: Callable[[str], str | None],
+        *,
+        entry: str = "clock",
+    ) -> None:
+        """Nodes have the host's own clock.
 
-    def __init__(self, journal: Journal) -> None:
-        self._clock_journal = journal
-        self._fakes = False  # the nodes have the host's own clock
+        Args:
+            journal: Of the run.
+            hands: Reach the files of its nodes.
+            processes: The nodes'.
+            faketime: Tells by node where its process finds libfaketime; None: nowhere.
+            entry: The kind of its journal entries.
+        """
+        self._journal = journal
+        self._hands = hands
+        self._processes = processes
+        self._faketime = faketime
+        self._entry = entry
+        self._fakes = False
+        self._asked: ReadInside | None = None
         self._dials: dict[str, Dial] = {}
         self._setting = asyncio.Lock()
 
-    # ---- what the environment gives
-
-    def faketime(self, node: str) -> str | None:
-        """Libfaketime where the node's process finds it; None: nowhere."""
-        raise NotImplementedError
-
     # ---- set-up
 
-    def use_fake_clocks(self) -> None:
+    def use(self) -> None:
         """Start nodes with clocks of their own from now on, where there is libfaketime."""
         self._fakes = True
 
-    async def fake_clock_environ(self, node: str) -> dict[str, str]:
+    def ask(self, read_inside: ReadInside) -> None:
+        """Have processes asked what they read, for they do not tell by themselves."""
+        self._asked = read_inside
+
+    async def environ(self, node: str) -> dict[str, str]:
         """What the environment of a node's next process needs for its clock to be in our hands."""
-        library = self.faketime(node) if self._fakes else None
+        library = self._faketime(node) if self._fakes else None
         if library is None:
             return {}
         dial = self._dial(node)
         dial.start_s = time.time()
-        await self.reach(node, "set_clock", text=dial.order(), fresh=True)
-        folder = f"{self.folder_seen(node)}/{FAULTS}"
+        await self._hands.reach(node, "set_clock", text=dial.order(), fresh=True)
+        folder = self._folder(node)
         return {
             "LD_PRELOAD": library,
             "FAKETIME_TIMESTAMP_FILE": f"{folder}/{CLOCK}",
@@ -107,33 +130,33 @@ class NodeClocks(NodeHands):
             VARIABLE: f"{folder}/{CLOCK_REPORT}",
         }
 
-    # ---- Clocks
+    # ---- orders
 
     async def set_rate(self, node: str, ppm: int) -> None:
-        """See ``Clocks``."""
+        """See ``ClockOrders``."""
         dial = self._dial(node)
         async with self._setting:
             dial.set_rate(ppm, time.time())
             await self._set(node, dial)
 
     async def jump_wall(self, node: str, ms: int) -> None:
-        """See ``Clocks``; the process sees it as soon as it looks at its clock."""
+        """See ``ClockOrders``; the process sees it as soon as it looks at its clock."""
         dial = self._dial(node)
         async with self._setting:
             dial.jumps_ms += ms
             await self._set(node, dial)
 
     async def clock(self, node: str) -> Mapping[str, Any]:
-        """See ``Clocks``; of a process that reads nothing now, what it read last or would read."""
+        """See ``ClockOrders``; what a process that reads nothing now read last, or would read."""
         dial = self._dial(node)
         try:
-            seen, unread = await self.read_inside(node), "the process has not told yet"
+            seen, unread = await self._read_inside(node), "the process has not told yet"
         except AttachError as error:
             seen, unread = None, str(error)
-        state = self.process(node).state
-        if state in _STILL:
+        state = self._processes.state(node).state
+        if state in STILL:
             unread = f"the process is in state {state}"
-        known: dict[str, Any] = {} if seen and state not in _STILL else {"unread": unread}
+        known: dict[str, Any] = {} if seen and state not in STILL else {"unread": unread}
         if seen is None:
             steady_ms, wall_ms = time.monotonic_ns() // 1_000_000, dial.shown_ms(time.time())
         else:
@@ -146,18 +169,16 @@ class NodeClocks(NodeHands):
             "rated_ms": wall_ms - dial.jumps_ms,
         }
 
-    async def read_inside(self, node: str) -> dict[str, int] | None:
-        """What the node's process reads on its clocks, or read last: ``steady_ms``, ``wall_ms``.
-
-        And ``precision_ms``, where it is not that of whole ms. None: it is down, or told nothing.
-
-        Raises:
-            AttachError: It is asked for it, and does not say.
-        """
-        runs = self.process(node).pid is not None
-        return await self.reach(node, "read_clock") if runs else None
-
     # ---- inside
+
+    async def _read_inside(self, node: str) -> dict[str, int] | None:
+        if self._asked is not None:
+            return await self._asked(node)
+        runs = self._processes.state(node).pid is not None
+        return await self._hands.reach(node, "read_clock") if runs else None
+
+    def _folder(self, node: str) -> str:
+        return f"{self._hands.folder_seen(node)}/{FAULTS}"
 
     def _dial(self, node: str) -> Dial:
         if not self._fakes:
@@ -168,11 +189,11 @@ class NodeClocks(NodeHands):
         """Order it: in the heal journal before it is wrong, out of it once it is right."""
         wrong = dial.jumps_ms != 0 or dial.ppm != _PPM
         if wrong and dial.entry is None:
-            folder = f"{self.folder_seen(node)}/{FAULTS}"
-            dial.entry = self._clock_journal.record(self.clock_entry, node=node, folder=folder)
-        await self.reach(node, "set_clock", text=dial.order(), fresh=False)
+            folder = self._folder(node)
+            dial.entry = self._journal.record(self._entry, node=node, folder=folder)
+        await self._hands.reach(node, "set_clock", text=dial.order(), fresh=False)
         if not wrong and dial.entry is not None:
-            self._clock_journal.undone(dial.entry)
+            self._journal.undone(dial.entry)
             dial.entry = None
 
 

@@ -28,18 +28,20 @@ def traces(pid: int, folder: Path) -> Iterator[Path]:
 
 
 def remove_stale() -> None:
-    """Remove pages that dead processes of this user have left, whoever started them.
+    """Remove pages and semaphores that dead processes of this user have left, whoever started them.
 
-    Libfaketime ends a process at its start where there is a page of its pid, and pids come again.
+    Libfaketime ends a process at its start where there is a page of its pid, and gives it no page
+    where there is a semaphore; and pids come again.
     """
-    for page in SHARED.glob("faketime_shm_*"):
-        pid = page.name.rpartition("_")[2]
-        try:
-            ours = page.stat().st_uid == os.geteuid()
-        except FileNotFoundError:
-            continue
-        if ours and pid.isdigit() and identify(int(pid)) is None:
-            page.unlink(missing_ok=True)
+    for pattern in ("faketime_shm_*", "sem.faketime_sem_*"):
+        for left in SHARED.glob(pattern):
+            pid = left.name.rpartition("_")[2]
+            try:
+                ours = left.stat().st_uid == os.geteuid()
+            except FileNotFoundError:
+                continue
+            if ours and pid.isdigit() and identify(int(pid)) is None:
+                left.unlink(missing_ok=True)
 
 
 def remove_traces(process: ProcessId, folder: Path) -> None:

@@ -12,35 +12,34 @@ import asyncio
 import hashlib
 import os
 import re
-import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar, Final
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks, Packets
+from harness.contracts.hosts import Clocks, Disks, Movable, Packets, Power
 from harness.contracts.traits import EnvironmentTraits
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker import image as docker_image
 from harness.envs.docker.agents import Agents
+from harness.envs.docker.containers import Containers
 from harness.envs.docker.engine import Engine, EngineError, in_thread
 from harness.envs.docker.net import DockerFilters, DockerQueues
-from harness.envs.docker.process import Contained, describe_end, not_of_this_host
 from harness.envs.docker.subnet import create_network
 from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
-from harness.envs.links.shaping import SpoiledHosts, no_repeats
+from harness.envs.links.shaping import no_repeats
 from harness.envs.links.tcp_probe import ask
-from harness.envs.processes.running import Running, RunningNodes
+from harness.envs.nodes.hands import HandsHere
+from harness.envs.nodes.names import check_known, check_names, known
+from harness.envs.processes.seams import Seams
 from harness.errors import EnvError, HarnessError, NodeStartError
 from harness.healing import watchdog
 from harness.healing.heal import heal_all
 from harness.healing.journal import Journal
 from harness.healing.watchdog import Watchdog
-from harness.processes.procfs import GONE, send_signal
 from harness.registry import environments
 
 PORT: Final = 9093
@@ -50,16 +49,21 @@ HOLDER_CAPABILITIES: Final = {
     "NET_ADMIN": "to cut and shape the links of its own network",
     "NET_RAW": "to send a packet of such a link a second time",
 }
-_HEARD_S = 5.0  # until the Engine has heard of an end
-_POLL_S = 0.005
 _FIRST_HOST = 10  # the addresses below are the harness's and the Engine's
 _NET = "net"
 _HANG_S = 60.0
 _IN_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
 
 
-@environments.register("docker", EnvironmentTraits(links=frozenset({Packets}), why_not=no_repeats))
-class Docker(SpoiledHosts):
+@environments.register(
+    "docker",
+    EnvironmentTraits(
+        hosts=frozenset({Disks, Power, Clocks, Movable}),
+        links=frozenset({Packets}),
+        why_not=no_repeats,
+    ),
+)
+class Docker:
     """Containers with fixed addresses on a network of their own; links are cut by iptables."""
 
     name = "docker"
@@ -81,7 +85,6 @@ class Docker(SpoiledHosts):
             run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
-        super().__init__(journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._prefix = "krucible-" + re.sub(r"[^A-Za-z0-9_.-]", "-", journal.run)
@@ -93,10 +96,17 @@ class Docker(SpoiledHosts):
         self._holders: dict[str, int] = {}  # container -> its journal entry
         self._network: int | None = None  # its journal entry
         self._starts = 0
-        self._running = RunningNodes[Contained](journal)
+        self._containers = Containers(journal, self._addresses, self._asked)
+        hands = HandsHere(self.node_dir)
+        self._seams = Seams.of(journal, hands, self._containers, self._faketime)
+        self.disks, self.power, self.clocks = self._seams.parts
         self._watchdog = Watchdog(journal, self._run_dir / watchdog.LOG, hang_s=_HANG_S)
         self._net = FilteredNet(journal)
         self.net: Net = self._net
+
+    def expect(self, abilities: Collection[type], rng: Random) -> None:
+        """See ``Expects``."""
+        self._seams.expect(abilities, rng)
 
     def why_not(self, ability: type) -> str | None:
         """See ``Explains``."""
@@ -112,7 +122,7 @@ class Docker(SpoiledHosts):
         Raises:
             EnvError: Bad node names, no Engine, no image, no free addresses, no packet filter.
         """
-        _check_names(nodes)
+        check_names(nodes, self.name, NODES_MAX)
         state = self._journal.path.parent
         engine = self._engine = await in_thread(Engine.connect)
         try:
@@ -155,10 +165,8 @@ class Docker(SpoiledHosts):
             create_network, engine, self._prefix, docker_heal.labels(self._journal)
         )
         self._gateway = str(subnet[1])
-        self._addresses = {
-            node: Address(str(subnet[_FIRST_HOST + number]), PORT)
-            for number, node in enumerate(nodes, start=1)
-        }
+        for number, node in enumerate(nodes, start=1):
+            self._addresses[node] = Address(str(subnet[_FIRST_HOST + number]), PORT)
 
     async def _hold(self, node: str) -> None:
         """Start the container that keeps a node's network."""
@@ -202,7 +210,8 @@ class Docker(SpoiledHosts):
         if engine is None:
             return
         problems: list[str] = []
-        await self._ending([self._end(running) for running in self._running.all()], problems)
+        running = self._containers.running.all()
+        await self._ending([self._containers.remove(each) for each in running], problems)
         await self._ending(
             [self._remove(name, entry) for name, entry in self._holders.items()], problems
         )
@@ -225,11 +234,6 @@ class Docker(SpoiledHosts):
             elif outcome is not None:
                 raise outcome
 
-    async def _end(self, running: Running[Contained]) -> None:
-        """Kill a node, frozen or not, and its container."""
-        await in_thread(self._asked().remove, running.process.container)
-        await self._running.ended(running)
-
     async def _remove(self, container: str, entry: int) -> None:
         await in_thread(self._asked().remove, container)
         await in_thread(self._journal.undone, entry)
@@ -245,10 +249,7 @@ class Docker(SpoiledHosts):
 
     def bind_address(self, node: str) -> Address:
         """The node's own address on the run's network."""
-        if node not in self._addresses:
-            known = ", ".join(self._addresses) or "none before setup"
-            raise EnvError(f"no node is called {node!r}; there are: {known}")
-        return self._addresses[node]
+        return known(self._addresses, node)
 
     def address(self, node: str) -> Address:
         """The same: nothing is in between."""
@@ -280,39 +281,23 @@ class Docker(SpoiledHosts):
         Raises:
             EnvError: The node runs already, or the Engine does not start it.
         """
-        self.bind_address(node)
-        await self._running.make_room(node)
+        check_known(self._addresses, node)
+        await self._containers.running.make_room(node)
         engine = self._asked()
         self._starts += 1
         name = f"{self._prefix}-{node}-{self._starts}"
         entry = await self._journal.announce("container", name=name, engine=engine.host, node=node)
         try:
-            faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
+            faults = await self._seams.environ(node)
             config = self._node_config(node, argv, {**env, **faults})
             await in_thread(engine.run, name, config)
             found = await in_thread(engine.inspect, name)
             state = {} if found is None else found["State"]
-            self._watch_from(node, name, entry, state)
+            self._containers.follow(node, name, entry, state, self.log_file(node))
         except EngineError as error:
             await in_thread(engine.remove, name)
             await in_thread(self._journal.undone, entry)
             raise NodeStartError(f"cannot start {node}: {error}") from error
-
-    def _watch_from(self, node: str, name: str, entry: int, state: Mapping[str, Any]) -> None:
-        """Follow the process that the Engine says it started, or note that it has ended."""
-        pid = int(state.get("Pid") or 0)
-        try:
-            process = Contained(name, pid) if pid else None
-        except ProcessLookupError:
-            process = None
-        if process is None and state.get("Running"):
-            raise not_of_this_host(pid)
-        if process is None:
-            raise NodeStartError(
-                f"{node} ended at once with exit code {state.get('ExitCode')}: "
-                f"{state.get('Error') or 'its log is ' + str(self.log_file(node))}"
-            )
-        self._running.follow(node, process, [entry], self._see_off)
 
     def _node_config(
         self, node: str, argv: Sequence[str], env: Mapping[str, str]
@@ -345,90 +330,24 @@ class Docker(SpoiledHosts):
         Raises:
             EnvError: The node does not run, or the signal does not take hold.
         """
-        running = self._running.to_signal(node)
-        engine, container = self._asked(), running.process.container
-        if signal_number == signal.SIGSTOP:
-            await self._freeze(running)
-        elif signal_number == signal.SIGCONT:
-            await self._thaw(running)
-        elif signal_number == signal.SIGKILL:
-            await self._thaw(running)  # what is frozen cannot even die
-            await in_thread(engine.kill, container, signal_number)
-            await self._running.ended(running)
-        else:
-            await in_thread(engine.kill, container, signal_number)
+        await self._containers.signal(node, signal_number)
 
-    async def _freeze(self, running: Running[Contained]) -> None:
-        engine, container = self._asked(), running.process.container
-        await self._running.announce_pause(running, "freeze", name=container, engine=engine.host)
-        if not running.process.told_frozen:  # an earlier try may have come to nothing
-            await in_thread(engine.pause, container)
-            running.process.told_frozen = True
-        await self._running.reached(running, stopped=True, after="its container was paused")
-
-    async def _thaw(self, running: Running[Contained]) -> None:
-        if running.pause_entry is not None:
-            await in_thread(self._asked().unpause, running.process.container)
-            running.process.told_frozen = False
-            await self._running.reached(running, stopped=False, after="its container was unpaused")
-            await self._running.close_pause(running)
+    def process(self, node: str) -> ProcessState:
+        """What the kernel says of the node's process; detail has its identity or its end."""
+        return self._containers.state(node)
 
     async def move(self, node: str, port: int) -> None:
         """See ``Movable``."""
-        if node in self._running:
+        if node in self._containers.running:
             raise EnvError(f"{node} runs: it can move only while it is down")
         address = self._addresses[node] = Address(self.address(node).host, port)
         await self._net.move(node, address)
 
-    async def end(self, node: str) -> None:
-        """Kill the node's process, if it runs, and wait until it is gone."""
-        if node in self._running:
-            await self.signal(node, signal.SIGKILL)
-
-    @asynccontextmanager
-    async def frozen(self, node: str) -> AsyncIterator[None]:
-        """See ``NodeDisks``; by a signal, for it is only a moment, and needs no Engine."""
-        running = self._running.get(node)
-        if running is None or running.pause_entry is not None:
-            yield
-            return
-        send_signal(running.process.id, signal.SIGSTOP)
-        try:
-            await self._running.reached(running, stopped=True, after="SIGSTOP")
-            yield
-        finally:
-            send_signal(running.process.id, signal.SIGCONT)
-
-    def faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have one image
-        """Where the image has it."""
-        return docker_image.FAKETIME if self._has_faketime else None
-
-    def process(self, node: str) -> ProcessState:
-        """What the kernel says of the node's process; detail has its identity or its end."""
-        self.bind_address(node)
-        running = self._running.get(node)
-        if running is None:
-            end = self._running.how_it_ended(node)
-            return ProcessState(None, GONE, end or "never started")
-        process, state = running.process, running.process.state
-        if state == GONE:
-            return ProcessState(None, GONE, f"{process.id} ended")
-        return ProcessState(process.id.pid, state, f"{process.id} in {process.container}")
-
     # ------------------------------------------------------------------ helpers
 
-    async def _see_off(self, process: Contained) -> str:
-        """Wait for the process's end, remove its container; returns how it ended."""
-        await process.ended
-        engine, container = self._asked(), process.container
-        found = await in_thread(engine.inspect, container)
-        deadline = time.monotonic() + _HEARD_S
-        while found is not None and found["State"]["Running"] and time.monotonic() < deadline:
-            await asyncio.sleep(_POLL_S)  # the Engine hears of it a little later than we
-            found = await in_thread(engine.inspect, container)
-        state = None if found is None else found["State"]
-        await in_thread(engine.remove, container)
-        return describe_end(process.id, state)
+    def _faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have one image
+        """Where the image has it."""
+        return docker_image.FAKETIME if self._has_faketime else None
 
     def _net_dir(self, node: str) -> Path:
         """Shared with what shapes the node's links."""
@@ -459,11 +378,3 @@ async def _all(steps: Any) -> None:
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
-
-
-def _check_names(nodes: Sequence[str]) -> None:
-    if not 0 < len(nodes) <= NODES_MAX:
-        raise EnvError(f"{len(nodes)} nodes: the docker environment takes 1 to {NODES_MAX}")
-    for node in nodes:
-        if not node.isalnum() or nodes.count(node) > 1:
-            raise EnvError(f"bad node name {node!r}: want letters and digits, each name once")

@@ -22,6 +22,7 @@ from harness.contracts.hosts import Shape
 from harness.envs.links.netem import NETEM, Netems
 from harness.envs.links.shaping import NO_COUNTERS, QUEUED, Queues, Shapers
 from harness.envs.links.tcp_probe import REQUEST
+from harness.envs.nodes.names import check_known
 from harness.errors import EnvError, NotShapedError
 from harness.healing.journal import Journal
 
@@ -158,7 +159,7 @@ class FilteredNet:
         async with self._changing:
             fresh = [link for link in dict.fromkeys(links) if link not in self._cuts]
             for link in fresh:
-                self._check(link)
+                check_known(self._addresses, *link)
             if fresh:
                 entry = await self._known().announce(fresh)
                 self._cuts.update(dict.fromkeys(fresh, entry))
@@ -169,7 +170,7 @@ class FilteredNet:
         async with self._changing:
             wanted = list(self._cuts) if links is None else list(dict.fromkeys(links))
             for link in wanted:
-                self._check(link)
+                check_known(self._addresses, *link)
             chosen = [link for link in wanted if link in self._cuts]
             kept = {link: self._cuts.pop(link) for link in chosen}
             try:
@@ -186,7 +187,7 @@ class FilteredNet:
 
     async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
         """Send one ApiVersions request from beside ``source``, wait for any answer."""
-        self._check((source, destination))
+        check_known(self._addresses, source, destination)
         address = self._addresses[destination]
         seen = await self._known().order(
             source,
@@ -219,7 +220,7 @@ class FilteredNet:
         """See ``Packets``: by netem or by a queue in user space; journalled first."""
         chosen = list(dict.fromkeys(links))
         for link in chosen:
-            self._check(link)
+            check_known(self._addresses, *link)
         async with self._changing:
             if shape is not None and owner not in self._shaping:
                 self._shaping[owner] = await self._known().announce(chosen)
@@ -281,7 +282,7 @@ class FilteredNet:
 
     async def shaped(self, link: Link) -> Mapping[str, Any]:
         """See ``Packets``; ``by`` says what does it, and ``why_not_netem`` why that does not."""
-        self._check(link)
+        check_known(self._addresses, *link)
         wanted = sum(self._shapes.get(link, {}).values(), Shape())
         counted = Counter(NO_COUNTERS)
         qdiscs: Sequence[Mapping[str, Any]] = ()
@@ -374,9 +375,3 @@ class FilteredNet:
         if self._filters is None:
             raise EnvError("the environment is not set up")
         return self._filters
-
-    def _check(self, link: Link) -> None:
-        for name in link:
-            if name not in self._addresses:
-                known = ", ".join(self._addresses)
-                raise EnvError(f"no node is called {name!r}; there are: {known}")

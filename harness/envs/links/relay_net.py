@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,11 @@ from typing import Any
 from harness.contracts.environment import Address, Link, Probe
 from harness.envs.links import relay
 from harness.envs.links.tcp_probe import ask
+from harness.envs.nodes.names import check_known
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 from harness.processes.procfs import identify
+from harness.processes.python import module_argv
 
 CLIENT = "client"  # the harness's own clients, as the end of a link
 _ANSWER_TIMEOUT_S = 10.0
@@ -109,7 +110,7 @@ class RelayNet:
         """Hold all data on these directed links; journalled before it takes effect."""
         fresh = [link for link in dict.fromkeys(links) if link not in self._cuts]
         for link in fresh:
-            self._check(link)
+            check_known(self._ends, *link)
         if not fresh:
             return
         entry = await self._journal.announce("cut", links=[list(link) for link in fresh])
@@ -120,7 +121,7 @@ class RelayNet:
         """Let held and new data through: on these links, or on all. Idempotent."""
         chosen = list(self._cuts) if links is None else list(dict.fromkeys(links))
         for link in chosen:
-            self._check(link)
+            check_known(self._ends, *link)
         await self._command("heal", links=[list(link) for link in chosen])
         entries = {self._cuts.pop(link) for link in chosen if link in self._cuts}
         for entry in entries - set(self._cuts.values()):
@@ -132,7 +133,7 @@ class RelayNet:
 
     async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
         """Send one ApiVersions request from ``source``'s own address and wait for any answer."""
-        self._check((source, destination))
+        check_known(self._ends, source, destination)
         address = self._ends[destination].advertised
         if address is None:
             raise EnvError(f"cannot probe {destination!r}: it does not listen")
@@ -157,9 +158,7 @@ class RelayNet:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                relay.__name__,
+                *module_argv(relay.__name__),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -210,11 +209,6 @@ class RelayNet:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(EnvError(f"the relay is gone; its log is {self._log}"))
-
-    def _check(self, link: Link) -> None:
-        for name in link:
-            if name not in self._ends:
-                raise EnvError(f"no node is called {name!r}; there are: {', '.join(self._ends)}")
 
 
 def _counters(row: Mapping[str, Any]) -> dict[str, int]:

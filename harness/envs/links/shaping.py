@@ -10,17 +10,13 @@ it is started, told and heard.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from random import Random
 from typing import Any, Final, Protocol
 
 from harness.contracts.environment import Link
-from harness.contracts.hosts import Clocks, Disks, Power, Repeats, Shape
-from harness.envs.clocks.orders import NodeClocks
-from harness.envs.disks.orders import NodeDisks
+from harness.contracts.hosts import Repeats, Shape
 from harness.errors import EnvError
-from harness.healing.journal import Journal
 
 QUEUED = "NFQUEUE"
 _ANSWER_TIMEOUT_S = 10.0
@@ -99,18 +95,3 @@ def no_repeats(ability: type) -> str | None:
     if ability is Repeats:
         return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
     return None
-
-
-class SpoiledHosts(NodeDisks, NodeClocks):
-    """What environments share whose links are shaped so, beside their nodes' disks and clocks."""
-
-    def __init__(self, journal: Journal) -> None:
-        NodeDisks.__init__(self, journal)
-        NodeClocks.__init__(self, journal)
-
-    def expect(self, abilities: Collection[type], rng: Random) -> None:
-        """See ``Expects``."""
-        if {Disks, Power} & set(abilities):
-            self.use_fault_disks(rng)
-        if Clocks in abilities:
-            self.use_fake_clocks()

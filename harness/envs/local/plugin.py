@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,27 +12,28 @@ from random import Random
 from typing import ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks, Disks, MountsDisks, Power
+from harness.contracts.hosts import AsksJvms, Clocks, Disks, MountsDisks, Movable, Power
 from harness.contracts.traits import EnvironmentTraits
 from harness.envs.clocks.jvm import JvmClocks
 from harness.envs.clocks.library import without_waits
-from harness.envs.clocks.orders import NodeClocks, find_faketime, no_fake_clocks
-from harness.envs.clocks.traces import TRACES_ENTRY, remove_stale, remove_traces
+from harness.envs.clocks.orders import find_faketime, no_fake_clocks
+from harness.envs.clocks.traces import TRACES_ENTRY, remove_stale
 from harness.envs.disks.fuse.disk import FuseDisk
 from harness.envs.disks.fuse.mount import cannot_mount
-from harness.envs.disks.orders import NodeDisks
 from harness.envs.links.relay_net import CLIENT, Endpoint, RelayNet
 from harness.envs.links.socket_owner import NODE_VARIABLE
 from harness.envs.links.tcp_probe import ask
 from harness.envs.local.loopback import NODES_MAX, Block
-from harness.envs.processes.running import RunningNodes
+from harness.envs.local.processes import LocalProcesses
+from harness.envs.nodes.hands import HandsHere
+from harness.envs.nodes.names import check_known, check_names, known
+from harness.envs.processes.seams import Seams
 from harness.errors import EnvError, NodeStartError
 from harness.healing import watchdog
 from harness.healing.heal import heal_all
 from harness.healing.journal import Journal
 from harness.healing.watchdog import Watchdog
 from harness.processes.child import Child
-from harness.processes.procfs import GONE
 from harness.registry import environments
 
 _RELAY_LOG = "relay.log"  # beside the folder of the nodes' logs: the relay is no node
@@ -48,8 +47,13 @@ def _why_not(ability: type) -> str | None:
     return cannot_mount() if ability is MountsDisks else None
 
 
-@environments.register("local", EnvironmentTraits(why_not=_why_not))
-class Local(NodeDisks, NodeClocks):
+@environments.register(
+    "local",
+    EnvironmentTraits(
+        hosts=frozenset({Disks, Power, Clocks, Movable, MountsDisks, AsksJvms}), why_not=_why_not
+    ),
+)
+class Local:
     """Processes on loopback addresses of their own, with a relay that can cut any link."""
 
     name = "local"
@@ -70,17 +74,15 @@ class Local(NodeDisks, NodeClocks):
             run_dir: Gets ``nodes/<node>/`` (each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
-        NodeDisks.__init__(self, journal)
-        NodeClocks.__init__(self, journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._block: Block | None = None
         self._ends: dict[str, Endpoint] = {}
-        self._running = RunningNodes[Child](journal)
-        self._disks: dict[str, FuseDisk] = {}  # of nodes that run
+        self._processes = LocalProcesses(journal, self._ends)
+        self._seams = Seams.of(journal, HandsHere(self.node_dir), self._processes, self._faketime)
+        self.disks, self.power, self.clocks = self._seams.parts
         self._mounts = False
         self._lies_about: str | None = None
-        self._broken_disks: list[str] = []
         self._jvms: JvmClocks | None = None  # the nodes tell by themselves what they read
         self._watchdog = Watchdog(journal, self._run_dir / watchdog.LOG)
         self._relay = RelayNet(journal, self._run_dir / _RELAY_LOG)
@@ -88,10 +90,8 @@ class Local(NodeDisks, NodeClocks):
 
     def expect(self, abilities: Collection[type], rng: Random) -> None:
         """See ``Expects``."""
-        if {Disks, Power} & set(abilities):
-            self.use_fault_disks(rng)
-        if Clocks in abilities and self.why_not(Clocks) is None:
-            self.use_fake_clocks()
+        lacking = {Clocks} if self.why_not(Clocks) is not None else set()
+        self._seams.expect(set(abilities) - lacking, rng)
 
     def why_not(self, ability: type) -> str | None:
         """See ``Explains``."""
@@ -100,11 +100,12 @@ class Local(NodeDisks, NodeClocks):
     def mount_disks(self, *, lies_about: str | None = None) -> None:
         """See ``MountsDisks``."""
         self._lies_about = lies_about
-        self._mounts = self._disk_rng is not None and self.why_not(MountsDisks) is None
+        self._mounts = self.disks.used and self.why_not(MountsDisks) is None
 
     def ask_jvms(self) -> None:
         """See ``AsksJvms``."""
         self._jvms = JvmClocks()
+        self.clocks.ask(partial(self._ask_jvm, self._jvms))
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Heal what dead runs left, reserve addresses, start the watchdog and the relay.
@@ -112,19 +113,17 @@ class Local(NodeDisks, NodeClocks):
         Raises:
             EnvError: Bad node names, no free addresses, or the relay does not come up.
         """
-        _check_names(nodes)
+        check_names(nodes, self.name, NODES_MAX, reserved=(CLIENT,))
         await asyncio.to_thread(heal_all, self._journal.path.parent)
         block = self._block = Block.reserve(len(nodes))
-        self._ends = {
-            name: Endpoint(
+        for number, name in enumerate(nodes, start=1):
+            self._ends[name] = Endpoint(
                 name,
                 source=block.node(number),
                 outgoing=block.relay(number),
                 bind=Address(block.node(number), block.port),
                 advertised=Address(block.relay(number), block.port),
             )
-            for number, name in enumerate(nodes, start=1)
-        }
         client = Endpoint(CLIENT, source=block.client, outgoing=block.client)
         try:
             for node in nodes:
@@ -138,11 +137,11 @@ class Local(NodeDisks, NodeClocks):
 
     def bind_address(self, node: str) -> Address:
         """Where the node itself must listen, and (its host) connect from."""
-        return _listening(node, self._end(node).bind)
+        return _listening(node, known(self._ends, node).bind)
 
     def address(self, node: str) -> Address:
         """The relay's address for the node: what it must advertise and others must use."""
-        return _listening(node, self._end(node).advertised)
+        return _listening(node, known(self._ends, node).advertised)
 
     def client_source(self) -> str | None:
         """Clients of the harness connect from here; the relay knows them as ``client``."""
@@ -169,8 +168,8 @@ class Local(NodeDisks, NodeClocks):
             EnvError: The node runs already, or no file system can be put under it.
             NodeStartError: The program cannot be executed.
         """
-        self._end(node)
-        await self._running.make_room(node)
+        check_known(self._ends, node)
+        await self._processes.running.make_room(node)
         disk = await self._mount(node) if self._mounts else None
         try:
             await self._start(node, argv, env, disk)
@@ -182,7 +181,7 @@ class Local(NodeDisks, NodeClocks):
     async def _start(
         self, node: str, argv: Sequence[str], env: Mapping[str, str], disk: FuseDisk | None
     ) -> None:
-        faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
+        faults = await self._seams.environ(node)
         fakes = "LD_PRELOAD" in faults
         folder, entries = self.node_dir(node), list[int]()
         try:
@@ -203,9 +202,7 @@ class Local(NodeDisks, NodeClocks):
             if isinstance(error, OSError):
                 raise NodeStartError(f"cannot start {node}: {' '.join(argv)}: {error}") from error
             raise
-        if disk is not None:
-            self._disks[node] = disk
-        self._running.follow(node, child, entries, partial(self._see_off, node, fakes=fakes))
+        self._processes.follow(node, child, entries, disk, folder if fakes else None)
         for entry in entries:
             await asyncio.to_thread(
                 self._journal.update, entry, pid=child.id.pid, start=child.id.start
@@ -217,80 +214,23 @@ class Local(NodeDisks, NodeClocks):
         Raises:
             EnvError: The node does not run, or the signal does not take hold.
         """
-        running = self._running.to_signal(node)
-        if signal_number == signal.SIGSTOP:
-            who = running.process.id
-            await self._running.announce_pause(running, "pause", pid=who.pid, start=who.start)
-        running.process.signal(signal_number)
-        if signal_number == signal.SIGKILL:
-            await self._running.ended(running)
-        elif signal_number == signal.SIGSTOP:
-            await self._running.reached(running, stopped=True, after="SIGSTOP")
-        elif signal_number == signal.SIGCONT:
-            await self._running.reached(running, stopped=False, after="SIGCONT")
-            await self._running.close_pause(running)
+        await self._processes.signal(node, signal_number)
 
     def process(self, node: str) -> ProcessState:
         """What the kernel says about the node's process; detail has its identity or its end."""
-        self._end(node)
-        running = self._running.get(node)
-        if running is None or running.process.ended.done():
-            last = self._running.how_it_ended(node)
-            end = last if running is None else running.process.describe_end()
-            return ProcessState(None, GONE, end or "never started")
-        child = running.process
-        return ProcessState(child.id.pid, child.state, str(child.id))
+        return self._processes.state(node)
 
     async def move(self, node: str, port: int) -> None:
         """See ``Movable``; the relay goes along."""
-        if node in self._running:
+        if node in self._processes.running:
             raise EnvError(f"{node} runs: it can move only while it is down")
-        here = self._end(node)
+        here = known(self._ends, node)
         bind, advertised = self.bind_address(node), self.address(node)
         moved = replace(
             here, bind=Address(bind.host, port), advertised=Address(advertised.host, port)
         )
         await self._relay.move(moved)
         self._ends[node] = moved
-
-    async def end(self, node: str) -> None:
-        """Kill the node's process, if it runs, and wait until it is gone."""
-        running = self._running.get(node)
-        if running is not None:
-            running.process.signal(signal.SIGKILL)
-            await self._running.ended(running)
-
-    @asynccontextmanager
-    async def frozen(self, node: str) -> AsyncIterator[None]:
-        """See ``NodeDisks``."""
-        running = self._running.get(node)
-        if running is None or running.pause_entry is not None:
-            yield
-            return
-        disk = self._disks.get(node)
-        running.process.signal(signal.SIGSTOP)
-        try:
-            await self._running.reached(running, stopped=True, after="SIGSTOP")
-            async with nullcontext() if disk is None else disk.still():
-                yield
-        finally:
-            running.process.signal(signal.SIGCONT)
-
-    def faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have the same
-        """Where this host has it; for JVMs a copy."""
-        found = find_faketime()
-        if found is None or self._jvms is None:
-            return found
-        return str(without_waits(Path(found), self._run_dir / _JVM_LIBRARY))
-
-    async def read_inside(self, node: str) -> dict[str, int] | None:
-        """See ``NodeClocks``; a JVM that is down or frozen is not asked."""
-        if self._jvms is None:
-            return await super().read_inside(node)
-        running = self._running.get(node)
-        if running is None or running.process.state in (GONE, "Z", "T"):
-            return None
-        return await self._jvms.read(node, running.process.id)
 
     async def teardown(self) -> None:
         """Kill what still runs, stop relay and watchdog, give the addresses back. Idempotent.
@@ -299,14 +239,11 @@ class Local(NodeDisks, NodeClocks):
             EnvError: A file system of ours broke under a node: what that did was not the node's.
                 Or the watchdog ended before the run did.
         """
-        for running in self._running.all():
-            running.process.signal(signal.SIGKILL)
-            await self._running.ended(running)
+        broken = await self._processes.end_all()
         await self._relay.stop()
         if self._block is not None:
             self._block.release()
             self._block = None
-        broken, self._broken_disks = self._broken_disks, []
         try:
             await self._watchdog.stop()
         except EnvError as error:
@@ -319,45 +256,25 @@ class Local(NodeDisks, NodeClocks):
     def _environ(self, extra: Mapping[str, str]) -> dict[str, str]:
         return {**os.environ, **extra, **self._journal.environ()}
 
-    async def _see_off(self, node: str, child: Child, *, fakes: bool) -> str:
-        """Wait for the process's end, remove what it kept; returns how it ended."""
-        if node in self._disks:
-            await self._part(child, self._disks[node])
-            del self._disks[node]
-        await child.ended
-        if fakes:
-            remove_traces(child.id, self.node_dir(node))
-        return child.describe_end()
-
     async def _mount(self, node: str) -> FuseDisk:
         folder, environ = self.node_dir(node), self._environ({})
         return await FuseDisk.start(
             node, folder, self._journal, environ, lies_about=self._lies_about
         )
 
-    async def _part(self, child: Child, disk: FuseDisk) -> None:
-        """When one of process and disk ends, end the other: none is to be without."""
-        ends = {child.ended, disk.child.ended}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if (broken := disk.broke()) is not None:
-            self._broken_disks.append(broken)
-        child.signal(signal.SIGKILL)
-        await child.ended  # what it wrote through memory is written when it is gone
-        await disk.end()
+    # ---- clocks
 
-    def _end(self, node: str) -> Endpoint:
-        if node not in self._ends:
-            known = ", ".join(self._ends) or "none before setup"
-            raise EnvError(f"no node is called {node!r}; there are: {known}")
-        return self._ends[node]
+    def _faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have the same
+        """Where this host has it; for JVMs a copy."""
+        found = find_faketime()
+        if found is None or self._jvms is None:
+            return found
+        return str(without_waits(Path(found), self._run_dir / _JVM_LIBRARY))
 
-
-def _check_names(nodes: Sequence[str]) -> None:
-    if not 0 < len(nodes) <= NODES_MAX:
-        raise EnvError(f"{len(nodes)} nodes: the local environment takes 1 to {NODES_MAX}")
-    for node in nodes:
-        if not node.isalnum() or nodes.count(node) > 1 or node == CLIENT:
-            raise EnvError(f"bad node name {node!r}: want letters and digits, each name once")
+    async def _ask_jvm(self, jvms: JvmClocks, node: str) -> dict[str, int] | None:
+        """See ``ReadInside``; a JVM that is down or frozen is not asked."""
+        child = self._processes.awake(node)
+        return None if child is None else await jvms.read(node, child.id)
 
 
 def _listening(node: str, address: Address | None) -> Address:

@@ -11,61 +11,38 @@ import asyncio
 import hashlib
 import os
 import re
-import shutil
+import signal
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from random import Random
+from typing import Any, ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks, Packets
+from harness.contracts.hosts import Clocks, Disks, Movable, Packets, Power
 from harness.contracts.traits import EnvironmentTraits
 from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
-from harness.envs.links.shaping import SpoiledHosts, no_repeats
+from harness.envs.links.shaping import no_repeats
 from harness.envs.links.tcp_probe import ask
+from harness.envs.nodes.names import known
+from harness.envs.processes.seams import Seams
 from harness.envs.ssh import heal as ssh_heal
 from harness.envs.ssh.connect import address_of, connect, find_python
-from harness.envs.ssh.files import Outbox, code_archive, unpack
+from harness.envs.ssh.files import Outbox, code_archive
+from harness.envs.ssh.hands import HandsThere
 from harness.envs.ssh.hosts import HOSTS_VARIABLE, Host, load
 from harness.envs.ssh.net import SshFilters, SshQueues
+from harness.envs.ssh.place import FOLLOWED, Place
+from harness.envs.ssh.processes import HostProcesses
 from harness.envs.ssh.remote import SILENCE_S, Remote
 from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
 from harness.healing.heal import heal_all
 from harness.healing.journal import Journal
 from harness.healing.watchdog import silence_s
-from harness.processes.procfs import GONE
 from harness.registry import environments
 from harness.spec import RunSpec
 from node.faults import hands
-from node.faults.hands import DATA
-
-FOLLOWED = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
-_FETCH_TIMEOUT_S = 120.0
-_SIGKILL, _SIGCONT, _SIGSTOP = 9, 18, 19  # as all hosts number them
-
-
-@dataclass(slots=True)
-class _Place:
-    """A node's host during the run."""
-
-    node: str
-    host: Host
-    address: Address
-    remote: Remote
-    python: str
-    what: dict[str, Any]  # folder, chain and mark there
-    entry: int  # of the journal
-    outbox: Outbox
-    state: ProcessState = field(default=ProcessState(None, GONE, "never started"))
-    files: dict[str, BinaryIO] = field(default_factory=dict)
-    faketime: str | None = None  # where its libfaketime is
-    known: dict[str, list[int]] = field(default_factory=dict)  # files of its data, by their stamps
-    mirroring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def check_hosts(spec: RunSpec) -> None:
@@ -83,17 +60,17 @@ def check_hosts(spec: RunSpec) -> None:
 @environments.register(
     "ssh",
     EnvironmentTraits(
+        hosts=frozenset({Disks, Power, Clocks, Movable}),
         links=frozenset({Packets}),
         one_run_at_a_time=True,  # a host has one node, on its own port
         check_hosts=check_hosts,
         why_not=no_repeats,
     ),
 )
-class Ssh(SpoiledHosts):
+class Ssh:
     """Processes on hosts of a list (--hosts FILE), through ssh; links are cut by iptables there."""
 
     name = "ssh"
-    disk_entry, clock_entry = ssh_heal.DISK_ENTRY, ssh_heal.CLOCK_ENTRY
     # How faults are made here, by family: for the documentation.
     how: ClassVar[Mapping[str, str]] = {
         "kill": "SIGKILL",
@@ -112,13 +89,25 @@ class Ssh(SpoiledHosts):
             run_dir: Gets ``nodes/<node>/`` (a mirror of each node's disk) and ``logs/<node>.log``.
             journal: The run's open heal journal; the caller closes it after ``teardown``.
         """
-        super().__init__(journal)
         self._run_dir = run_dir.absolute()
         self._journal = journal
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, Place] = {}
         self._unfetched: dict[str, str] = {}  # node -> why its folder is not here
+        self._processes = HostProcesses(self._places)
+        self._seams = Seams.of(
+            journal,
+            HandsThere(self._places),
+            self._processes,
+            self._faketime,
+            (ssh_heal.DISK_ENTRY, ssh_heal.CLOCK_ENTRY),
+        )
+        self.disks, self.power, self.clocks = self._seams.parts
         self._net = FilteredNet(journal)
         self.net: Net = self._net
+
+    def expect(self, abilities: Collection[type], rng: Random) -> None:
+        """See ``Expects``."""
+        self._seams.expect(abilities, rng)
 
     def why_not(self, ability: type) -> str | None:
         """See ``Explains``."""
@@ -191,10 +180,10 @@ class Ssh(SpoiledHosts):
         except BaseException:
             await remote.close()
             raise
-        place = _Place(node, host, address, remote, python, what, entry, outbox)
+        mirror = self.node_dir(node)
+        place = Place(node, host, address, remote, python, what, entry, outbox, mirror)
         self._places[node] = place
-        remote.on_file = partial(self._append, place)
-        remote.on_state = partial(_take_state, place)
+        remote.on_file, remote.on_state = place.append, place.take_state
         place.files[""] = self.log_file(node).open("ab", buffering=0)
         await remote.start(python)
         begun = await remote.call(
@@ -241,7 +230,7 @@ class Ssh(SpoiledHosts):
         if problems:
             raise EnvError("; ".join(problems))
 
-    async def _end(self, place: _Place) -> None:
+    async def _end(self, place: Place) -> None:
         remote, problems = place.remote, []
         lost = remote.lost is not None
         if lost:
@@ -249,7 +238,9 @@ class Ssh(SpoiledHosts):
             problems.append(str(remote.gone()))
         try:
             if not lost:
-                await self._fetch(place)
+                if place.state.pid is not None:
+                    await self.signal(place.node, signal.SIGKILL)
+                await place.fetch()
         except EnvError as error:
             self._unfetched[place.node] = str(error)
             problems.append(f"cannot fetch the folder of {place.node}: {error}")
@@ -271,17 +262,6 @@ class Ssh(SpoiledHosts):
             file.close()
         if problems:
             raise EnvError("; ".join(problems))
-
-    async def _fetch(self, place: _Place) -> None:
-        """Bring the node's folder here, once nothing writes to it any more."""
-        if place.state.pid is not None:
-            await self.signal(place.node, _SIGKILL)
-        with tempfile.TemporaryFile() as spool:
-            await place.remote.fetch(spool, timeout_s=_FETCH_TIMEOUT_S)
-            if spool.tell():
-                mirror = self.node_dir(place.node)
-                shutil.rmtree(mirror / DATA, ignore_errors=True)  # what it has lost stays lost
-                await asyncio.to_thread(unpack, spool, mirror)
 
     # ------------------------------------------------------------------ where things are
 
@@ -309,34 +289,13 @@ class Ssh(SpoiledHosts):
         """Where the node's stdout and stderr arrive, one file for all its restarts."""
         return self._run_dir / "logs" / f"{node}.log"
 
-    def folder_seen(self, node: str) -> str:
-        """The node's folder on its host."""
-        return f"{self._place(node).what['folder']}/node"
-
-    def faketime(self, node: str) -> str | None:
+    def _faketime(self, node: str) -> str | None:
         """Where its host has it."""
         return self._place(node).faketime
 
-    async def reach(self, node: str, do: str, **arguments: Any) -> Any:
-        """Have the hands on the node's host do something; raises EnvError."""
-        answer = await self._place(node).remote.call("hands", order={"do": do, **arguments})
-        return answer["answer"]
-
     async def refresh(self, node: str) -> None:
         """See ``Mirrors``."""
-        place, data = self._place(node), self.node_dir(node) / DATA
-        with tempfile.TemporaryFile() as spool:
-            async with place.mirroring:
-                there = await place.remote.fetch(
-                    spool,
-                    "refresh",
-                    timeout_s=_FETCH_TIMEOUT_S,
-                    below=DATA,
-                    known=place.known,
-                )
-                await asyncio.to_thread(unpack, spool, data)
-                place.known = dict(there["stamps"])
-                place.outbox.mirrored(data, place.known)
+        await self._place(node).refresh()
 
     def lost_disk(self, node: str) -> str | None:
         """After teardown: why the mirror of a node's disk is not what was there; None when it is.
@@ -364,7 +323,7 @@ class Ssh(SpoiledHosts):
             place.python if part == sys.executable else place.outbox.translate(part)
             for part in argv
         ]
-        faults = self.fault_disk_environ(node) | await self.fake_clock_environ(node)
+        faults = await self._seams.environ(node)
         try:
             state = await place.remote.call(
                 "start", argv=command, environ={**env, **faults}, follow=list(FOLLOWED)
@@ -373,7 +332,7 @@ class Ssh(SpoiledHosts):
             if place.remote.lost is not None or place.state.pid is not None:
                 raise
             raise NodeStartError(f"cannot start {node}: {error}") from error
-        _take_state(place, state)
+        place.take_state(state)
 
     async def signal(self, node: str, signal_number: int) -> None:
         """Signal the node's process group; SIGKILL, SIGSTOP, SIGCONT return once they took hold.
@@ -381,8 +340,15 @@ class Ssh(SpoiledHosts):
         Raises:
             EnvError: The node does not run, its host is lost, or the signal does not take hold.
         """
-        place = self._place(node)
-        _take_state(place, await place.remote.call("signal", number=int(signal_number)))
+        await self._processes.signal(node, signal_number)
+
+    def process(self, node: str) -> ProcessState:
+        """What the host's kernel said last about the node's process; news takes some 30 ms.
+
+        Raises:
+            EnvError: The host is lost: nobody can know.
+        """
+        return self._processes.state(node)
 
     async def move(self, node: str, port: int) -> None:
         """See ``Movable``; rules name ports, and follow."""
@@ -392,68 +358,8 @@ class Ssh(SpoiledHosts):
         place.address = Address(place.address.host, port)
         await self._net.move(node, place.address)
 
-    async def end(self, node: str) -> None:
-        """Kill the node's process, if it runs, and wait until it is gone."""
-        place = self._place(node)
-        if place.state.pid is None:
-            return
-        try:
-            await self.signal(node, _SIGKILL)
-        except EnvError:
-            _take_state(place, await place.remote.call("state"))
-            if place.state.pid is not None:
-                raise  # else it ended just before
-
-    @asynccontextmanager
-    async def frozen(self, node: str) -> AsyncIterator[None]:
-        """See ``NodeDisks``."""
-        state = self._place(node).state
-        if state.pid is None or state.state == "T":
-            yield
-            return
-        await self.signal(node, _SIGSTOP)
-        try:
-            yield
-        finally:
-            await self.signal(node, _SIGCONT)
-
-    async def _damage(self, node: str, do: str, **arguments: Any) -> Any:
-        """Of the damage there is to be seen in the mirror, too."""
-        done = await super()._damage(node, do, **arguments)
-        await self.refresh(node)
-        return done
-
-    def process(self, node: str) -> ProcessState:
-        """What the host's kernel said last about the node's process; news takes some 30 ms.
-
-        Raises:
-            EnvError: The host is lost: nobody can know.
-        """
-        place = self._place(node)
-        if place.remote.lost is not None:
-            raise place.remote.gone()
-        return place.state
-
-    def _place(self, node: str) -> _Place:
-        if node not in self._places:
-            known = ", ".join(self._places) or "none before setup"
-            raise EnvError(f"no node is called {node!r}; there are: {known}")
-        return self._places[node]
-
-    def _append(self, place: _Place, name: str, data: bytes) -> None:
-        """A piece of the node's log (its name is empty) or of a file that it follows."""
-        if name not in ("", *FOLLOWED):
-            raise KeyError(name)
-        if name not in place.files:
-            place.files[name] = (self.node_dir(place.node) / name).open("ab", buffering=0)
-        place.files[name].write(data)
-
-
-def _take_state(place: _Place, state: Mapping[str, Any]) -> None:
-    pid = state["pid"]
-    place.state = ProcessState(
-        None if pid is None else int(pid), str(state["state"]), str(state["detail"])
-    )
+    def _place(self, node: str) -> Place:
+        return known(self._places, node)
 
 
 def _hosts() -> tuple[Host, ...]:

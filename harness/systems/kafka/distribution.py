@@ -281,6 +281,6 @@ def _await_line(log: Path, line: str, server: subprocess.Popen[bytes]) -> None:
 
 if __name__ == "__main__":
     try:
-        print("Apache Kafka is in", fetch().home)
+        sys.stdout.write(f"Apache Kafka is in {fetch().home}\n")
     except KafkaMissingError as missing:
         sys.exit(str(missing))

@@ -16,7 +16,7 @@ from node.log.batch import (
     decode_records,
     parse_batch,
 )
-from node.log.control import ControlRecordError, control_to_json
+from node.log.control.records import ControlRecordError, control_to_json
 from node.log.disk import Disk, FileDisk, read_file
 from node.log.layout import (
     BOOTSTRAP_SNAPSHOT,

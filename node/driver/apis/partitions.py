@@ -10,7 +10,9 @@ from collections import defaultdict
 from typing import Any, Final
 from uuid import UUID
 
+from node.controller.controller import QuorumController
 from node.controller.errors import ApiError
+from node.controller.operations import ControllerResult
 from node.controller.partition_operations import (
     AlterPartitionData,
     AlterPartitionReply,
@@ -20,6 +22,7 @@ from node.controller.partition_operations import (
     AssignReplicasToDirsRequest,
     IsrMember,
 )
+from node.controller.slices import Pace, Slices
 from node.driver.apis.call import Call
 from node.driver.apis.fields import code, error_fields
 from node.driver.apis.registry import Listener, serves
@@ -32,11 +35,10 @@ _ZERO: Final = UUID(int=0)
 @serves(ApiKey.ALTER_PARTITION, Listener.CONTROLLER)
 def alter_partition(serving: Serving, call: Call) -> None:
     """A leader wants other ISRs."""
-    body = call.body
-    topics: defaultdict[UUID, list[AlterPartitionData]] = defaultdict(list)
-    for topic in body.topics:
-        topics[topic.topic_id or _ZERO] += [_wanted(partition) for partition in topic.partitions]
-    request = AlterPartitionRequest(int(body.broker_id), int(body.broker_epoch), dict(topics))
+
+    def alter(controller: QuorumController) -> Slices[ControllerResult[AlterPartitionReply]]:
+        request = yield from _alterations(call.body)
+        return (yield from controller.long.alter_partition(request))
 
     def encode(reply: AlterPartitionReply) -> Any:
         return call.struct(
@@ -53,7 +55,19 @@ def alter_partition(serving: Serving, call: Call) -> None:
             **error_fields(reply),
         )
 
-    serving.write(call, lambda c: c.alter_partition(request), AlterPartitionReply, encode)
+    serving.write(call, alter, AlterPartitionReply, encode)
+
+
+def _alterations(body: Any) -> Slices[AlterPartitionRequest]:
+    pace = Pace()
+    topics: defaultdict[UUID, list[AlterPartitionData]] = defaultdict(list)
+    for topic in body.topics:
+        wanted = topics[topic.topic_id or _ZERO]
+        for partition in topic.partitions:
+            wanted.append(_wanted(partition))
+            if pace.is_over():
+                yield
+    return AlterPartitionRequest(int(body.broker_id), int(body.broker_epoch), dict(topics))
 
 
 def _wanted(partition: Any) -> AlterPartitionData:
@@ -88,15 +102,10 @@ def _altered(call: Call, result: AlterPartitionResult) -> Any:
 @serves(ApiKey.ASSIGN_REPLICAS_TO_DIRS, Listener.CONTROLLER)
 def assign_replicas_to_dirs(serving: Serving, call: Call) -> None:
     """A broker says in which directories its replicas are."""
-    body = call.body
-    directories: dict[UUID, dict[UUID, list[int]]] = {}
-    for directory in body.directories:
-        topics = directories.setdefault(directory.id_ or _ZERO, {})
-        for topic in directory.topics:
-            topics.setdefault(topic.topic_id or _ZERO, []).extend(
-                int(partition.partition_index) for partition in topic.partitions
-            )
-    request = AssignReplicasToDirsRequest(int(body.broker_id), int(body.broker_epoch), directories)
+
+    def assign(controller: QuorumController) -> Slices[ControllerResult[AssignReplicasToDirsReply]]:
+        request = yield from _assignments(call.body)
+        return (yield from controller.long.assign_replicas_to_dirs(request))
 
     def refused(error: ApiError, message: str) -> AssignReplicasToDirsReply:
         return AssignReplicasToDirsReply(error, message)
@@ -104,7 +113,21 @@ def assign_replicas_to_dirs(serving: Serving, call: Call) -> None:
     def encode(reply: AssignReplicasToDirsReply) -> Any:
         return call.struct(directories=_directories(call, reply), **error_fields(reply))
 
-    serving.write(call, lambda c: c.assign_replicas_to_dirs(request), refused, encode)
+    serving.write(call, assign, refused, encode)
+
+
+def _assignments(body: Any) -> Slices[AssignReplicasToDirsRequest]:
+    pace = Pace()
+    directories: dict[UUID, dict[UUID, list[int]]] = {}
+    for directory in body.directories:
+        topics = directories.setdefault(directory.id_ or _ZERO, {})
+        for topic in directory.topics:
+            indexes = topics.setdefault(topic.topic_id or _ZERO, [])
+            for partition in topic.partitions:
+                indexes.append(int(partition.partition_index))
+                if pace.is_over():
+                    yield
+    return AssignReplicasToDirsRequest(int(body.broker_id), int(body.broker_epoch), directories)
 
 
 def _directories(call: Call, reply: AssignReplicasToDirsReply) -> tuple[Any, ...]:

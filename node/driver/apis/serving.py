@@ -10,13 +10,15 @@ from node.controller.broker_operations import ClusterBroker
 from node.controller.controller import QuorumController
 from node.controller.errors import ApiError, ControllerError
 from node.controller.operations import ControllerResult
-from node.controller.slices import STEPS_PER_SLICE, Slices
+from node.controller.slices import Slices
 from node.core.types import Endpoint
 from node.driver.apis.call import Call
 from node.driver.apis.home import Home
 from node.driver.held import HeldRead, HeldWrite
 from node.metadata.state import BrokerState, ControllerState, Listener
 from node.wire.api import ApiTable
+from node.wire.errors import LocalProtocolError
+from node.wire.payloads import encode as to_bytes
 
 T = TypeVar("T")
 
@@ -106,8 +108,8 @@ class Serving:
             answer = encode(refused(ApiError.UNKNOWN_SERVER_ERROR, FAULT))
             node.later(lambda: call.reply(answer))
 
-        def propose(result: ControllerResult[T]) -> None:
-            self._propose(call, result, encode, (refer, abandoned))
+        def propose(result: ControllerResult[T], turns: int = 1) -> None:
+            self._propose(call, result, encode, (refer, abandoned), large=turns > 1)
 
         def work() -> None:
             controller = node.controller
@@ -132,19 +134,28 @@ class Serving:
         result: ControllerResult[T],
         encode: Callable[[T], Any],
         otherwise: tuple[Callable[[], None], Callable[[], None]],
+        *,
+        large: bool,
     ) -> None:
         """Propose a result's records, and answer when they are committed."""
         node = self.node
         refer, abandoned = otherwise
 
-        def done() -> None:
-            answer = encode(result.reply)
-            if large:  # its bytes take a turn of their own, and they come after its trace
-                node.long_work.soon(lambda: node.later(lambda: call.reply(answer)))
-            else:
-                call.reply(answer)
+        def failed(error: Exception) -> None:
+            if not isinstance(error, LocalProtocolError):
+                node.fault(call.name, error)
+            node.later(lambda: call.reject(f"its answer cannot be encoded: {error}"))
 
-        large = sum(entry.count for entry in result.entries) > STEPS_PER_SLICE
+        def done() -> None:
+            if large:  # its bytes come after its trace
+                node.long_work.aside(
+                    lambda: to_bytes(encode(result.reply)),
+                    lambda body: node.later(lambda: call.reply(body)),
+                    failed,
+                )
+            else:
+                call.reply(encode(result.reply))
+
         if result.entries:
             node.propose(result.entries, HeldWrite(call.name, done, refer, abandoned, result.notes))
             return

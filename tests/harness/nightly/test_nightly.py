@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from harness.errors import UsageError
 from harness.nightly import ledger, outcome, plan, sims
 from harness.nightly.junit import Case, Suite, to_xml
 from harness.nightly.ledger import Ledger, Night
+from harness.nightly.plan import Canary
 from harness.nightly.rotation import rotate, size_of
+from harness.processes.command import KRUCIBLE
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
 from harness.spec import RunSpec
@@ -242,7 +245,7 @@ def test_the_exit_code_is_the_worst_reasons(
     assert outcome.exit_code(PLAN, night) == code
     found = [red.reason for red in outcome.reds(PLAN, night)]
     assert found == [] if reason is None else reason in found[0]
-    suites = fromstring(to_xml(outcome.suites(PLAN, night)))
+    suites = fromstring(to_xml(outcome.suites(PLAN, night, Path("store"), KRUCIBLE)))
     bad = suites.findall(".//failure") + suites.findall(".//error")
     only_missing = code == EXIT_UNKNOWN and reason != "coverage: never happened"
     assert bool(bad) == (code != EXIT_VALID) or only_missing
@@ -318,7 +321,9 @@ def test_a_night_with_a_bug_is_red_and_says_how_to_see_it_again(
     assert len(failing["runs"]) <= failing["times"]
     suites = fromstring((Path(told["folder"]) / "junit.xml").read_bytes())
     texts = [each.text or "" for each in suites.iter("failure")]
-    assert any(f"krucible repro {failing['runs'][0]}" in text for text in texts)
+    again = shlex.join(RunDir(Path(failing["runs"][0])).words)
+    assert any(f"krucible repro {again}\n" in text for text in texts)
+    assert failing["commands"][0].endswith(f"krucible repro {again}")
 
 
 def test_of_one_failure_only_so_many_runs_are_stored(
@@ -338,13 +343,20 @@ def test_of_one_failure_only_so_many_runs_are_stored(
 def test_a_canary_that_was_not_caught_says_how_to_hunt_it() -> None:
     """In the JUnit file, and on the screen."""
     told = Night()
-    for name in ("forgotten-vote", "no-flush (live)"):
+    told.take({"t": "begin", "first_seed": 5})
+    for name in ("forgotten-vote", "no-flush (live)", "gone"):
         told.take({**CANARY, "name": name, "caught": False, "why": "nothing"})
-    suites = fromstring(to_xml(outcome.suites(PLAN, told)))
+    canaries = (Canary(mutant="forgotten-vote"), Canary(mutant="no-flush", live=True))
+    plan = msgspec.structs.replace(PLAN, canary=canaries)
+    suites = fromstring(to_xml(outcome.suites(plan, told, Path("/s"), KRUCIBLE)))
     found = [each.text for each in suites.iter("failure")]
-    assert found[:2] == [
+    assert found[:3] == [
         "nothing\nkrucible zoo --only forgotten-vote --arm directed",
-        "nothing\nkrucible run --mutant no-flush --nemesis all",
+        (
+            "nothing\nkrucible run --mutant no-flush --seed 5 --store /s --workload register "
+            "--time-limit 30.0 --nemesis all"
+        ),
+        "nothing",
     ]
 
 

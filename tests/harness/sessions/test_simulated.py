@@ -277,7 +277,7 @@ def test_a_batch_tells_of_failures_at_once_and_of_all_it_did_when_it_is_interrup
     )
     assert batch.stderr is not None
     told = batch.stderr.readline()
-    assert re.match(r"seed \d+: invalid \(.+\)  krucible repro \S+", told), told
+    assert re.match(r"seed \d+: invalid \(.+\)  \S*krucible repro \S+ --store ", told), told
     os.killpg(batch.pid, signal.SIGINT)
     out, _ = batch.communicate(timeout=60)
     assert batch.returncode == 130

@@ -13,9 +13,9 @@ from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.zoo import found, plan_of
 from harness.verdict import Valid
 from node import mutants
+from node.catalogue.impossible import PENDING, ROWS
+from node.catalogue.scenario import Scenario
 from node.mutants import Mutant
-from node.mutants.impossible import PENDING, ROWS
-from node.mutants.scenario import Scenario
 
 ROW_LAST = 80
 

@@ -815,7 +815,7 @@ def test_ctrl_c_gives_up_the_try_under_way(failing: Path, monkeypatch: pytest.Mo
 
 def test_a_seed_is_simulated_with_its_options(tmp_path: Path) -> None:
     pins = "--voters 1 --observers 0 --workload register --nemesis kill --time-limit 6 --rate 5"
-    seed = ("shrink", "3", *pins.split(), "--jobs", "1", "--store", str(tmp_path))
+    seed = ("shrink", "--seed", "3", *pins.split(), "--jobs", "1", "--store", str(tmp_path))
     ended = krucible(*seed, "--mutant", "forgotten-vote", "--tries", "3")
     assert ended.code == 1
     assert "S3 is still broken with" in ended.out
@@ -850,9 +850,9 @@ def test_a_failure_that_is_gone_is_told(failing: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "what"),
     [
-        (("nowhere",), "no run is called 'nowhere'"),
-        (("nowhere", "--voters", "3"), "options are of a seed"),
-        (("7", "--mutant", "none-such"), "no mutant is called"),
+        (("nowhere",), "has the id or name 'nowhere'"),
+        (("7",), "to simulate that seed: krucible shrink --seed 7"),
+        (("--seed", "7", "--mutant", "none-such"), "no mutant is called"),
     ],
 )
 def test_bad_arguments_are_told(argv: tuple[str, ...], what: str, tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from harness.history.events import COLLECTING
 from harness.history.ops import HistoryWriter, Op
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store, safe_name, write_json
+from harness.store.origin import Origin
 from harness.store.reading import load_results, load_run, open_run
 
 SPEC = RunSpec(seed=42, system="atom", nemeses=("kill",), settings={"a": "b"})
@@ -45,7 +50,7 @@ def full_run(tmp_path: Path) -> RunDir:
 def test_a_new_run_has_its_place_and_latest_points_at_it(tmp_path: Path) -> None:
     run = store(tmp_path).new_run(SPEC)
     root = tmp_path / "store"
-    assert run.path == root / "atom-register" / "20260102T120000.005Z-42"
+    assert run.path == root / "atom-register" / f"20260102T120000.005Z-42-{run.id}"
     assert (root / "latest").resolve() == run.path
     assert not (root / "latest").readlink().is_absolute()  # the store may be moved
     later = store(tmp_path, NOON.replace(hour=13)).new_run(SPEC)
@@ -54,9 +59,50 @@ def test_a_new_run_has_its_place_and_latest_points_at_it(tmp_path: Path) -> None
 
 
 def test_two_runs_at_one_moment_have_two_folders(tmp_path: Path) -> None:
-    runs = {store(tmp_path).new_run(SPEC).path.name for _ in range(3)}
-    assert len(runs) == 3
-    assert all(name.endswith("-42") for name in runs)
+    runs = [store(tmp_path).new_run(SPEC) for _ in range(3)]
+    assert len({run.path.name for run in runs}) == len({run.id for run in runs}) == 3
+    assert all("-42-" in run.path.name for run in runs)
+
+
+def test_a_run_has_an_id_of_its_own_that_is_no_seed(tmp_path: Path) -> None:
+    there = store(tmp_path)
+    for run in (there.new_run(SPEC), there.new_run(RunSpec(seed=-5))):
+        assert re.fullmatch(r"[a-z][a-z2-9]{6}", run.id)
+        assert there.resolve(run.id).path == run.path
+        assert RunDir(run.path).id == run.id, "the folder's name says it"
+
+
+def test_a_run_of_an_older_store_is_called_by_its_folder(tmp_path: Path) -> None:
+    old = tmp_path / "store" / "atom-register" / "20250102T120000.005Z-42"
+    old.mkdir(parents=True)
+    write_json(old / "spec.json", SPEC.to_json())
+    there = store(tmp_path)
+    assert there.resolve("42").path == there.resolve(old.name).path == old
+    assert RunDir(old).id == old.name
+    assert RunDir(old).seed == 42
+    assert RunDir(old).read_origin() == Origin("")
+
+
+def test_a_run_says_who_made_it_and_of_which_run(tmp_path: Path) -> None:
+    first = store(tmp_path).new_run(SPEC, Origin("run"))
+    again = store(tmp_path).new_run(SPEC, Origin("repro", first.id))
+    assert first.read_origin() == Origin("run", None, "2026-01-02T12:00:00.005+00:00")
+    assert str(again.read_origin()) == f"repro of {first.id}"
+    assert store(tmp_path).new_run(SPEC).read_origin().by == "run"
+    assert store(tmp_path).new_run(replace(SPEC, env="sim")).read_origin().by == "sim"
+    told = json.loads(first.origin.read_bytes())
+    assert (told["id"], told["version"]) == (first.id, 1)
+
+
+def test_the_words_that_name_a_run_find_it_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Store(Path("store")).new_run(SPEC)
+    assert run.words == (run.id, "--store", str(tmp_path / "store"))
+    assert Store(Path(run.words[2])).resolve(run.words[0]).path.samefile(run.path)
+    alone = shutil.copytree(run.path, tmp_path / "sent" / "here" / run.path.name)
+    assert RunDir(alone).words == (str(alone),), "it lies in no store"
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", "a b", "a\n", ".hidden", "x" * 101])
@@ -226,33 +272,62 @@ def test_an_opened_run_reads_its_files_anew_each_time_and_passes_over_damage(
         with path.open("ab") as file:
             file.write(b'{"torn')
     run.results.write_text("{")
+    assert "results.json: not JSON" in " ".join(load_run(run.path).warnings)
     assert len(list(opened.history)) == 2
     assert len(list(opened.events["n2"])) == 1
     assert opened.logs["n1"][:] == (BATCH,)
     assert load_results(run) is None
+    run.results.write_text("[]")
+    assert load_results(run) is None
+    assert "results.json: no object" in load_run(run.path).warnings
 
 
-def test_resolve_finds_runs_by_path_name_seed_and_latest(tmp_path: Path) -> None:
+def test_resolve_finds_runs_by_path_name_id_seed_and_latest(tmp_path: Path) -> None:
     early = store(tmp_path).new_run(SPEC)
     other = store(tmp_path, NOON.replace(hour=11)).new_run(RunSpec(seed=7, system="atom"))
     again = store(tmp_path, NOON.replace(hour=13)).new_run(SPEC)
     there = store(tmp_path)
     assert there.resolve(str(early.path)).path == early.path
-    assert there.resolve(str(early.history)).path == early.path
+    assert there.resolve(str(early.path / "spec.json")).path == early.path
     assert there.resolve("atom-register/" + early.path.name).path == early.path
     assert there.resolve(early.path.name).path == early.path
+    assert there.resolve(early.id).path == early.path
     assert there.resolve("7").path == other.path
-    assert there.resolve("42").path == again.path  # the last run of that seed
     assert there.resolve("latest").path == again.path
     assert [run.path for run in there.runs()] == [other.path, early.path, again.path]
+
+
+def test_a_seed_of_several_runs_names_none_of_them(tmp_path: Path) -> None:
+    live = store(tmp_path).new_run(SPEC)
+    simulated = store(tmp_path).new_run(replace(SPEC, env="sim"))
+    replay = store(tmp_path).new_run(replace(SPEC, env="sim"), Origin("repro", simulated.id))
+    with pytest.raises(UsageError, match="3 runs have the seed 42") as error:
+        store(tmp_path).resolve("42")
+    told = str(error.value)
+    assert f"{live.id} (atom-register, run)" in told
+    assert f"{simulated.id} (atom-register, sim)" in told
+    assert f"{replay.id} (atom-register, repro of {simulated.id})" in told
+    assert "want one of their ids" in told
+
+
+def test_what_is_no_run_is_not_the_run_of_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = store(tmp_path).new_run(SPEC)
+    monkeypatch.chdir(run.path)
+    for text in ("no-such", "43"):
+        with pytest.raises(UsageError, match="no run"):
+            store(tmp_path).resolve(text)
 
 
 def test_resolve_says_what_it_looked_for(tmp_path: Path) -> None:
     there = store(tmp_path)
     with pytest.raises(UsageError, match=r"latest: there is no run yet"):
         there.resolve("latest")
-    with pytest.raises(UsageError, match="the store has no runs"):
+    with pytest.raises(UsageError, match=r"no run in .*store has the seed 42: the store is empty"):
         there.resolve("42")
     there.new_run(SPEC)
-    with pytest.raises(UsageError, match=r"no run is called '43'.*seeds there: 42"):
+    with pytest.raises(UsageError, match=r"no run in .*store has the seed 43: it has 42"):
         there.resolve("43")
+    with pytest.raises(UsageError, match=r"no run in .*store has the id or name 'abcdefg'"):
+        there.resolve("abcdefg")

@@ -17,7 +17,15 @@ from node.controller.operations import (
     NewTopic,
     TopicRef,
 )
-from node.controller.partition_operations import ElectionType, NewPartitions, Reassignment
+from node.controller.partition_operations import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AssignReplicasToDirsRequest,
+    ElectionType,
+    IsrMember,
+    NewPartitions,
+    Reassignment,
+)
 from node.controller.slices import STEPS_PER_SLICE, Slices, finish
 from node.metadata.image import TOPIC
 from tests.support.nodes.controllers import Cluster
@@ -49,8 +57,39 @@ def operations(count: int) -> dict[str, Operate]:
         "settings": lambda long: long.alter_configs(resources),
         "elections": lambda long: long.elect_leaders(ElectionType.PREFERRED, None),
         "named elections": lambda long: long.elect_leaders(ElectionType.PREFERRED, {"t": every}),
+        "ISRs": lambda long: long.alter_partition(smaller_isrs(long, every)),
+        "directories": lambda long: long.assign_replicas_to_dirs(one_directory(long, every)),
         "reassignments": lambda long: long.alter_partition_reassignments({"t": away}),
     }
+
+
+def smaller_isrs(long: LongOperations, indexes: list[int]) -> AlterPartitionRequest:
+    """The leader of ``t`` wants to be alone in its ISRs."""
+    overlay = long._ctx.overlay
+    topic_id, leader = overlay.topic_id("t"), overlay.broker(2)
+    assert topic_id is not None
+    assert leader is not None
+    states = [overlay.partition(topic_id, index) for index in indexes]
+    rows = [
+        AlterPartitionData(
+            index, state.leader_epoch, state.partition_epoch, (IsrMember(leader.id, leader.epoch),)
+        )
+        for index, state in enumerate(states)
+        if state is not None and state.leader == leader.id
+    ]
+    assert len(rows) == len(indexes)
+    return AlterPartitionRequest(leader.id, leader.epoch, {topic_id: rows})
+
+
+def one_directory(long: LongOperations, indexes: list[int]) -> AssignReplicasToDirsRequest:
+    """Broker 1 says where its replicas of ``t`` are."""
+    topic_id = long._ctx.overlay.topic_id("t")
+    assert topic_id is not None
+    broker = long._ctx.overlay.broker(1)
+    assert broker is not None
+    directory = broker.log_dirs[0]
+    assert directory is not None
+    return AssignReplicasToDirsRequest(1, broker.epoch, {directory: {topic_id: indexes}})
 
 
 KINDS = list(operations(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 
 from node.controller.slices import STEPS_PER_SLICE
+from node.driver.apis import serving
 from node.driver.apis.serving import NOTHING_WRITTEN
 from node.driver.long_work import LongWork
 from node.wire.api import ApiKey
+from node.wire.errors import LocalProtocolError
+from node.wire.payloads import encode
 from tests.support.nodes.driver import (
     NO_TIMEOUT,
     Client,
@@ -50,7 +54,10 @@ class Soon:
             return name
 
         self.work.begin(
-            work(), self.said.append, self.said.append, lambda: self.said.append(f"no {name}")
+            work(),
+            lambda done, _: self.said.append(done),
+            self.said.append,
+            lambda: self.said.append(f"no {name}"),
         )
 
 
@@ -194,3 +201,35 @@ async def test_a_controller_that_fails_in_a_later_slice_gives_up(
         assert "nothing was written" in row.error_message
         await voter.lead()
         assert not int((await create(client, "large", 2)).error_code)
+
+
+@in_loop
+async def test_a_large_answer_is_made_beside_other_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others_were_answered = threading.Event()
+
+    def patient(entity: Any) -> bytes:
+        assert others_were_answered.wait(30), "the loop stood still while an answer was encoded"
+        return encode(entity)
+
+    monkeypatch.setattr(serving, "to_bytes", patient)
+    async with lone_voter(tmp_path) as voter, Client.of(voter) as large, Client.of(voter) as small:
+        first = asyncio.ensure_future(create(large, "large", LARGE))
+        await until(lambda: "large" in voter.node.machine.image.topics, "it is committed")
+        assert not int((await create(small, "small", 1)).error_code)
+        assert not first.done()
+        others_were_answered.set()
+        assert not int((await first).error_code)
+
+
+@in_loop
+async def test_what_goes_wrong_aside_is_told() -> None:
+    told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    wrong = LocalProtocolError("does not fit")
+
+    def fail() -> bytes:
+        raise wrong
+
+    LongWork(lambda _: None).aside(fail, told.set_result, told.set_result)
+    assert await told is wrong

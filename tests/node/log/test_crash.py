@@ -24,7 +24,7 @@ from node.core.types import (
 )
 from node.log.batch import encode_batch, parse_batch
 from node.log.cleaning import Retention
-from node.log.control import encode_control
+from node.log.control.records import encode_control
 from node.log.file_log import FileLog
 from node.log.layout import is_leftover
 from node.log.memory_disk import MemoryDisk, PowerCutError

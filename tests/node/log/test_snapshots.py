@@ -26,7 +26,7 @@ from node.core.types import (
 )
 from node.log import snapshot_files
 from node.log.batch import decode_records, encode_batch, iter_batches
-from node.log.control import SnapshotFooter, SnapshotHeader, encode_control
+from node.log.control.records import SnapshotFooter, SnapshotHeader, encode_control
 from node.log.disk import Disk, FileDisk, read_file
 from node.log.memory_disk import MemoryDisk
 from node.log.snapshot_files import SnapshotUseError

@@ -21,7 +21,7 @@ from node.core.types import (
 )
 from node.log.batch import CorruptBatchError, encode_batch, parse_batch
 from node.log.cleaning import Retention
-from node.log.control import encode_control
+from node.log.control.records import encode_control
 from node.log.disk import FileDisk
 from node.log.epoch_checkpoint import read_epoch_checkpoint
 from node.log.file_log import FileLog, LogError, OffsetOutOfRangeError

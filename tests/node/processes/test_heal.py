@@ -17,7 +17,7 @@ def test_a_heal_takes_orders_of_a_dead_harness_away(tmp_path: Path) -> None:
     journal = Journal.open("dead", folder=tmp_path / "state")
     env = Local(tmp_path / "run", journal)
     env.expect({Disks}, Random(1))
-    asyncio.run(env.slow_fsync("n1", 50))
+    asyncio.run(env.disks.slow_fsync("n1", 50))
     folder = env.node_dir("n1") / "faults"
     assert (folder / "trouble.json").exists()
     (folder / "clock").write_text("+60 x1\n")
@@ -40,9 +40,9 @@ def test_without_disk_or_clock_faults_in_the_run_nodes_start_as_ever(tmp_path: P
     journal = Journal.open("plain", folder=tmp_path)
     env = Local(tmp_path / "run", journal)
     env.expect(frozenset(), Random(1))
-    assert {**env.fault_disk_environ("n1"), **asyncio.run(env.fake_clock_environ("n1"))} == {}
+    assert {**env.disks.environ("n1"), **asyncio.run(env.clocks.environ("n1"))} == {}
     env.expect({Disks}, Random(1))
-    assert set(env.fault_disk_environ("n1")) == {"KRUCIBLE_DISK_FAULTS"}
+    assert set(env.disks.environ("n1")) == {"KRUCIBLE_DISK_FAULTS"}
     assert env.why_not(Disks) is None
     assert isinstance(env, Disks)
     assert isinstance(env, Clocks)

@@ -8,13 +8,15 @@ import gc
 import resource
 import socket
 import struct
+import threading
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from node.wire import link
 from node.wire.api import ALL_APIS, BROKER_APIS, CONTROLLER_APIS, ApiKey, apis_of
-from node.wire.errors import LocalProtocolError, RemoteProtocolError
+from node.wire.errors import LocalProtocolError
 from node.wire.payloads import api_schema, decode, encode, request_frame
 from node.wire.server import InboundRequest, Limits
 from node.wire.structs import build
@@ -147,6 +149,93 @@ def test_connections_do_not_wait_for_each_other() -> None:
             assert told.requests[0].connection != told.requests[1].connection
             told.requests[1].reply(quorum_answer())
             assert (await second.frame())[:4] == struct.pack(">i", 2)
+
+    asyncio.run(main())
+
+
+class Held:
+    """Decodes when it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go_on = threading.Event()
+        monkeypatch.setattr(link, "decode", self.decode)
+
+    def decode(self, *arguments: Any, **options: Any) -> Any:
+        assert self.go_on.wait(30), "the loop stood still while a request was decoded"
+        return decode(*arguments, **options)
+
+
+def altered(partitions: int) -> bytes:
+    """A request of a broker about so many partitions."""
+    schema = api_schema(ApiKey.ALTER_PARTITION, 3)
+    isr = tuple(build(schema.request, "BrokerState", broker_id=n) for n in range(3))
+    one = build(
+        schema.request,
+        "PartitionData",
+        partition_index=0,
+        leader_epoch=1,
+        new_isr_with_epochs=isr,
+        partition_epoch=1,
+    )
+    topic = build(schema.request, "TopicData", topic_id=None, partitions=(one,) * partitions)
+    return encode(build(schema.request, broker_id=1, topics=(topic,)))
+
+
+LARGE = altered(link.LARGE_BYTES // 30)
+
+
+def request_of(body: bytes) -> bytes:
+    return request_frame(api_schema(ApiKey.ALTER_PARTITION, 3), 1, b"me", body)
+
+
+def test_a_large_request_is_decoded_beside_other_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+
+    async def main() -> None:
+        async with (
+            serving() as (server, told),
+            RawClient.to(server.port) as first,
+            RawClient.to(server.port) as second,
+        ):
+            await first.send(request_of(LARGE) + describe_quorum(2))
+            for number in range(5):  # answered without decoding
+                await second.send(api_versions(0, number))
+                assert (await second.frame())[:4] == struct.pack(">i", number)
+            assert told.requests == []
+            held.go_on.set()
+            await until(lambda: told.requests)
+            assert len(told.requests[0].body.topics[0].partitions) == link.LARGE_BYTES // 30
+            told.requests[0].reply(b"")
+            await until(lambda: len(told.requests) == 2)
+            assert told.rejected == []
+
+    asyncio.run(main())
+
+
+def test_a_large_request_that_is_malformed_is_one_reason() -> None:
+    async def main() -> None:
+        async with serving() as (server, told), RawClient.to(server.port) as client:
+            await client.send(request_of(LARGE[:-5]))
+            await until(lambda: told.rejected)
+            assert len(told.reasons) == 1
+            assert told.requests == []
+
+    asyncio.run(main())
+
+
+def test_a_large_request_of_a_peer_that_has_left_is_nobodys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = Held(monkeypatch)
+
+    async def main() -> None:
+        async with serving() as (server, told):
+            async with RawClient.to(server.port) as client:
+                await client.send(request_of(LARGE))
+                await client.send(api_versions(0)[:5])  # cut short by its end
+            held.go_on.set()
+            await until(lambda: told.rejected or not server.connections)
+            assert told.requests == []
 
     asyncio.run(main())
 
@@ -563,8 +652,3 @@ def test_listeners_serve_what_their_roles_serve() -> None:
     for roles in ([], ["voter"], ["controller", "x"]):
         with pytest.raises(ValueError, match="want controller, broker or both"):
             apis_of(roles)
-
-
-def test_a_remote_error_is_not_a_local_one() -> None:
-    assert not issubclass(RemoteProtocolError, LocalProtocolError)
-    assert not issubclass(LocalProtocolError, RemoteProtocolError)

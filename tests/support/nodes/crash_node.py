@@ -37,7 +37,7 @@ from node.driver.node import Node
 from node.driver.parts import NodeParts
 from node.formatting import Quorum, format_node
 from node.log.batch import encode_batch, parse_batch
-from node.log.control import encode_control
+from node.log.control.records import encode_control
 from node.log.file_log import FileLog
 from node.log.layout import partition_dir, uuid_to_text
 from node.log.memory_disk import MemoryDisk

@@ -35,10 +35,11 @@ from node.core.types import Endpoint, ReplicaKey
 from node.driver.held import HeldWrite
 from node.driver.listening import Listeners
 from node.driver.node import Node
-from node.driver.process import build, parts_of
+from node.driver.process import build
 from node.driver.world import World
 from node.log.disk import FileDisk
 from node.log.meta_properties import format_directory, random_id
+from node.mutants import planted
 from node.wire import codec
 from node.wire.api import CONTROLLER_APIS
 from node.wire.connection import Connection
@@ -143,7 +144,9 @@ class Running:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.errors: list[BaseException] = []
-        self.node: Node = build(config, self.errors.append, World.real(config), parts_of(config))
+        self.node: Node = build(
+            config, self.errors.append, World.real(config), planted(config.mutant)
+        )
         self.listeners = Listeners(config, self.node)
 
     async def start(self) -> None:

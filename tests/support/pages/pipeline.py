@@ -47,7 +47,7 @@ or the set of broken invariants, differs. Both are listed with their reasons.
 - **Cluster**: `--master spark://HOST:PORT`. The workers are sent our code; they need the same
   Python packages, and the store and the tables under the same names.
 - **What it costs**, on 2 cores of a 23 GB machine at rest, by
-  `PYTHONPATH=. python bench/analyze.py --events 5025000,50250000`: 10,003 runs with 50.3 million
+  `python bench/analyze.py --events 5025000,50250000`: 10,003 runs with 50.3 million
   events and 10.1 million lines of history in 523 s, 3.8 GB at the most; ten times the events cost
   6.8 times the CPU. 100 new runs beside these: 25 s, most of which are Spark's own.
 """

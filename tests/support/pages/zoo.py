@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from node import mutants
+from node.catalogue.impossible import PENDING, ROWS
+from node.catalogue.rows import NAMES, row_of
 from node.mutants import Mutant
-from node.mutants.impossible import PENDING, ROWS
-from node.mutants.rows import NAMES, row_of
 from tests.support.pages.docs import REMARK, page, row
 from tests.support.places import ROOT
 

@@ -34,7 +34,7 @@ async def main() -> None:
     await environment.net.cut([("n1", "n2"), ("n2", "n1")])
     assert isinstance(environment.net, Packets)
     await environment.net.shape(1, [("n1", "n3")], Shape(delay_ms=50))
-    await environment.slow_fsync("n1", 50)
+    await environment.disks.slow_fsync("n1", 50)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await asyncio.sleep(99)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from harness.envs.disks.fuse.mount import entering, holder
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 from harness.processes.child import Child
+from harness.processes.python import module_argv
 from node.faults.hands import DATA, FAULTS
 
 MOUNT_ENTRY = "mount"  # the kind of its journal entries
@@ -37,6 +37,7 @@ class FuseDisk:
         self._entries = entries
         self._task = 0  # the thread in whose namespace it is mounted
         self._log = log
+        self._was_cut = False
         self.child = child
 
     @classmethod
@@ -62,7 +63,7 @@ class FuseDisk:
         child: Child | None = None
         try:
             entries.append(await journal.announce("process", node=f"{node}'s disk"))
-            argv = [sys.executable, "-m", server.__name__]
+            argv = module_argv(server.__name__)
             argv += [str(data), str(faults), source, *([] if lies_about is None else [lies_about])]
             child = Child(argv, cwd=folder, log=faults / _LOG, environ=environ)
             disk = cls(journal, child, entries, faults / _LOG)
@@ -92,10 +93,15 @@ class FuseDisk:
         finally:
             self.child.signal(signal.SIGCONT)
 
+    def cut(self) -> None:
+        """Let nothing reach the folder below any more; what is under way is not done."""
+        self._was_cut = True
+        self.child.signal(signal.SIGKILL)
+
     def broke(self) -> str | None:
         """Why its server has ended, if it was not to: neither we nor a loss of power ended it."""
         ended = self.child.ended
-        if not ended.done() or ended.result() == server.POWER_LOST:
+        if not ended.done() or self._was_cut or ended.result() == server.POWER_LOST:
             return None
         return f"the file system under a node broke: {self.child.describe_end()}{self._said()}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -186,7 +187,7 @@ def test_a_killed_node_with_a_clock_of_its_own_leaves_no_shared_memory(tmp_path:
                     await asyncio.sleep(0.01)
             entries = [entry.kind for entry in journal.open_entries()][-2:]
             assert entries == [TRACES_ENTRY, "process"], "the process goes first"
-            await env.end("n1")
+            await env.signal("n1", signal.SIGKILL)
             assert not page.exists()
         finally:
             await env.teardown()
@@ -196,15 +197,16 @@ def test_a_killed_node_with_a_clock_of_its_own_leaves_no_shared_memory(tmp_path:
     asyncio.run(main())
 
 
-def test_pages_of_the_dead_are_removed_before_a_process_may_get_their_pid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["faketime_shm_{}", "sem.faketime_sem_{}"])
+def test_what_the_dead_left_is_removed_before_a_process_may_get_their_pid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Libfaketime refuses to start on one: the node was gone before its pid was asked for."""
+    """Libfaketime ends a process that finds a page, and makes none where it finds a semaphore."""
     with jvm(tmp_path, "tells") as process:
         dead = process.pid
-        alive = tmp_path / f"faketime_shm_{os.getpid()}"
-    others = [tmp_path / name for name in ("faketime_shm_x", f"somebody_elses_{dead}")]
-    for path in (stale := tmp_path / f"faketime_shm_{dead}", alive, *others):
+        alive = tmp_path / name.format(os.getpid())
+    others = [tmp_path / name.format("x"), tmp_path / f"somebody_elses_{dead}"]
+    for path in (stale := tmp_path / name.format(dead), alive, *others):
         path.touch()
     monkeypatch.setattr(clock_traces, "SHARED", tmp_path)
     clock_traces.remove_stale()

@@ -58,7 +58,7 @@ async def _full_disk(scene: LiveScene) -> None:
     assert healed["restarted"] == [node]
     assert healed["met"][node] > 0, "the process in the container met it"
     assert "[Errno 28] No space left on device" in scene.printed(node)
-    assert (await scene.env.try_disk(node))["errno"] is None
+    assert (await scene.env.disks.try_disk(node))["errno"] is None
 
 
 async def _slow_disk(scene: LiveScene) -> None:
@@ -66,7 +66,7 @@ async def _slow_disk(scene: LiveScene) -> None:
     (seen,) = slow.saw("disk")
     assert seen["met"] > 0
     healed = await slow.heal()
-    now = await scene.env.try_disk(seen["node"])
+    now = await scene.env.disks.try_disk(seen["node"])
     assert now["slowed"] == healed["disks"][seen["node"]]["slowed"]
 
 
@@ -138,7 +138,7 @@ def _last_of_a_majority(scene: LiveScene) -> int:
 
 async def _off_ms(scene: LiveScene, node: str) -> float:
     """How far a node's wall clock is from the host's, but for the age of the reading."""
-    return float((await scene.env.clock(node))["wall_ms"] - time.time() * 1e3)
+    return float((await scene.env.clocks.clock(node))["wall_ms"] - time.time() * 1e3)
 
 
 def test_a_voter_moves_to_another_port_of_its_container_and_back(tmp_path: Path) -> None:

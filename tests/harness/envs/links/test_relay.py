@@ -56,7 +56,7 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as link:
 
 def test_a_program_without_an_address_of_its_own_is_known_by_its_socket(tmp_path: Path) -> None:
     async def scenario(env: Local) -> None:
-        await env.end("n3")
+        await env.signal("n3", signal.SIGKILL)
         there = env.address("n2")
         argv = [sys.executable, "-c", STRANGE, there.host, str(there.port)]
         await env.start("n3", argv, env={})

@@ -72,7 +72,7 @@ async def _full_disk(scene: LiveScene) -> None:
     healed = await full.heal()
     assert (healed["restarted"], healed["met"][node] > 0) == ([node], True)
     assert "[Errno 28] No space left on device" in scene.printed(node)
-    assert (await scene.env.try_disk(node))["errno"] is None
+    assert (await scene.env.disks.try_disk(node))["errno"] is None
     assert scene.open_entries("ssh disk") == []
 
 

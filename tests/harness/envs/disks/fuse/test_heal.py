@@ -83,13 +83,43 @@ def test_it_is_there_for_the_node_alone_and_goes_with_it(tmp_path: Path) -> None
         assert pid in mounted("fuse-heal")
         assert os.getpid() not in mounted("fuse-heal")
         assert open_kinds(journal) == ["mount", "process", "process"]
-        async with env.frozen("n1"):
+        async with env._processes.frozen("n1"):
             assert env.process("n1").state == "T"
-        lost = await env.lose_power("n1", mid_write=False)
+        lost = await env.power.lose("n1", mid_write=False)
         assert set(lost["lost"]) <= {"log"}
         assert (mounted("fuse-heal"), open_kinds(journal)) == ([], [])
         await env.start("n1", WRITER, env={})  # on another one
         await wrote(env)
+
+    play(tmp_path, main)
+
+
+FSYNC = [
+    sys.executable,
+    "-uc",
+    (
+        "import os, signal\nfd = os.open('data/log', os.O_CREAT | os.O_WRONLY)\n"
+        "os.write(fd, b'x')\nopen('asked', 'w').close()\n"
+        "os.fsync(fd)\nopen('answered', 'w').close()\nsignal.pause()"
+    ),
+]
+
+
+def test_an_fsync_under_way_when_the_power_fails_has_not_been_done(tmp_path: Path) -> None:
+    """The end of a process waits for one; so what was told before its flush could never be lost."""
+
+    async def main(env: Local, _: Journal) -> None:
+        folder = env.node_dir("n1")
+        folder.mkdir(parents=True, exist_ok=True)
+        await env.disks.slow_fsync("n1", 60_000)
+        await env.start("n1", FSYNC, env={})
+        async with asyncio.timeout(20):
+            while (await env.disks.try_disk("n1"))["slowed"] == 0:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        lost = await env.power.lose("n1", mid_write=False)
+        await env.disks.slow_fsync("n1", 0)
+        assert not (folder / "answered").exists()
+        assert lost["lost"] == {"log": 1}
 
     play(tmp_path, main)
 

@@ -1,0 +1,67 @@
+"""Processes of nodes on ssh hosts, by the supervisors there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from harness.contracts.environment import ProcessState
+from harness.envs.nodes.names import known
+from harness.envs.processes.running import STOPPED
+from harness.envs.ssh.place import Place
+from harness.errors import EnvError
+
+_SIGKILL, _SIGCONT, _SIGSTOP = 9, 18, 19  # as all hosts number them
+
+
+class HostProcesses:
+    """``NodeProcesses`` on the nodes' hosts."""
+
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        """Nothing runs; ``places`` are the run's, once it is set up."""
+        self._places = places
+
+    def state(self, node: str) -> ProcessState:
+        """See ``NodeProcesses``; what the host's kernel said last: news takes some 30 ms.
+
+        Raises:
+            EnvError: The host is lost: nobody can know.
+        """
+        place = known(self._places, node)
+        if place.remote.lost is not None:
+            raise place.remote.gone()
+        return place.state
+
+    async def signal(self, node: str, signal_number: int) -> None:
+        """See ``Environment``; the whole group gets it."""
+        place = known(self._places, node)
+        place.take_state(await place.remote.call("signal", number=int(signal_number)))
+
+    async def end(self, node: str) -> None:
+        """See ``NodeProcesses``."""
+        place = known(self._places, node)
+        if place.state.pid is None:
+            return
+        try:
+            await self.signal(node, _SIGKILL)
+        except EnvError:
+            place.take_state(await place.remote.call("state"))
+            if place.state.pid is not None:
+                raise  # else it ended just before
+
+    async def cut(self, node: str) -> None:
+        """See ``NodeProcesses``; a fault disk is in the process itself, and ends with it."""
+        await self.end(node)
+
+    @asynccontextmanager
+    async def frozen(self, node: str) -> AsyncIterator[None]:
+        """See ``NodeProcesses``."""
+        state = known(self._places, node).state
+        if state.pid is None or state.state == STOPPED:
+            yield
+            return
+        await self.signal(node, _SIGSTOP)
+        try:
+            yield
+        finally:
+            await self.signal(node, _SIGCONT)

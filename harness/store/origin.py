@@ -1,0 +1,43 @@
+"""The origin of a stored run, ``run.json``: which command made it, when, and of which run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The command that made a run, and the run that it repeated.
+
+    Attributes:
+        by: ``run``, ``sim``, ``repro`` or ``shrink``; "" when nothing tells, as in older stores.
+        of: The id of the run that was replayed or shrunk, else None.
+        begun: The moment at which the run's folder was made, ISO 8601, UTC; "" when nothing tells.
+        hosts: The file that names the hosts of its nodes, where the environment needs one.
+    """
+
+    by: str
+    of: str | None = None
+    begun: str = ""
+    hosts: str | None = None
+
+    def __str__(self) -> str:
+        return self.by if self.of is None else f"{self.by} of {self.of}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {**asdict(self), "version": VERSION}
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Origin:
+        """From ``to_json``'s object; fields that it does not know are passed over.
+
+        Raises:
+            KeyError: It does not say which command made the run.
+            TypeError: It is no object.
+        """
+        by, of, begun, hosts = (told[name] for name in ("by", "of", "begun", "hosts"))
+        return cls(str(by), None if of is None else str(of), str(begun), hosts and str(hosts))

@@ -1,0 +1,1 @@
+"""The overlay: pending writes of the controller over what is committed."""

@@ -1,0 +1,1 @@
+"""Control records of the log, and what they say by offset."""
