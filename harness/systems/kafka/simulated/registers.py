@@ -75,6 +75,7 @@ class Registers:
         self._features: dict[str, int] = {}
         self._topics: dict[str, UUID] = {}
         self._configs: dict[tuple[str, str], str] = {}
+        self._making: set[str] = set()  # topics of this reign that may not be committed yet
         self._applied = 0
         self._leader: int | None = None
         self._reign: int | None = None  # the epoch in which this node leads
@@ -126,6 +127,7 @@ class Registers:
         if self._reign is not None and (leader != self._id or epoch != self._reign):
             self._process.trace("renounce", self._reign, applied=self._applied, kept=0)
             self._reign = None
+            self._making.clear()
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 each.call.reply(each.refused(ApiError.NOT_CONTROLLER, OUTCOME_UNKNOWN))
@@ -215,10 +217,13 @@ class Registers:
             )
             return call.struct(topics=(made,))
 
-        if topic.name in self._topics and self._reign is not None:
-            call.reply(row(ApiError.TOPIC_ALREADY_EXISTS))
-            return
-        records = [TopicRecord(name=str(topic.name), topic_id=id_), _partition(id_)]
+        name = str(topic.name)
+        if self._reign is not None:
+            if name in self._topics or name in self._making:
+                call.reply(row(ApiError.TOPIC_ALREADY_EXISTS))
+                return
+            self._making.add(name)
+        records = [TopicRecord(name=name, topic_id=id_), _partition(id_)]
         self._write(call, records, lambda: row(ApiError.NONE), row)
 
     def _alter(self, call: Call) -> None:
