@@ -288,7 +288,7 @@ def check(plan: Plan) -> None:
 
 def _check_spec(place: str, spec: RunSpec, nemesis: Sequence[str]) -> None:
     try:
-        systems.traits(spec.system).check_settings(spec.settings)
+        systems.traits(spec.system).of(spec).check_settings(spec.settings)
         if spec.env != SIM:
             environments.get(spec.env)
         workloads.get(spec.workload)(replace(spec, seed=1))
