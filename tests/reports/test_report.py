@@ -9,7 +9,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from harness.store.folder import RunDir, Store
 from harness.store.origin import Origin
 from reports import cluster, faults, op_table, ops, text
 from reports.build import build_model
-from reports.html import SCRIPTS, embed
+from reports.html import embed
 from reports.run_report import render_run
 from tests.support.places import ROOT
 from tests.support.reports.blocks import data_of, ops_of
@@ -417,11 +416,6 @@ def test_bytes_do_not_depend_on_the_hash_seed() -> None:
 def test_size_stays_small() -> None:
     run = make_run(ops=5000)
     assert len(render_run(run, VALID_RESULT)) < 600_000
-
-
-def test_templates_are_package_data() -> None:
-    names = {item.name for item in (files("reports") / "templates").iterdir()}
-    assert names >= {"run.html", "run.css", *SCRIPTS}
 
 
 # --------------------------------------------------------------------------- the parts
