@@ -73,11 +73,14 @@ def _broken_promise(anomalies: Sequence[AnomalyView], total: int) -> Headline:
         sentence = "a promise was broken, but the results do not say which"
         return Headline("invalid", "INVALID", sentence)
     first = min(anomalies, key=lambda a: (a.time_ns is None, a.time_ns or 0, a.number))
-    name = f"{first.invariant} {first.title}".strip()
+    what = catalogue.broken(first.invariant) or first.title
+    told = f": {what}" if what else ""
     by = f" by {listing(list(first.nodes))}" if 0 < len(first.nodes) <= CULPRITS_MAX else ""
     at = "" if first.time_ns is None else f" at {first.time_ns / 1e9:.1f} s"
     more = f", and {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
-    return Headline("invalid", "INVALID", f"{name} broken{by}{at}{more}", detail=first.message)
+    return Headline(
+        "invalid", "INVALID", f"{first.invariant} broken{by}{at}{told}{more}", detail=first.message
+    )
 
 
 def _short(reasons: Sequence[str]) -> str:

@@ -92,7 +92,7 @@ def test_invalid_names_invariant_node_and_time() -> None:
     run = make_run(ops=400, faults=2)
     results = broken_result(run)
     at = results["anomalies"][0]["time_ns"] / 1e9
-    expected = f"INVALID: S3 vote durability broken by n2 at {at:.1f} s, and 1 more anomaly"
+    expected = f"INVALID: S3 broken by n2 at {at:.1f} s: a node forgot its vote, and 1 more anomaly"
     assert headline(run, results) == expected
     assert "granted its vote in epoch 4" in page(run, results).headline()
 
