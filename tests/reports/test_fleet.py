@@ -20,6 +20,7 @@ from harness.store.server import StoreServer, inside
 from harness.store.signatures import signature
 from krucible.app import main
 from krucible.commands.serve import _Front
+from reports.catalogue import BROKEN, TITLES
 from reports.fleet import render_fleet, write_fleet
 from reports.fleet_model import FleetRun, Night, build, percentile, read_fleet, verdict_of
 from tests.support.reports.runs import HOSTILE
@@ -267,11 +268,11 @@ def night(code: int, *reasons: str) -> Night:
 @pytest.mark.parametrize(
     ("runs", "first"),
     [
-        ([run(1)], "The last night was red</span>, and no stored run failed"),
-        ([], "The last night was red</span>, and no stored run failed"),
+        ([run(1)], "Last night: red.</span> No stored run failed."),
+        ([], "Last night: red.</span> No stored run failed."),
         (
             [run(1, "invalid", anomalies=(("S1", "x"),), mutant="x")],
-            "The last night was red</span>, and no stored run failed but for seeded bugs",
+            "Last night: red.</span> All failures of stored runs are runs with a seeded bug.",
         ),
         ([run(1, "invalid", anomalies=(("S1", "x"),))], "1 way to fail"),
     ],
@@ -410,3 +411,8 @@ def test_inside_is_about_files_that_are_there(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     assert inside(tmp_path.resolve(), "/b/") == (tmp_path / "a").resolve()
     assert inside(tmp_path.resolve(), "/c") is None
+
+
+def test_every_invariant_of_the_catalogue_has_a_sentence_for_when_it_is_broken() -> None:
+    assert TITLES.keys() <= BROKEN.keys()
+    assert not [text for text in BROKEN.values() if text[0].isupper() or text.endswith(".")]
