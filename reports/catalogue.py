@@ -67,6 +67,77 @@ TITLES: Final[dict[str, str]] = {
 }
 
 
+# The event that breaks an invariant, as a sentence for the first screen.
+BROKEN: Final[dict[str, str]] = {
+    "S1": "two nodes led in one epoch",
+    "S2": "a voter voted twice in one epoch",
+    "S3": "a node forgot its vote",
+    "S4": "the epoch of a node went back",
+    "S5": "a vote went to a candidate with an older log",
+    "S6": "a leader was elected without a majority",
+    "S7": "one offset and epoch hold two different records",
+    "S8": "two logs agree at a record and differ before it",
+    "S9": "a committed record was changed",
+    "S10": "a node cut off committed records",
+    "S11": "a leader lacked committed records",
+    "S12": "a leader cut or changed its own log",
+    "S13": "the high watermark passed what a majority had on disk",
+    "S14": "a new leader committed older records before one of its own epoch",
+    "S15": "the high watermark went back",
+    "S16": "a follower fetched before it had flushed",
+    "S17": "a write was acknowledged before it was committed, or lost after that",
+    "S18": "a record was committed that no client asked for, or twice",
+    "S19": "an atomic batch was committed in parts",
+    "S20": "a node applied records in a wrong order",
+    "S21": "a controller became active before it had caught up",
+    "S22": "a snapshot holds what is not committed, or lacks what is",
+    "S23": "a log begins above offset 0 without a snapshot of what was before",
+    "S24": "an installed snapshot left a wrong log",
+    "S25": "a node recovered something else than it had flushed",
+    "S26": "a restarted leader went on leading its old epoch",
+    "S27": "two changes of the voters were under way at once",
+    "S28": "a node did not go by the latest voter set",
+    "S29": "a replica was taken for another one",
+    "S30": "a removed leader went on leading",
+    "S31": "a request of another epoch or cluster was obeyed",
+    "S32": "a pre-vote changed what only a vote may change",
+    "S33": "an observer took part in an election",
+    "S34": "the answers to clients cannot be linearized",
+    "C1": "broker epochs did not rise",
+    "C2": "a fenced broker was in sync",
+    "C3": "a partition has a shape that it must never have",
+    "C4": "the epoch of a partition did not rise with its change",
+    "C5": "the controller granted an AlterPartition that it had to refuse",
+    "C6": "a broker was unfenced before it had caught up",
+    "C7": "a broker was told to stop before its partitions had moved",
+    "C8": "the image of a node is not what the committed log says",
+    "C9": "a delta is not the difference of two images",
+    "C10": "a broker published its image too early",
+    "C11": "two topics have one name or one id",
+    "C12": "a broker was fenced too early or too late",
+    "L1": "nobody was elected leader although nothing was wrong any more",
+    "L2": "nothing more was committed although nothing was wrong any more",
+    "L3": "the leader changed although nothing was wrong any more",
+    "L4": "a leader that nobody hears did not step down",
+    "L5": "an op did not end",
+    "L6": "a change of the voters did not end",
+    "L7": "a node stayed prospective",
+    "L8": "the nodes did not come to the same state",
+    "L9": "there were more elections than needed",
+    "L10": "a broker did not come back, or did not stop",
+    "L11": "a log grew without bound",
+    "L12": "a node worked without end",
+    "L13": "a fetch was not answered",
+    "linearizability": "the answers to clients cannot be linearized",
+    "crash": "a node crashed",
+}
+
+
+def broken(invariant: str) -> str:
+    """Say what happened when an invariant is broken; empty for one that is not in the catalogue."""
+    return BROKEN.get(invariant, "")
+
+
 def title(invariant: str) -> str:
     """The plain name of an invariant; empty when its id says all there is."""
     return TITLES.get(invariant, "")
