@@ -40,6 +40,7 @@ VERBS = {
     "serve": "serve",
     "analyze": "analyze",
     "list": "listing",
+    "explain": "explain",
     "doctor": "doctor",
     "heal": "heal",
 }

@@ -239,6 +239,7 @@ def _anomaly(
     raw_events = _objects(anomaly.get("events"))
     events = [_event_row(event, names) for event in raw_events]
     invariant = clean(anomaly.get("invariant", "?"), limit=60)
+    meaning = catalogue.meaning(invariant)
     message = clean(anomaly.get("message", ""))
     time_ns = integer(anomaly.get("time_ns"))
     times = [op.time_ns for op in ops]
@@ -248,7 +249,9 @@ def _anomaly(
     return AnomalyView(
         number=number,
         invariant=invariant,
-        title=catalogue.title(invariant),
+        title=meaning.title,
+        promise=meaning.promise,
+        why=meaning.why,
         checker=checker,
         message=message,
         nodes=_culprits(details, events, message, names),
