@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from checkers.liveness.plugin import SNAPSHOT_SETTING
 from checkers.monitor.catalogue import INVARIANTS
 from harness import catalogue
 from harness.contracts.meaning import Meaning
 from harness.errors import UsageError
-from harness.registry import checkers, mutants_of, systems
+from harness.registry import checkers, mutants_of, systems, workloads
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
+from harness.spec import RunSpec
 from node import mutants
+from tests.support.simulated.judged import judged
 
+# What a checker judges without a count of its own: as another one, by local reads, by lines.
+UNCOUNTED = {"observers": {"C9", "S34"}, "log-scan": {"crash"}}
 NUMBERED = [f"{f}{n}" for f, last in (("S", 34), ("C", 12), ("L", 13)) for n in range(1, last + 1)]
 SENTENCES = re.compile(r"(?:[A-Z][^.]*(?:\.[a-z]+[^.]*)*\. ?)+")  # a setting has dots inside
 
@@ -71,6 +79,16 @@ def test_who_judges_an_invariant_event_by_event_says_so_with_its_words() -> None
     for each in INVARIANTS:
         assert each.meaning.name == each.name, each
         assert each.meaning in checkers.judges(each.checker), each
+
+
+@pytest.mark.parametrize("workload", workloads.names())
+def test_checkers_judge_what_they_say(workload: str) -> None:
+    """In a run that has all they need; what is broken is compared by the tests of the zoo."""
+    spec = RunSpec(7, workload=workload, nemeses=("kill",), settings={SNAPSHOT_SETTING: "4000"})
+    spec = replace(spec, time_limit_s=3.0, rate_hz=20.0, concurrency=4)
+    for checker, named, said in judged(simulate(Plan.simulated(spec)).judgement):
+        assert named <= said, checker
+        assert said - named <= UNCOUNTED.get(checker, set()), checker
 
 
 def test_each_seeded_bug_is_an_example_of_all_that_it_breaks() -> None:

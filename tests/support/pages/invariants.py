@@ -49,7 +49,7 @@ def _section(title: str, entries: Sequence[Entry]) -> Iterator[str]:
         yield from (f"*Why it matters:* {meaning.why}", "", "| | |", "|---|---|")
         yield row(("source", meaning.source))
         yield row(("judged by", _judges(entry)))
-        yield row(("broken by", _broken_by(entry.bugs)))
+        yield from map(row, _broken_by(entry.bugs))
 
 
 def _judges(entry: Entry) -> str:
@@ -59,10 +59,13 @@ def _judges(entry: Entry) -> str:
     return ", ".join(checkers) + seen_as
 
 
-def _broken_by(bugs: Sequence[Bug]) -> str:
+def _broken_by(bugs: Sequence[Bug]) -> Iterator[tuple[str, str]]:
     if not bugs:
-        return "no seeded bug yet"
+        yield "broken by", "no seeded bug yet"
+        return
     first, *others = bugs
-    more = f" Others: {', '.join(f'`{bug.name}`' for bug in others)}." if others else ""
-    told = f"`{first.name}`: {first.description} It stands for {first.source}."
-    return f"{told} See it: `{command(first)}`.{more}"
+    yield "broken by", f"`{first.name}`: {first.description}"
+    yield "stands for", first.source
+    yield "see it", f"`{command(first)}`"
+    if others:
+        yield "and by", ", ".join(f"`{bug.name}`" for bug in others)
