@@ -246,6 +246,7 @@ def _anomaly(
     raw_events = _objects(anomaly.get("events"))
     events = [_event_row(event, names) for event in raw_events]
     invariant = clean(anomaly.get("invariant", "?"), limit=60)
+    meaning = catalogue.meaning(invariant)
     message = clean(anomaly.get("message", ""))
     time_ns = integer(anomaly.get("time_ns"))
     times = [op.time_ns for op in ops]
@@ -254,11 +255,13 @@ def _anomaly(
     details = anomaly.get("details")
     asked = next((op.node for op in reversed(ops) if op.node is not None), "a node")
     given = {"node": asked, **(details if isinstance(details, Mapping) else {})}
-    told = defects.defect(invariant, message, given, catalogue.title(invariant))
+    told = defects.defect(invariant, message, given, catalogue.meaning(invariant).title)
     return AnomalyView(
         number=number,
         invariant=invariant,
-        title=catalogue.title(invariant),
+        title=meaning.title,
+        promise=meaning.promise,
+        why=meaning.why,
         checker=checker,
         message=message,
         nodes=_culprits(details, events, message, names),

@@ -79,6 +79,8 @@ class AnomalyView:
     number: int
     invariant: str
     title: str
+    promise: str  # of the invariant; empty when nobody here knows it, and so is why it matters
+    why: str
     checker: str
     message: str
     nodes: tuple[str, ...]
