@@ -23,6 +23,7 @@ from reports import (
     ops,
     overview,
     pictures,
+    sentences,
     source,
 )
 from reports.blocks import Picture
@@ -191,10 +192,9 @@ def _facts(
     highest = max((epoch for _, _, epoch in reigns if epoch is not None), default=None)
     hwm = max((value for t in tracks for _, value in t.hwm), default=None)
     rate = outcomes["ok"] / ((last_ns - first_ns) / 1e9) if last_ns > first_ns else 0.0
-    parts = ", ".join(f"{outcomes[name]:,} {name}" for name in ops.OUTCOMES)
     return (
         Fact("duration", duration(end_ns), f"of {run.spec.time_limit_s:g} s planned for faults"),
-        Fact("ops", f"{len(table):,}", parts),
+        Fact("ops", f"{len(table):,}", sentences.outcomes(outcomes)),
         Fact("ok rate", f"{rate:,.1f}/s", f"asked for {run.spec.rate_hz:g}/s"),
         Fact("ok latency p50", duration(p50), f"p99 {duration(p99)}"),
         Fact(

@@ -9,7 +9,8 @@ from harness.contracts.nemesis import Fault
 from harness.history.ops import Op
 from reports.effects import Effect, effect
 from reports.model import FaultView
-from reports.text import clean, compact, integer
+from reports.sentences import sentence, words
+from reports.text import clean, integer
 
 EVIDENCE_SHOWN_MAX = 20
 
@@ -59,7 +60,7 @@ def _view(id_: str, plan: Fault | None, ops: list[Op], nodes: Sequence[str]) -> 
     return FaultView(
         id=id_,
         nemesis=nemesis,
-        params=compact(value.get("params", {})),
+        params=words(value.get("params") or ""),
         targets=targets,
         outcome=outcome,
         reason=reason,
@@ -144,7 +145,7 @@ def _evidence(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
     items = value if isinstance(value, list | tuple) else [value]
-    shown = [compact(item, limit=600) for item in items[:EVIDENCE_SHOWN_MAX]]
+    shown = [sentence(item) for item in items[:EVIDENCE_SHOWN_MAX]]
     if len(items) > EVIDENCE_SHOWN_MAX:
         shown.append(f"… +{len(items) - EVIDENCE_SHOWN_MAX} more in the history")
     return tuple(shown)

@@ -165,6 +165,7 @@ class CheckerView:
     anomalies: int
     reason: str
     checked: tuple[tuple[str, str], ...]
+    idle: tuple[str, ...]  # what it could have examined, and the run had none of
     stats: tuple[tuple[str, str], ...]
 
 
