@@ -1,10 +1,8 @@
 """The run report in a real browser: its script, its policy, its looks."""
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,12 @@ import pytest
 from msgspec import structs
 
 from harness.history.ops import NEMESIS, History
-from harness.spec import RunSpec
 from harness.store.folder import Store
-from reports.fleet import write_fleet
 from reports.run_report import render_run, render_stored
 from tests.support.reports import big_run
 from tests.support.reports.blocks import ops_of
+from tests.support.reports.browser import MARKS, Opened, Visits, launched
 from tests.support.reports.runs import (
-    HOSTILE,
     VALID_RESULT,
     broken_result,
     empty_run,
@@ -28,87 +24,15 @@ from tests.support.reports.runs import (
     make_run,
 )
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        shutil.which(CHROMIUM) is None,
-        reason=f"no Chromium at {CHROMIUM}: apt-get install chromium, or set CHROMIUM",
-    ),
-]
-ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+pytestmark = MARKS
 READY = "html[data-ready]"  # the ops were read
 SCRIPTS = "[...document.scripts].filter(s => s.type === '').length"  # those that run
-WATCH = """
-window.violations = [];
-document.addEventListener("securitypolicyviolation", e => violations.push(e.violatedDirective));
-"""
-
-
-@dataclass
-class Opened:
-    """A page, and everything that went wrong in it."""
-
-    page: Any
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def refuse(self, dialog: Any) -> None:
-        """A dialog of the page: something foreign ran."""
-        self.complaints.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-    def assert_calm(self) -> None:
-        assert self.complaints == []
-        assert self.page.evaluate("window.violations") == []
-        assert len(self.requests) == 1, self.requests
-
-    def window(self) -> str:
-        """The visible span of time, as the page says it."""
-        return str(self.page.locator("#window").text_content())
-
-    def await_window(self, change: Callable[[], None]) -> str:
-        """Do something that moves the window; returns the new one."""
-        before = self.window()
-        change()
-        self.page.wait_for_function(
-            "before => document.getElementById('window').textContent !== before", arg=before
-        )
-        return self.window()
-
-    def track_y(self, share: float) -> float:
-        """A height on the canvas."""
-        return float(self.page.locator("#base").bounding_box()["height"]) * share
-
-    def picture(self) -> str:
-        """The canvas as a PNG in a data URL."""
-        return str(self.page.evaluate("document.getElementById('base').toDataURL()"))
-
-    def painted(self) -> int:
-        """How many different colours the canvas shows."""
-        script = """() => {
-          const c = document.getElementById('base');
-          const image = c.getContext('2d').getImageData(0, 0, c.width, c.height);
-          return new Set(new Uint32Array(image.data.buffer)).size;
-        }"""
-        return int(self.page.evaluate(script))
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+    with launched() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -129,27 +53,16 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def visit(browser: Any, reports: dict[str, Path]) -> Iterator[Callable[..., Opened]]:
-    contexts = []
+    visits = Visits(browser)
 
     def go(name: str | Path, **options: Any) -> Opened:
-        options.setdefault("viewport", {"width": 1300, "height": 900})
-        context = browser.new_context(**options)
-        contexts.append(context)
-        context.add_init_script(WATCH)
-        opened = Opened(context.new_page())
-        page = opened.page
-        page.on("console", lambda message: opened.complaints.append(message.text))
-        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
-        page.on("dialog", opened.refuse)
-        page.on("request", lambda request: opened.requests.append(request.url))
-        page.goto((reports[name] if isinstance(name, str) else name).as_uri())
+        opened = visits.open(reports[name] if isinstance(name, str) else name, **options)
         if isinstance(name, str) and name != "empty" and options.get("java_script_enabled", True):
-            page.wait_for_selector(READY, state="attached")
+            opened.page.wait_for_selector(READY, state="attached")
         return opened
 
     yield go
-    for context in contexts:
-        context.close()
+    visits.close()
 
 
 @pytest.mark.parametrize("name", ["broken", "valid", "empty", "hostile"])
@@ -690,64 +603,3 @@ def test_snapshots_have_a_lane_and_say_what_they_hold(read: tuple[Opened, Ops]) 
     assert "snapshot made" in page.locator("#legend").inner_text()
     page.locator("#base").scroll_into_view_if_needed()
     assert "up to" in str(page.evaluate(SWEEP, ["snapshot made", 0.5]))
-
-
-# --------------------------------------------------------------------------- the fleet's page
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of 260 runs, and one that is hostile; the page of it."""
-    store = Store(tmp_path_factory.mktemp("fleet") / "store")
-    anomaly = {"invariant": "S1", "message": "n1 and n2 lead epoch 3", "time_ns": 10**9}
-    valid = {"system": "valid", "coverage": "valid", "harness": "ok"}
-    page = render_run(empty_run(), {})
-    for seed in range(260):
-        bad = {"system": "invalid", "anomalies": [anomaly]} if seed % 50 == 7 else {}
-        run_dir = store.new_run(RunSpec(seed=seed, nemeses=("kill",)))
-        run_dir.write_results({**valid, "anomalies": [], "results": [], **bad})
-        run_dir.report.write_text(page)
-    shown = HOSTILE.replace("\ud800", "")
-    foreign = {"invariant": shown, "message": shown, "time_ns": 1}
-    run_dir = store.new_run(RunSpec(seed=999, mutant="x", nemeses=("kill",)))
-    run_dir.write_results({**valid, "system": "invalid", "anomalies": [foreign], "results": []})
-    return write_fleet(store.root)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1300, 380])
-def test_the_fleet_opens_in_both_themes_and_on_a_phone(
-    visit: Callable[..., Opened], fleet: Path, scheme: str, width: int
-) -> None:
-    opened = visit(fleet, color_scheme=scheme, viewport={"width": width, "height": 800})
-    page = opened.page
-    assert page.locator("#table tbody tr").count() == 200
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("svg.bars rect").count() > 1
-    opened.assert_calm()
-
-
-def test_the_fleet_filters_sorts_and_leads_to_a_run(
-    visit: Callable[..., Opened], fleet: Path
-) -> None:
-    opened = visit(fleet)
-    page, rows = opened.page, opened.page.locator("#table tbody tr")
-    assert opened.window() == "200 of 261 shown"
-    opened.await_window(lambda: page.locator("#more").click())
-    assert rows.count() == 261
-    opened.await_window(lambda: page.locator("[data-verdict=valid]").click())
-    assert rows.count() == 7
-    opened.await_window(lambda: page.locator("#find").fill("lead epoch"))
-    assert rows.count() == 6
-    seeds = "[...document.querySelectorAll('#table tbody tr')].map(r => +r.cells[3].textContent)"
-    page.locator("#table th button", has_text="seed").click()
-    assert page.evaluate(seeds) == [7, 57, 107, 157, 207, 257]
-    page.locator("#table th button", has_text="seed").click()
-    assert page.evaluate(seeds) == [257, 207, 157, 107, 57, 7]
-    assert page.locator("#ways details").count() == 2
-    assert page.locator("#ways code").first.text_content().startswith("krucible repro ")
-    opened.assert_calm()
-    rows.first.locator("a").click()
-    page.wait_for_url("**/report.html")
-    assert "krucible run report" in page.locator(".subject").text_content()
-    assert opened.complaints == []
