@@ -33,6 +33,9 @@ test: $(VENV)/.dev ## the whole test suite
 kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and the tests against it
 	@$(BIN)/python -m harness.systems.kafka.distribution
 
+docs: $(VENV)/.dev ## the docs as a site, in build/site; refuses links and anchors that lead nowhere
+	$(BIN)/zensical build --clean --strict
+
 check: $(VENV)/.dev ## ruff, mypy --strict, import contracts, the shape of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,4 +43,4 @@ check: $(VENV)/.dev ## ruff, mypy --strict, import contracts, the shape of the h
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.house check
 
-.PHONY: help run setup test kafka check
+.PHONY: help run setup test kafka docs check

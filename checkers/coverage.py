@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from checkers.timeline.windows import FaultWindow, fault_windows
+from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
-from harness.history.ops import History, Interval
+from harness.history.ops import Interval
 from harness.registry import checkers, nemeses
 from harness.verdict import CheckResult, Valid
 
 NAME = "coverage"
 OK_OPS_MIN = 20  # fewer ok ops than this say nothing about a system
+ALL, NONE = "all", "none"  # what --nemesis may say beside names and families
+MS_PER_S = 1_000
 TRIES_MIN = 10  # of one kind of op, after which at least one must have been ok
 
 
@@ -24,10 +27,11 @@ def coverage(run: RunData) -> CheckResult:
     """
     windows = fault_windows(run.history)
     intervals = run.history.intervals()
-    doubts = [*_not_ended(run.history)]
+    doubts = [*_not_ended(run)]
     if run.history.stopped is None:
         doubts += [
             *_not_installed(run, windows),
+            *_not_of_the_asked(run, windows),
             *_not_healed(windows),
             *_too_few(intervals),
         ]
@@ -50,33 +54,61 @@ def coverage(run: RunData) -> CheckResult:
     )
 
 
-def _not_ended(history: History) -> Iterator[str]:
+def _not_ended(run: RunData) -> Iterator[str]:
     """A run that was cut short, or a system that did not come back once all was healed."""
+    history = run.history
     if history.stopped is not None:
         yield f"the simulation stopped when {history.stopped.get('invariant')} was broken"
         return
     ends = [op.value for op in history.nemesis() if op.f == "recovery" and "recovered" in op.value]
     if not ends:
         yield "the run was cut short: it never came to the recovery at its end"
+    elif down := ends[-1].get("down"):
+        told = ", ".join(f"{node} is down{_since(run, node)} ({how})" for node, how in down.items())
+        yield f"the system did not recover: {told}"
     elif not ends[-1]["recovered"]:
-        yield (
-            f"the system did not recover within {ends[-1].get('elapsed_ms')} ms after the last heal"
-        )
+        waited_s = (ends[-1].get("elapsed_ms") or 0) / MS_PER_S
+        yield f"the system did not recover within {waited_s:g} s after the last heal"
+
+
+def _since(run: RunData, node: str) -> str:
+    """The moment of a node's last event, which is about when it went down."""
+    last = None
+    for event in run.events.get(node, ()):
+        last = event
+    at_ns = None if last is None else last.get("rx_ns")
+    return f" since {at_ns / NS_PER_S:.1f} s" if isinstance(at_ns, int) else ""
 
 
 def _not_installed(run: RunData, windows: Sequence[FaultWindow]) -> Iterator[str]:
-    """Requested nemeses that never took hold, with why."""
+    """The nemeses that were named one by one and never took hold, with why."""
     installed = {w.nemesis for w in windows if w.installed}
-    planned = dict.fromkeys([*(f.nemesis for f in run.faults), *(w.nemesis for w in windows)])
+    planned, asked = _planned(run, windows), run.spec.asked
     for kind in planned:
-        if kind not in installed:
+        if kind not in installed and (asked is None or kind in asked):
             yield f"{kind} was never installed{_why(kind, windows)}"
-    known = {name for kind in planned for name in (kind, _family(kind))}
-    if unplanned := [requested for requested in run.spec.nemeses if requested not in known]:
+    known = {ALL, NONE, *(name for kind in planned for name in (kind, _family(kind)))}
+    if unplanned := [name for name in asked or run.spec.nemeses if name not in known]:
         yield (
             f"{', '.join(unplanned)}: requested and never scheduled, as there is no time for them: "
             f"give more than --time-limit {run.spec.time_limit_s:g}"
         )
+
+
+def _not_of_the_asked(run: RunData, windows: Sequence[FaultWindow]) -> Iterator[str]:
+    """The families of which no kind took hold; ``all`` is one of them."""
+    installed = {w.nemesis for w in windows if w.installed}
+    kinds = _planned(run, windows)
+    for family in run.spec.asked or ():
+        of_it = [kind for kind in kinds if family in (ALL, _family(kind))]
+        if of_it and family not in kinds and installed.isdisjoint(of_it):
+            first = of_it[0]
+            yield f"no fault of {family} was installed ({first}{_why(first, windows)})"
+
+
+def _planned(run: RunData, windows: Sequence[FaultWindow]) -> list[str]:
+    """The kinds of fault of the schedule, each once."""
+    return list(dict.fromkeys([*(f.nemesis for f in run.faults), *(w.nemesis for w in windows)]))
 
 
 def _family(kind: str) -> str | None:

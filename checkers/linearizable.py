@@ -35,6 +35,7 @@ from checkers.linearizability.parallel import each
 from checkers.linearizability.search import Outcome
 from checkers.models.registers import CasRegister
 from harness.contracts.checker import RunData
+from harness.contracts.meaning import Meaning
 from harness.contracts.model import Judge, JudgeBesides, Model, Starts
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.formats import Conventions, read_history
@@ -60,9 +61,23 @@ INVARIANT = "linearizability"
 ANOMALIES_MAX = 20  # explained; further keys are only counted
 REGISTER_FS = frozenset(("read", "write", "cas"))
 LOCAL_FS = frozenset(("local-read",))  # what one node's image says: stale by design
+LINEARIZABILITY = Meaning(
+    "linearizability",
+    title="one order explains all answers",
+    promise=(
+        "One order of all operations explains every answer that clients got, with each operation "
+        "at one moment between its request and its answer."
+    ),
+    why=(
+        "A client reads an old value after a newer one was confirmed, or two clients both win a "
+        "compare-and-set that only one may win. Whatever relies on the answers, such as a lock, "
+        "fails."
+    ),
+    source="Herlihy and Wing, 1990; Wing and Gong, 1993; Porcupine",
+)
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, judges=(LINEARIZABILITY,))
 def linearizable(run: RunData) -> CheckResult:
     """Reads, writes and cas of every key have one order that agrees with time and every answer.
 
@@ -266,7 +281,7 @@ class _Check:
             elif not outcome.linearizable:
                 violations += 1
                 if len(anomalies) < ANOMALIES_MAX:
-                    anomalies.append(self._anomaly(key, outcome))
+                    anomalies.append(self._anomaly(key, of_key, outcome))
         anomalies.sort(key=lambda anomaly: anomaly.time_ns or 0)
         n = sum(map(len, calls.by_key.values()))
         return CheckResult(
@@ -289,14 +304,15 @@ class _Check:
     def _judge(self, part: tuple[Hashable, Sequence[Call]], budget: Budget) -> tuple[str, Outcome]:
         return judge(part[1], self._model, self._start, budget)
 
-    def _anomaly(self, key: Hashable, outcome: Outcome) -> Anomaly:
+    def _anomaly(self, key: Hashable, of_key: Sequence[Call], outcome: Outcome) -> Anomaly:
         where = "" if key is None else f"key {key!r}: "
         stuck = outcome.at
         if stuck is None or stuck.interval.completion is None or not outcome.calls:
             return self._short(key, where, stuck)
         limit_s = min(EXPLAIN_S, self._budget.left_s() + 1)
         starts = outcome.starts or [self._start]
-        explanation = explain(outcome.calls, self._model, starts, outcome, limit_s)
+        whole = of_key, self._start
+        explanation = explain(outcome.calls, self._model, starts, outcome, whole, limit_s)
         return Anomaly(
             self._invariant,
             where + explanation.sentence,

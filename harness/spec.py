@@ -30,6 +30,7 @@ class RunSpec:
     settings: dict[str, str] = field(default_factory=dict)  # extra node settings, Kafka's names
     only_ops: tuple[int, ...] | None = None  # numbers of the main phase's ops that are done; all
     stop_at: tuple[str, ...] | None = None  # what ends a simulation when it is broken; anything
+    asked: tuple[str, ...] | None = None  # --nemesis, where it named families or all; the nemeses
     luck: int = 0  # which of the seed's draws of latencies, losses and timeouts is taken
 
     def lucky(self) -> tuple[int | str, ...]:
@@ -40,7 +41,7 @@ class RunSpec:
         """The spec as a JSON object."""
         fields = asdict(self)
         fields["nemeses"] = list(self.nemeses)
-        for name in ("only_ops", "stop_at"):
+        for name in ("only_ops", "stop_at", "asked"):
             if fields[name] is None:
                 del fields[name]
             else:

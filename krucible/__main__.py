@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from krucible.app import main
+from krucible.entry import main
 
 if __name__ == "__main__":
     main()

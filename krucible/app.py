@@ -14,9 +14,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from harness.errors import HarnessError
 from harness.processes.command import end_with_parent
@@ -25,24 +26,37 @@ from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 from krucible import commands
 from krucible.console import EXIT_INTERRUPTED, complain
 
+HELP_CHARS = 80
 EXIT_PIPE = 141  # the shell's own code for a reader that went away
 
-# The verbs in the order of the help, each with its module, which is imported when it is wanted.
-VERBS = {
-    "run": "run",
-    "sim": "sim",
-    "zoo": "zoo",
-    "repro": "repro",
-    "shrink": "shrink",
-    "nightly": "nightly",
-    "check": "check",
-    "report": "report",
-    "serve": "serve",
-    "analyze": "analyze",
-    "list": "listing",
-    "doctor": "doctor",
-    "heal": "heal",
+# The verbs by the groups of the help, each with its module, which is imported when it is wanted.
+GROUPS = {
+    "Run": {
+        "run": "run",
+        "sim": "sim",
+        "repro": "repro",
+        "shrink": "shrink",
+        "zoo": "zoo",
+        "nightly": "nightly",
+    },
+    "Judge": {"check": "check", "analyze": "analyze"},
+    "Report": {"report": "report", "serve": "serve"},
+    "Host": {"doctor": "doctor", "heal": "heal", "list": "listing"},
 }
+VERBS = {verb: module for verbs in GROUPS.values() for verb, module in verbs.items()}
+
+
+class Grouped(TyperGroup):
+    """Lists the verbs in the help by group."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group."""
+        for title, verbs in GROUPS.items():
+            found = [(verb, self.get_command(ctx, verb)) for verb in verbs]
+            rows = [(verb, each.get_short_help_str(HELP_CHARS)) for verb, each in found if each]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -54,8 +68,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if argv is None:
         end_with_parent()
         without_hypothesis()
-    with _terminable():
-        code = _run(list(sys.argv[1:] if argv is None else argv))
+    try:
+        with _terminable():
+            code = _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # a second one, while the first was told
+        code = EXIT_INTERRUPTED
+    if argv is None:  # what is left is Python's own end, and no place for a traceback
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 
 
@@ -63,9 +82,9 @@ def build(verbs: Sequence[str] = tuple(VERBS)) -> typer.Typer:
     """The command line with these verbs; all of them when not given."""
     app = typer.Typer(
         name="krucible",
-        help="Fault injection and linearizability testing for KRaft.",
+        cls=Grouped,
+        help="Test KRaft, and systems like it, under faults: run a cluster, break it, judge it.",
         epilog="Example: krucible run --voters 3 --nemesis kill,partition --time-limit 30",
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -91,8 +110,8 @@ def _root(
 
 
 def _run(argv: list[str]) -> int:
-    app = build(argv[:1] if argv[:1] and argv[0] in VERBS else tuple(VERBS))
     try:
+        app = build(argv[:1] if argv[:1] and argv[0] in VERBS else tuple(VERBS))
         code = app(args=argv, prog_name="krucible", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:  # what typer itself says about the arguments

@@ -25,12 +25,13 @@ RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
 
 NEMESIS_HELP = (
-    "Faults: names or families by comma; all or none. Of all and of families as many kinds come as "
-    "there is time for; what is named itself comes late if there is none, after the main phase."
+    "Faults: names and families, separated by commas; or all, or none. Of all, and of a family, as "
+    "many kinds come as fit into the time; a kind that is named always comes, if there is no time "
+    "for it then after the main phase."
 )
-PACE_HELP = f"How long faults last: {'; '.join(map(told, PACES))}."
+PACE_HELP = f"Pace of the faults, which is how long they last: {'; '.join(map(told, PACES))}."
 
-StoreDir = Annotated[Path, typer.Option("--store", help="Folder of runs.")]
+StoreDir = Annotated[Path, typer.Option("--store", metavar="DIR", help="Folder of runs.")]
 HostsFile = Annotated[
     Path | None,
     typer.Option(

@@ -12,6 +12,7 @@ import typer
 from harness.registry import systems
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
+from krucible import completion
 from krucible.arguments import (
     CONCURRENCY_MAX,
     NEMESIS_HELP,
@@ -25,27 +26,25 @@ from krucible.arguments import (
     parse_nemeses,
     parse_settings,
 )
+from krucible.completion import named
+from krucible.quantities import duration, number, whole
 
-Voters = Annotated[int | None, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")]
-Observers = Annotated[int | None, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")]
-Workload = Annotated[str | None, typer.Option(help="What the clients do.")]
-Nemesis = Annotated[str | None, typer.Option(help=NEMESIS_HELP)]
+Voters = Annotated[int | None, whole("Controllers.", least=1, most=VOTERS_MAX)]
+Observers = Annotated[int | None, whole("Brokers.", least=0, most=OBSERVERS_MAX)]
+Workload = Annotated[str | None, named("Workload of the clients.", completion.WORKLOADS)]
+Nemesis = Annotated[str | None, named(NEMESIS_HELP, completion.faults, "NAMES")]
 TimeLimit = Annotated[
     float | None,
-    typer.Option(
-        min=1,
-        max=TIME_LIMIT_MAX_S,
-        help="Simulated seconds under faults. When not given: as long as the seed's faults need.",
+    duration(
+        "Simulated time under faults (default: as long as the seed's faults need).",
+        least_s=1,
+        most_s=TIME_LIMIT_MAX_S,
     ),
 ]
-Rate = Annotated[
-    float | None, typer.Option(min=0, max=RATE_MAX_HZ, help="Ops per simulated second.")
-]
-Concurrency = Annotated[
-    int | None, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
-]
-Pace = Annotated[str | None, typer.Option(help=PACE_HELP)]
-Mutant = Annotated[str | None, typer.Option(help="Seeded bug to switch on.")]
+Rate = Annotated[float | None, number("Ops per simulated second.", least=0, most=RATE_MAX_HZ)]
+Concurrency = Annotated[int | None, whole("Client processes.", least=1, most=CONCURRENCY_MAX)]
+Pace = Annotated[str | None, named(PACE_HELP, completion.paces)]
+Mutant = Annotated[str | None, named("Seeded bug to switch on.", completion.mutants)]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
@@ -53,17 +52,17 @@ Settings = Annotated[
 GoOn = Annotated[
     bool,
     typer.Option(
-        help="Simulate to the end whatever is broken; else it ends at the first violation of an "
-        "invariant that goes by events, committed records or answers."
+        help="Simulate to the end even if an invariant is broken. By default a simulation stops at "
+        "the first violation that events, committed records or answers show."
     ),
 ]
 ScheduleSeed = Annotated[
     int | None,
-    typer.Option(
+    whole(
+        "Seed to simulate; or the seed of a schedule without spec.json (default: 1).",
         "--seed",
-        min=0,
-        max=SEED_MAX,
-        help="Simulate this seed; or the seed of a schedule without spec.json (default: 1).",
+        least=0,
+        most=SEED_MAX,
     ),
 ]
 

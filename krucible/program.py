@@ -8,13 +8,14 @@ from pathlib import Path
 
 import krucible
 from harness.processes.command import Program
+from harness.processes.python import module_argv
 
 NAME = krucible.__name__
 
 
 def program() -> Program:
     """Name this very command line, as this Python would begin it again in any folder."""
-    return Program((sys.executable, "-P", "-m", NAME))
+    return Program(tuple(module_argv(NAME)))
 
 
 def typed() -> Program:

@@ -14,6 +14,7 @@ import gc
 import logging
 import sys
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NoReturn
 from uuid import UUID
@@ -25,6 +26,7 @@ from node.log.layout import uuid_to_text
 from node.log.meta_properties import MetaPropertiesError
 
 EXIT_USAGE = 254
+EXIT_INTERRUPTED = 130  # the shell's own code for Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -40,7 +42,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             sys.exit(0)
     except (ConfigError, MetaPropertiesError, OSError) as error:
         _refuse(error)
-    sys.exit(_serve(config))
+    try:
+        code = _serve(config)
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    sys.exit(code)
 
 
 def _refuse(error: Exception) -> NoReturn:
@@ -48,8 +54,23 @@ def _refuse(error: Exception) -> NoReturn:
     sys.exit(EXIT_USAGE)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Parses arguments; a mistake in them is one line and the exit code of any other mistake."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it and exit."""
+        print(f"krucible-node: {message} (see '{self.prog} --help')", file=sys.stderr)  # noqa: T201
+        sys.exit(EXIT_USAGE)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="krucible-node", description="A KRaft node.")
+    parser = _Parser(
+        prog="krucible-node",
+        description="Run a KRaft node, or format its directory.",
+        epilog="Exit codes: 0 stopped in good order, 70 stopped as its own state was wrong, 130 "
+        "interrupted by Ctrl-C, 254 bad arguments or input.",
+    )
+    parser.add_argument("--version", action="version", version=f"krucible-node {_version()}")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run the node until SIGTERM")
     format_ = commands.add_parser("format", help="make the log directory the node's own")
@@ -79,6 +100,14 @@ def _parser() -> argparse.ArgumentParser:
         help="a feature level of the new cluster that is not the default",
     )
     return parser
+
+
+def _version() -> str:
+    """The version of krucible; unknown where its code was copied to, without its metadata."""
+    try:
+        return version("krucible")
+    except PackageNotFoundError:
+        return "(unknown version)"
 
 
 def _format(config: NodeConfig, arguments: argparse.Namespace) -> None:

@@ -56,7 +56,7 @@ def _run_line(spec: RunSpec, place: RunDir | None, program: Program) -> str:
         ("--voters", spec.voters),
         ("--observers", spec.observers),
         ("--workload", spec.workload),
-        ("--nemesis", ",".join(spec.nemeses) or "none"),
+        ("--nemesis", ",".join(spec.asked or spec.nemeses) or "none"),
         ("--time-limit", f"{spec.time_limit_s:g}"),
         ("--rate", f"{spec.rate_hz:g}"),
         ("--concurrency", spec.concurrency),

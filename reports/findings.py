@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.ops import Op
-from reports import catalogue
+from reports import catalogue, defects
 from reports.cluster import own_fields
 from reports.model import (
     AnomalyGroup,
@@ -32,6 +32,7 @@ OPS_SHOWN_MAX = 60
 EVENTS_SHOWN_MAX = 40
 CULPRITS_MAX = 3
 _NODE_NAME = re.compile(r"\bn\d+\b")
+_PARTS = re.compile(r"([^0-9]*)([0-9]{0,18})")
 
 
 # --------------------------------------------------------------------------- the sentence
@@ -73,11 +74,12 @@ def _broken_promise(anomalies: Sequence[AnomalyView], total: int) -> Headline:
         sentence = "a promise was broken, but the results do not say which"
         return Headline("invalid", "INVALID", sentence)
     first = min(anomalies, key=lambda a: (a.time_ns is None, a.time_ns or 0, a.number))
-    name = f"{first.invariant} {first.title}".strip()
-    by = f" by {listing(list(first.nodes))}" if 0 < len(first.nodes) <= CULPRITS_MAX else ""
-    at = "" if first.time_ns is None else f" at {first.time_ns / 1e9:.1f} s"
-    more = f", and {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
-    return Headline("invalid", "INVALID", f"{name} broken{by}{at}{more}", detail=first.message)
+    unnamed = [name for name in first.nodes if name not in first.defect]
+    by = f", by {listing(unnamed)}" if 0 < len(unnamed) <= CULPRITS_MAX else ""
+    at = "" if first.time_ns is None else f", at {first.time_ns / 1e9:.1f} s"
+    more = f"; {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
+    sentence = f"{first.defect}{by}{at} ({first.invariant}){more}"
+    return Headline("invalid", "INVALID", sentence, expected=first.expected, found=first.found)
 
 
 def _short(reasons: Sequence[str]) -> str:
@@ -174,7 +176,12 @@ def pairs(value: Any) -> tuple[tuple[str, str], ...]:
         (clean(k, limit=100), clean(v, limit=400) if isinstance(v, str) else compact(v))
         for k, v in value.items()
     ]
-    return tuple(sorted(shown))
+    return tuple(sorted(shown, key=lambda pair: (natural(pair[0]), pair)))
+
+
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """A key that sorts names as people do: S2 before S10."""
+    return tuple((text, int(digits or 0)) for text, digits in _PARTS.findall(name))
 
 
 # --------------------------------------------------------------------------- anomalies
@@ -245,6 +252,9 @@ def _anomaly(
     times += [event.time_ns for event in events if event.time_ns is not None]
     times += [] if time_ns is None else [time_ns]
     details = anomaly.get("details")
+    asked = next((op.node for op in reversed(ops) if op.node is not None), "a node")
+    given = {"node": asked, **(details if isinstance(details, Mapping) else {})}
+    told = defects.defect(invariant, message, given, catalogue.title(invariant))
     return AnomalyView(
         number=number,
         invariant=invariant,
@@ -260,6 +270,9 @@ def _anomaly(
         events=tuple(events[:EVENTS_SHOWN_MAX]),
         events_left_out=max(0, len(events) - EVENTS_SHOWN_MAX),
         details=pretty(details) if details else "",
+        defect=told.title,
+        expected=told.expected,
+        found=told.found,
     )
 
 

@@ -17,14 +17,15 @@ from reports.blocks import Picture
 class Headline:
     """The verdict in one sentence; ``kind`` is valid, invalid, unknown or broken.
 
-    ``detail`` is what the first anomaly says of itself.
+    ``expected`` and ``found`` say it of the first anomaly, as its card does.
     """
 
     kind: str
     label: str
     sentence: str
     reasons: tuple[str, ...] = ()
-    detail: str = ""
+    expected: str = ""
+    found: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,9 @@ class AnomalyView:
     events: tuple[EventRow, ...]
     events_left_out: int
     details: str
+    defect: str  # the title: who did what, where
+    expected: str  # what should have been; empty where only the promise says it
+    found: str
 
 
 @dataclass(frozen=True, slots=True)

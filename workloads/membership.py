@@ -12,6 +12,7 @@ from harness.contracts.abilities import Members, Registers, VoterChange
 from harness.contracts.clients import Client
 from harness.contracts.nemesis import ChangesVoters
 from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.errors import EnvError, UsageError
 from harness.generators.generator import Draft, fn, mix, phases
@@ -27,7 +28,7 @@ RESTORE_S = 3.5  # of one op after the heal
 NO_LEADER = "there is no leader"
 
 
-@workloads.register("membership")
+@workloads.register("membership", WorkloadTraits(settings={"krucible.quorum": "dynamic"}))
 def membership(spec: RunSpec) -> Workload:
     """Voters are removed and added during reads and writes: each change ends, or vanishes."""
     reason = systems.traits(spec.system).why_not(Members, spec)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
+from checkers.invariants.applying import Fencing
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.world import Replica, World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 OF_LEADERS = {
@@ -29,6 +31,7 @@ class Causes(Invariant):
     """
 
     name: ClassVar[str] = "S31"
+    meaning: ClassVar[Meaning] = Fencing.meaning
     listens: ClassVar[tuple[str, ...]] = ("start", "role", "rpc_ok")
 
     def __init__(self) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from checkers.invariants.elections import VoteDurability
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.world import World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -19,6 +21,7 @@ class KeptVote(Invariant):
     """S3: a vote that is on disk is not taken back in its epoch."""
 
     name: ClassVar[str] = "S3"
+    meaning: ClassVar[Meaning] = VoteDurability.meaning
     listens: ClassVar[tuple[str, ...]] = ("qs",)
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:

@@ -1,8 +1,9 @@
-"""Why a history is not linearizable: the window, the op that fits nowhere, how far one can get.
+"""Why a history is not linearizable: the ops that contradict, and how far one can get with them.
 
-The window is the shortest stretch of the key's ops that fails on its own: it may begin in any
-state that was still possible there, with every op then in flight free to come anywhere, and
-still no order explains it.
+The ops are a minimal core: they fail alone, from the start, and whatever the others did. Where the
+limits leave no time for one it is a window: the shortest stretch of the key's ops that fails though
+it may begin in any state that was still possible there, with every op then in flight free to come
+anywhere.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from typing import Any
 
 from checkers.limits.budget import Budget
 from checkers.linearizability.calls import Call
+from checkers.linearizability.core import Core, find_core
 from checkers.linearizability.search import Outcome, search
 from harness.contracts.model import Illegal, Model, State, show
 
-TIME_LIMIT_S = 5.0  # to find the window of one key
+TIME_LIMIT_S = 5.0  # to find the window of one key, and as much for the core
 CONFIGURATIONS_MAX = 50_000  # at once, in one try
 STATES_MAX = 500  # that a window may begin in
 PARTIAL_CONFIGURATIONS_MAX = 5_000
 PARTIAL_OPS_MAX = 200  # a longer window has no partial orders listed
 PARTIALS_MAX = 3
 LISTED_MAX = 60  # ops listed in full
+_GROWTH = 4  # of the stretch behind the call that failed, each time
+NAMED_MAX = 8  # ops named in the sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +53,32 @@ def explain(
     model: Model,
     starts: Sequence[State],
     outcome: Outcome,
+    whole: tuple[Sequence[Call], State],
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Explanation:
     """Explain the failed search of one key's calls; ``outcome.at`` is the call that failed.
 
-    ``starts``: the states that the first of the calls may have found.
+    ``starts``: the states that the first of the calls may have found. ``whole``: all calls of the
+    key, and the state at the start.
     """
     stuck = outcome.at
     assert stuck is not None and stuck.end is not None  # noqa: S101, PT018
     window, starts = _window(calls, model, starts, outcome, time_limit_s)
+    all_calls, start = whole
+    core = _core(all_calls, window, stuck.end, model, start, time_limit_s)
+    if core is not None:
+        window, starts = list(core.calls), [start]
+        # Where the search looked ahead, the call at which it stopped need not be among them.
+        begins = {call.begin for call in window}
+        named = [call for call in all_calls if call.begin in begins and call.end is not None]
+        stuck = max(named, key=lambda call: call.end or 0)
     partials, complete = _partials(window, model, starts)
     states = _last_states(partials)
     known = [call for call in window if call.end is not None]
     shown = sorted(window, key=lambda call: (call.end is None, call.begin))[:LISTED_MAX]
     details = {
         "stuck": _call(stuck, model),
+        "minimal": core is not None and core.minimal,
         "window": {
             "first_op": min(call.index for call in window),
             "last_op": _last_op(stuck),
@@ -76,10 +91,33 @@ def explain(
         "partials_complete": complete,
     }
     return Explanation(
-        _sentence(stuck, window, partials, model, states),
+        _sentence(stuck, window, partials, model, states, alone=core is not None),
         tuple(sorted({i for call in shown for i in _indices(call)} | set(_indices(stuck)))),
         details,
     )
+
+
+def _core(
+    calls: Sequence[Call],
+    window: Sequence[Call],
+    end: int,
+    model: Model,
+    start: State,
+    time_limit_s: float,
+) -> Core | None:
+    """The core among the calls up to a place, or to a later one: some methods look ahead."""
+    budget = Budget.of(time_limit_s, configurations_max=CONFIGURATIONS_MAX)
+    later = sorted(call.end for call in calls if call.end is not None and call.end > end)
+    steps = [_GROWTH**n for n in range(len(later)) if _GROWTH**n < len(later)]
+    for each in (end, *(later[step - 1] for step in steps), *later[-1:]):
+        core = find_core(_prefix(calls, each), window, model, start, budget)
+        if core is not None:
+            return core
+    return None
+
+
+def _prefix(calls: Sequence[Call], end: int) -> list[Call]:
+    return _cut([call for call in calls if call.begin < end], -1, end)
 
 
 def _window(
@@ -171,11 +209,12 @@ def _sentence(
     partials: Sequence[_Partial],
     model: Model,
     states: list[State],
+    *,
+    alone: bool,
 ) -> str:
     op = stuck.interval.invocation
     what = model.describe(stuck.action)
-    known = sum(call.end is not None for call in window)
-    text = f"{what} (op {op.index}, process {op.process}) fits in no order that agrees with time"
+    text = f"{what} (op {op.index}, process {op.process}) cannot be linearized"
     illegal = [
         model.obstacle(state, stuck.action)
         for state in states
@@ -183,9 +222,22 @@ def _sentence(
     ]
     if illegal and any(stuck in partial.rest for partial in partials):
         text += f": {illegal[0]}"
-    return (
-        f"{text}; the {known} ops from {min(c.index for c in window)} to {_last_op(stuck)} show it"
-    )
+    if not alone:
+        first, known = min(c.index for c in window), sum(c.end is not None for c in window)
+        return f"{text}; the {known} ops from {first} to {_last_op(stuck)} show it"
+    if len(window) == 1:
+        return f"{text}: no op can have led to it"
+    named = _listing([c.index for c in sorted(window, key=lambda c: c.begin)])
+    return f"{text}; ops {named} contradict each other"
+
+
+def _listing(indices: Sequence[int]) -> str:
+    """As in ``3, 5 and 8``; the first ones of many."""
+    if len(indices) > NAMED_MAX:
+        shown = ", ".join(map(str, indices[:NAMED_MAX]))
+        return f"{shown} and {len(indices) - NAMED_MAX} more"
+    *most, last = map(str, indices)
+    return f"{', '.join(most)} and {last}"
 
 
 def _call(call: Call, model: Model) -> dict[str, Any]:

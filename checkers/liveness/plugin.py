@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkers.invariants.liveness import L1, L2, L3, L5, L6, L7, L8, L10, L11, L12, L13
+from checkers.invariants.patience import Patience
+from checkers.invariants.quorum import StepDown
 from checkers.liveness.asking import repeated_questions
 from checkers.liveness.elections import futile_elections
 from checkers.liveness.fetches import unanswered_fetches
@@ -89,7 +92,11 @@ class Node:
                 pass
 
 
-@checkers.register(NAME, needs=("events", "records"))
+L4, L9 = StepDown.meaning, Patience.meaning
+JUDGED = (L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11, L12, L13)
+
+
+@checkers.register(NAME, needs=("events", "records"), judges=JUDGED)
 def liveness(run: RunData) -> CheckResult:
     """A leader, progress, stable leadership, convergence and unfenced brokers after all heals.
 

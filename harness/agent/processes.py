@@ -101,7 +101,7 @@ class Hands:
         """Start it; raises OSError. In the main thread, with which it ends."""
         self._turn = threading.Lock()
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", module, folder],
+            [sys.executable, "-P", "-m", module, folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -70,6 +70,9 @@ class Net(Protocol):
         ...
 
 
+NEVER_STARTED = "never started"  # the detail of a node that has had no process
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessState:
     """What the kernel says of a node's process."""
@@ -77,6 +80,11 @@ class ProcessState:
     pid: int | None
     state: str  # a letter of /proc/PID/stat ("R", "S", "D", "T", "Z"), or "gone"
     detail: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ran once and runs no more; ``detail`` tells how it ended."""
+        return self.state in ("gone", "Z") and self.detail != NEVER_STARTED
 
 
 class Environment(Protocol):

@@ -1,4 +1,4 @@
-"""Traits of systems and environments: what is asked of them before a run of them is begun.
+"""Traits of systems, environments and workloads: what is known of them before a run begins.
 
 They are given where a plug-in registers itself, and have defaults that ask for nothing::
 
@@ -78,3 +78,15 @@ class EnvironmentTraits:
     one_run_at_a_time: bool = False
     check_hosts: Callable[[RunSpec], None] | None = None
     why_not: Callable[[type], str | None] = _no_reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadTraits:
+    """What a workload says of all its runs.
+
+    Attributes:
+        settings: The settings that it needs of the system; a run has them unless it is given
+            others.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)

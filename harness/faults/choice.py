@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from harness import seeds
@@ -79,6 +79,31 @@ def plan(spec: RunSpec, *, asked_for: bool = True) -> tuple[list[tuple[str, Neme
     must = owed(spec, chosen) if asked_for else ()
     chosen = fitting(spec, chosen, room, must, pace.weights)
     return chosen, schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
+
+
+def what_does_not_fit(spec: RunSpec, faults: Sequence[Fault]) -> Iterator[str]:
+    """Say which of ``--nemesis`` has no time in the run, and how long it would take.
+
+    Args:
+        spec: The options, with the words of ``--nemesis`` as they were given.
+        faults: The schedule that was drawn.
+    """
+    kinds, chosen = {fault.nemesis for fault in faults}, select(spec.nemeses, spec)
+    if not kinds:
+        return
+    enough_s = schedule.length_s(spec.seed, len(chosen), schedule.paced(spec.pace))
+    if len(kinds) < len(chosen):
+        yield (
+            f"{len(kinds)} of the {len(chosen)} kinds of fault of --nemesis "
+            f"{','.join(spec.nemeses)} fit into --time-limit {spec.time_limit_s:g}; all of them "
+            f"need --time-limit {enough_s:g}"
+        )
+    late = sorted({fault.nemesis for fault in faults if fault.late})
+    if late:
+        yield (
+            f"--time-limit {spec.time_limit_s:g} is too short for {', '.join(late)}, which will "
+            f"come after it; --time-limit {enough_s:g} has room for all"
+        )
 
 
 def owed(spec: RunSpec, chosen: Sequence[tuple[str, Nemesis]]) -> frozenset[str]:

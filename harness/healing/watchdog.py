@@ -22,6 +22,7 @@ from harness.errors import EnvError
 from harness.healing.heal import clear_run, heal_all, sweep_all
 from harness.healing.journal import RUN_VARIABLE, Journal, harness_of, state_folder
 from harness.processes.procfs import identify, is_alive
+from harness.processes.python import module_argv
 
 BEAT_S: Final = 1.0
 HANG_VARIABLE: Final = "KRUCIBLE_HANG_S"  # after how many seconds without a sign a harness hangs
@@ -59,7 +60,7 @@ class Watchdog:
         limit = () if self._hang_s is None else (str(self._hang_s),)
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", __name__, *limit),
+                *module_argv(__name__, *limit),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log,
                 stderr=log,

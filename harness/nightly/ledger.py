@@ -70,6 +70,7 @@ class Night:
     broken: list[str] = field(default_factory=list)  # what broke the harness, in words
     spent_s: dict[str, float] = field(default_factory=dict)  # by entry
     simulated_s: float = 0.0
+    skipped: dict[str, str] = field(default_factory=dict)  # entries without a run, and why
     dropped: int = 0  # runs
     resumed: int = 0  # times
     ended: Line | None = None
@@ -139,6 +140,9 @@ class Night:
     def _broke(self, line: Line) -> None:
         self.broken.append(str(line["reason"]))
 
+    def _skipped(self, line: Line) -> None:
+        self.skipped[line["entry"]] = str(line["reason"])
+
     def _dropped(self, line: Line) -> None:
         self.dropped += len(line["runs"])
 
@@ -156,6 +160,7 @@ _TAKES: Final = {
     "canary": Night._canary,  # noqa: SLF001
     "spent": Night._spent,  # noqa: SLF001
     "broke": Night._broke,  # noqa: SLF001
+    "skipped": Night._skipped,  # noqa: SLF001
     "dropped": Night._dropped,  # noqa: SLF001
     "end": Night._end,  # noqa: SLF001
 }

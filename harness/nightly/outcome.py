@@ -98,6 +98,8 @@ def summary(
         "first_seed": night.begun.get("first_seed"),
         "resumed": night.resumed,
         "used_s": round(night.used_s, 3),
+        "budget_s": plan.budget_s,
+        "skipped": dict(night.skipped),
         "histories": night.histories,
         "simulated_s": round(night.simulated_s, 3),
         "entries": {

@@ -46,6 +46,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from harness import durations
 from harness.errors import UsageError
 from harness.faults import choice as nemesis_names
 from harness.faults.schedule import paced
@@ -53,8 +54,6 @@ from harness.registry import environments, mutant_names, systems, unknown, workl
 from harness.sessions.swarm import draw
 from harness.spec import SIM, STEADY, RunSpec
 
-_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
-_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB|TB)")
 _BYTES: Final = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -63,7 +62,7 @@ LIVE: Final = " (live)"  # ends the name of a canary with real processes
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
 Weight = Annotated[float, Meta(gt=0, le=1e6)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Duration = Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*[smh]$")]
+Duration = Annotated[str, Meta(pattern=f"^{durations.PATTERN}$")]
 Size = Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*(kB|MB|GB|TB)$")]
 Voters = Annotated[int, Meta(ge=1, le=7)]
 Observers = Annotated[int, Meta(ge=0, le=20)]
@@ -294,11 +293,11 @@ def _check_mutant(name: str | None, system: str) -> None:
 
 
 def seconds(text: str) -> float:
-    """A length of time; raises UsageError."""
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"{text!r}: want a time, as in 90s, 30m or 8h")
-    return float(match[1]) * _SECONDS[match[2]]
+    """The seconds of a length of time; raises UsageError."""
+    try:
+        return durations.seconds(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def size(text: str) -> int:

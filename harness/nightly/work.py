@@ -56,26 +56,54 @@ class Worker:
                 self._spend(f"canary:{canary.name}", partial(self._canary, canary))
         while self._left_s > 0:
             self._look_after()
-            entry, step = self._due()
+            due = self._due()
+            if due is None:
+                break
+            entry, step = due
             self._spend(entry, step)
             self._keep_under_limit(ROTATE_S)
+        self._tell_of_the_rest()
         self._look_after()
         self._keep_under_limit(0.0)
+
+    def _tell_of_the_rest(self) -> None:
+        """Say which entries had no run, and that failures are looked into beyond the budget."""
+        left_s = max(0.0, self._left_s)
+        for live in self._plan.live:
+            entry = f"live:{live.name}"
+            if not self._night.seeds.get(entry) and entry not in self._night.skipped:
+                reason = f"a run takes {live.time_limit:g} s and more, {left_s:.0f} s were left"
+                self._keep({"t": "skipped", "entry": entry, "reason": reason})
+        for sim in self._plan.sim:
+            entry = f"sim:{sim.name}"
+            if not self._night.seeds.get(entry) and entry not in self._night.skipped:
+                self._keep({"t": "skipped", "entry": entry, "reason": "the budget was used up"})
+        new = [failing for failing in self._night.failing.values() if self._is_new(failing)]
+        if new and not left_s:
+            text = f"the budget is used up; {len(new)} failures are run again and shrunk beyond it"
+            self._tell({"t": "note", "text": text})
 
     @property
     def _left_s(self) -> float:
         return self._plan.budget_s - self._night.used_s
 
-    def _due(self) -> tuple[str, Callable[[], None]]:
-        """The entry that has had the least of its share."""
+    def _due(self) -> tuple[str, Callable[[], None]] | None:
+        """The entry that has had the least of its share; None when nothing fits into the rest.
+
+        A live run that would take longer than the night has left does not begin.
+        """
         weights: dict[str, float] = {}
         steps: dict[str, Callable[[], None]] = {}
         for sim in self._plan.sim:
             name = f"sim:{sim.name}"
             weights[name], steps[name] = sim.weight, partial(self._sim, name, sim)
         for live in self._plan.live:
+            if live.time_limit > self._left_s:
+                continue
             name = f"live:{live.name}"
             weights[name], steps[name] = live.weight, partial(self._live, name, live)
+        if not weights:
+            return None
         spent = self._night.spent_s
         entry = min(weights, key=lambda name: spent.get(name, 0.0) / weights[name])
         return entry, steps[entry]
@@ -189,17 +217,24 @@ class Worker:
     def _look_after(self) -> None:
         """Run each new failure again, and shrink what can be shrunk."""
         for failing in list(self._night.failing.values()):
-            if not failing.runs:
+            if not self._is_new(failing):
                 continue
             if failing.again is None:
                 self._spend(failing.entry, partial(self._again, failing))
-            if (
-                failing.shrunk is None
-                and failing.verdict == "invalid"
-                and failing.entry.startswith("sim:")
-                and self._plan.on_failure.shrink_s > 0
-            ):
+            if self._can_be_shrunk(failing):
                 self._spend(failing.entry, partial(self._shrink, failing))
+
+    def _is_new(self, failing: Failing) -> bool:
+        """Whether a failure has a stored run that was not yet run again, or shrunk."""
+        return bool(failing.runs) and (failing.again is None or self._can_be_shrunk(failing))
+
+    def _can_be_shrunk(self, failing: Failing) -> bool:
+        return (
+            failing.shrunk is None
+            and failing.verdict == "invalid"
+            and failing.entry.startswith("sim:")
+            and self._plan.on_failure.shrink_s > 0
+        )
 
     def _again(self, failing: Failing) -> None:
         live = failing.entry.startswith("live:")

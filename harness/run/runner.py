@@ -25,7 +25,7 @@ from harness.generators.basic import Generator, coerce, only, stagger, time_limi
 from harness.run.interpreter import OP_TIMEOUT_S, Interpreter
 from harness.run.player import HEAL_TRIES, FaultPlayer, FaultReport, KeepLate, ignore_late
 from harness.run.recorder import OpSink, Progress, Recorder, Silence
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
 
 RECOVERY_TIMEOUT_S = 20.0
 FINAL_LIMIT_S = 20.0
@@ -228,8 +228,25 @@ class Run:
         began = recorder.nemesis_op("recovery", {"timeout_s": timeout_s})
         recovered = await self._plan.cluster.system.await_recovery(timeout_s)
         elapsed_ms = (recorder.clock.now_ns() - began.time_ns) // NS_PER_MS
-        recorder.nemesis_op("recovery", {"recovered": recovered, "elapsed_ms": elapsed_ms})
+        down = {} if recovered else self._down()
+        ended = {
+            "recovered": recovered,
+            "elapsed_ms": elapsed_ms,
+            **({"down": down} if down else {}),
+        }
+        recorder.nemesis_op("recovery", ended)
         self._result.recovered = recovered
+
+    def _down(self) -> dict[str, str]:
+        """The nodes whose processes have ended, each with how; of a simulation none are named.
+
+        The events of a simulation tell as much, and its bytes must stay the same.
+        """
+        cluster = self._plan.cluster
+        if self._plan.spec.env == SIM:
+            return {}
+        states = {node: cluster.environment.process(node) for node in cluster.system.nodes}
+        return {node: state.detail for node, state in states.items() if state.has_ended}
 
     async def _final(self) -> None:
         source = self._plan.workload.final_generator

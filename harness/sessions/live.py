@@ -137,18 +137,32 @@ def execute(
 
     Raises:
         HarnessError: The environment or the system did not come up: nothing was run. Everything
-            started is stopped again.
+            started is stopped again, and the run is stored as one of which the harness broke.
     """
     ballast = Ballast(session.run_dir.path)
     try:
         with _uninterrupted_start(asyncio.Runner()) as runner:
             runner.run(_execute(session, progress or Silence(), state_dir))
+    except HarnessError as error:
+        _judge_unstarted(session, str(error))
+        raise
     finally:
         if ballast.drop() and session.crash is None:
             session.crash = f"the disk of {session.run_dir.path}: {os.strerror(errno.ENOSPC)}"
     # the judge forks, which only a process without an event loop should do
     session.judgement = judge_run(session.run_dir, crash=session.crash)
     return session
+
+
+def _judge_unstarted(session: Session, reason: str) -> None:
+    """Judge a run that never began: its results say why, and its report does.
+
+    The disk may be what was wrong; then the error that is raised has to do.
+    """
+    try:
+        session.judgement = judge_run(session.run_dir, crash=f"the run did not start: {reason}")
+    except OSError as error:
+        _note_crash(session, "judge the run that did not start", error)
 
 
 def _uninterrupted_start(runner: asyncio.Runner) -> asyncio.Runner:
@@ -242,6 +256,7 @@ async def _run(
     clock = LoopClock()
     collector: EventCollector | None = None
     try:
+        progress.on_phase(f"prepare {session.spec.env}")
         await environment.setup(system.nodes)
         sources = system.event_files() if isinstance(system, LeavesEvents) else {}
         if sources:

@@ -14,7 +14,7 @@ from harness.contracts.nemesis import Fault, Nemesis
 from harness.contracts.workload import Workload
 from harness.errors import UsageError
 from harness.faults import schedule
-from harness.faults.choice import misfit, of_schedule
+from harness.faults.choice import NONE, misfit, of_schedule, what_does_not_fit
 from harness.faults.choice import plan as draw_faults
 from harness.registry import checkers, environments, systems, workloads
 from harness.run.judge import COVERAGE, STANDARD
@@ -32,6 +32,7 @@ class Plan:
     nemeses: Mapping[str, Nemesis]
     faults: tuple[Fault, ...]
     asked_for: bool = True  # a fault that never takes hold leaves the run's coverage unknown
+    notes: tuple[str, ...] = ()  # what of --nemesis there is no time for, in sentences
 
     @classmethod
     def of(
@@ -49,10 +50,12 @@ class Plan:
             UsageError: An unknown name, a bad setting, or options that cannot go together.
         """
         system = systems.get(spec.system)
+        spec = with_needed(spec)
         _check_fit(spec, system)
         systems.traits(spec.system).check_settings(spec.settings)
         schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
         workload = workloads.get(spec.workload)(spec)
+        drawn = faults is None
         if faults is None:
             chosen, faults = draw_faults(spec, asked_for=asked_for)
         else:
@@ -60,8 +63,14 @@ class Plan:
             chosen = of_schedule(faults)
             if not asked_for:
                 chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
-        spec = replace(spec, nemeses=tuple(name for name, _ in chosen))
-        return cls(spec, workload, dict(chosen), tuple(faults), asked_for)
+        names = tuple(name for name, _ in chosen)
+        notes: tuple[str, ...] = ()
+        if drawn and asked_for:
+            notes = tuple(what_does_not_fit(spec, faults))
+            asked = spec.nemeses if set(spec.nemeses) - {NONE} != set(names) else None
+            spec = replace(spec, asked=asked)
+        spec = replace(spec, nemeses=names)
+        return cls(spec, workload, dict(chosen), tuple(faults), asked_for, notes)
 
     @classmethod
     def simulated(
@@ -75,6 +84,12 @@ class Plan:
         """The names of the checkers that judge the run, in their order."""
         names = checkers_of(self.spec, self.workload)
         return names if self.asked_for else [name for name in names if name != COVERAGE]
+
+
+def with_needed(spec: RunSpec) -> RunSpec:
+    """The options with the settings that the workload needs, where they are not set otherwise."""
+    needed = workloads.traits(spec.workload).settings
+    return replace(spec, settings={**needed, **spec.settings}) if needed else spec
 
 
 def checkers_of(spec: RunSpec, workload: Workload) -> list[str]:

@@ -11,6 +11,7 @@ import typer
 from harness.errors import UsageError
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
 from krucible.console import Json, err, out, print_json, print_table
+from krucible.quantities import whole
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,19 +28,23 @@ def add_to(app: typer.Typer) -> None:
 
 
 def analyze(
-    store: Annotated[Path, typer.Argument(help="Folder of runs.")],
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="Folder of runs.")],
     master: Annotated[
-        str, typer.Option(help="Where Spark runs: local[N], or spark://HOST:PORT of a cluster.")
+        str,
+        typer.Option(
+            metavar="URL", help="Spark master: local[N], or spark://HOST:PORT of a cluster."
+        ),
     ] = "local[*]",
     tables: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the Parquet tables; all of a cluster must see it, and the store, under "
-            "this name.  [default: .analysis in the store]",
+            metavar="DIR",
+            help="Folder of the Parquet tables (default: .analysis in the store). Every worker of "
+            "a cluster must see it, and the store, under the same name.",
             show_default=False,
         ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, max=1000, help="Signatures to show.")] = 20,
+    top: Annotated[int, whole("Signatures to show.", least=1, most=1000)] = 20,
     json: Json = False,
 ) -> int:
     """Analyse what is new and show the sum of all."""

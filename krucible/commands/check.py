@@ -28,8 +28,10 @@ from harness.verdict import (
     CheckResult,
     Valid,
 )
+from krucible.arguments import TIME_LIMIT_MAX_S
 from krucible.console import STYLE, Json, complain, err, print_json, print_table
 from krucible.paths import found
+from krucible.quantities import duration, whole
 from krucible.stores import run_at
 
 UNREADABLE = "unreadable"
@@ -40,6 +42,7 @@ _EXIT = {Valid.VALID: EXIT_VALID, Valid.INVALID: EXIT_INVALID, Valid.UNKNOWN: EX
 _ONLY_FILES = "--model, --consistency-model, --format and --initial go with history files"
 Judged = tuple[dict[str, Any], str | None]  # a row, and the complaint about what cannot be judged
 SHARES_PER_JOB = 8  # so that one with much to judge does not end long after the others
+SKIPPED_TOLD_MAX = 5  # hidden folders
 ANOMALIES_TOLD_MAX = 10  # in a report for machines that people read, too
 
 
@@ -58,33 +61,46 @@ def add_to(app: typer.Typer) -> None:
 
 def check(  # noqa: PLR0913 - they are the command's
     paths: Annotated[
-        list[Path], typer.Argument(help="History files, folders, runs, or patterns in quotes.")
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", help="History files, folders, runs, or patterns in quotes."
+        ),
     ],
     model: Annotated[
-        str | None, typer.Option(help="What the history is of; guessed when not given.")
+        str | None,
+        typer.Option(metavar="NAME", help="Model to judge by (default: guessed from the ops)."),
     ] = None,
     consistency_model: Annotated[
         str | None,
-        typer.Option(help="What list-append must be; strict-serializable when not given."),
-    ] = None,
-    format_: Annotated[
-        str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")
-    ] = "auto",
-    initial: Annotated[
-        str | None, typer.Option(help="Initial value of each key: JSON, nil, or text.")
-    ] = None,
-    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for each history.")] = 60.0,
-    memory_limit: Annotated[
-        int, typer.Option(min=64, help="MiB that a process may hold while it judges a history.")
-    ] = 4096,
-    jobs: Annotated[
-        int | None,
         typer.Option(
-            "--jobs", "-j", min=1, help="Processes side by side; one for each CPU when not given."
+            metavar="NAME",
+            help="Consistency of list-append histories (default: strict-serializable).",
         ),
     ] = None,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="NAME", help=f"Format of the files: one of {', '.join(FORMATS)}."
+        ),
+    ] = "auto",
+    initial: Annotated[
+        str | None,
+        typer.Option(metavar="VALUE", help="Initial value of each key: JSON, nil, or text."),
+    ] = None,
+    time_limit: Annotated[
+        float,
+        duration("Time for each history.", least_s=0.1, most_s=TIME_LIMIT_MAX_S, default_s=60),
+    ] = 60.0,
+    memory_limit: Annotated[int, whole("Memory of each process, in MiB.", least=64)] = 4096,
+    jobs: Annotated[
+        int | None,
+        whole("Parallel processes (default: one per CPU).", "--jobs", "-j", least=1),
+    ] = None,
     junit: Annotated[
-        Path | None, typer.Option(help="Write JUnit XML here, a test case for each history.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write JUnit XML to this file, with a test case for each history."
+        ),
     ] = None,
     json: Json = False,
 ) -> int:
@@ -132,8 +148,11 @@ def _check_consistency_model(name: str, model: str | None) -> None:
 
 def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: int) -> list[Judged]:
     """Judge all, in the order they were asked for; people at a terminal see how far it is."""
-    wanted = [each for path in paths for each in found(path)]
     console = err()
+    hidden: list[Path] = []
+    wanted = [each for path in paths for each in found(path, hidden.append)]
+    if hidden:
+        console.print(_skipped(hidden), markup=False)
     rows: dict[int, Judged] = {}
     with Progress(
         TextColumn("{task.description}"),
@@ -149,6 +168,14 @@ def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: in
             rows[at] = row
             progress.update(task, advance=1, description=wanted[at].name, refresh=True)
     return [row for _, row in sorted(rows.items())]
+
+
+def _skipped(hidden: list[Path]) -> str:
+    """Say which hidden folders were not looked into."""
+    shown = ", ".join(map(str, sorted(hidden)[:SKIPPED_TOLD_MAX]))
+    more = len(hidden) - SKIPPED_TOLD_MAX
+    rest = f" and {more} more" if more > 0 else ""
+    return f"skipped hidden folders: {shown}{rest} (name one to judge what is in it)"
 
 
 def _judged(

@@ -44,7 +44,10 @@ def add_to(app: typer.Typer) -> None:
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(ALL_KINDS)}; all when not given.")
+        str | None,
+        typer.Argument(
+            metavar="KIND", help=f"Kind to list (default: all): {', '.join(ALL_KINDS)}."
+        ),
     ] = None,
     json: Json = False,
 ) -> int:

@@ -12,6 +12,7 @@ import msgspec
 import typer
 from rich.status import Status
 
+from harness import durations
 from harness.errors import UsageError
 from harness.nightly import ledger as ledgers
 from harness.nightly import outcome
@@ -24,9 +25,11 @@ from harness.verdict import EXIT_VALID
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
 from krucible.program import program, typed
+from krucible.quantities import duration, whole
 from krucible.stores import opened
 
 FIRST_SEED_STEP = 1_000_000  # seeds of nights that are begun at different minutes lie apart
+BUDGET_MAX_S = 30 * 86_400.0
 SHOWN_MAX = 12  # ways to fail on the one screen
 TOLD_OF_EACH = 3  # runs of each way to fail that have a line while the night goes on
 
@@ -48,17 +51,22 @@ def add_to(app: typer.Typer) -> None:
 
 def nightly(
     plan: Annotated[
-        Path | None, typer.Option(help="A TOML file; docs/nightly.md. A plan of ours if not given.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Plan of the night, a TOML file; see docs/nightly.md (default: a built-in plan).",
+        ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="How long to work: 90s, 30m, 8h; in place of the plan's.")
+        float | None,
+        duration("Time to work (default: the plan's budget).", least_s=1, most_s=BUDGET_MAX_S),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=SEED_MAX, help="The first seed; of the date when not given."),
+        whole("First seed (default: drawn from the date).", least=0, most=SEED_MAX),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option(help="Begin a new night, also when the last one is not over.")
+        bool, typer.Option(help="Begin a new night, even if the last one was interrupted.")
     ] = False,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
@@ -67,7 +75,7 @@ def nightly(
     wanted = plans.DEFAULT if plan is None else plans.load(plan)
     store = store.absolute()  # what is told of its runs holds in any folder
     if budget is not None:
-        wanted = msgspec.structs.replace(wanted, budget=budget)
+        wanted = msgspec.structs.replace(wanted, budget=durations.told(budget))
     plans.check(wanted)
     with _Screen(loud=not json) as screen:
         book = _open(wanted, store, seed, fresh=fresh)
@@ -225,6 +233,14 @@ def _shrunk(line: Line) -> str:
     return f"{line['entry']}: {how}{'' if line['store'] is None else ' -> ' + line['store']}"
 
 
+def _skipped(line: Line) -> str:
+    return f"{line['entry']}: not run: {line['reason']}"
+
+
+def _note(line: Line) -> str:
+    return str(line["text"])
+
+
 def _broke(line: Line) -> str:
     return f"the harness broke: {line['reason']}"
 
@@ -236,6 +252,8 @@ _LINES = {
     "again": _again,
     "shrunk": _shrunk,
     "broke": _broke,
+    "skipped": _skipped,
+    "note": _note,
 }
 
 
@@ -250,6 +268,8 @@ def _show(told: Mapping[str, Any]) -> None:
         )
         for entry, each in told["entries"].items()
     ]
+    for entry, reason in told["skipped"].items():
+        rows.append((entry, "0", f"not run: {reason}", "0 s"))
     if rows:
         print_table(("entry", "runs", "verdicts", "time"), rows)
     console = out()
@@ -268,7 +288,8 @@ def _show(told: Mapping[str, Any]) -> None:
         console.print(f"and {len(told['failing']) - SHOWN_MAX} more ways to fail")
     verdict = "GREEN" if told["exit_code"] == EXIT_VALID else "RED"
     console.print(
-        f"{verdict}: {told['histories']} histories in {told['used_s']:.0f} s; {told['report']}",
+        f"{verdict}: {told['histories']} histories in {told['used_s']:.0f} s, of a budget of "
+        f"{told['budget_s']:.0f} s; {told['report']}",
         style="bold green" if verdict == "GREEN" else "bold red",
     )
     for reason in told["reasons"]:

@@ -30,6 +30,7 @@ from krucible.commands.sim import show_simulation
 from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
 from krucible.program import program
+from krucible.quantities import whole
 from krucible.stores import opened
 
 TIMES_MAX = 1_000
@@ -65,15 +66,15 @@ def repro(  # noqa: PLR0913 - one parameter per option
             show_default=False,
         ),
     ] = None,
-    times: Annotated[int, typer.Option(min=1, max=TIMES_MAX, help="How often.")] = 1,
+    times: Annotated[int, whole("Number of replays.", least=1, most=TIMES_MAX)] = 1,
     jobs: Annotated[
         int | None,
-        typer.Option(
+        whole(
+            f"Parallel live replays (default: one for every {CPUS_PER_RUN} CPUs).",
             "--jobs",
             "-j",
-            min=1,
-            max=JOBS_MAX,
-            help=f"Live replays at a time; one for every {CPUS_PER_RUN} CPUs if not given.",
+            least=1,
+            most=JOBS_MAX,
         ),
     ] = None,
     seed: options.ScheduleSeed = None,

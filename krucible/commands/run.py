@@ -14,6 +14,7 @@ from harness.run.judge import Judgement
 from harness.sessions import live as session
 from harness.spec import STEADY, RunSpec
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
+from krucible import completion
 from krucible.arguments import (
     CONCURRENCY_MAX,
     DEFAULT_STORE,
@@ -32,9 +33,11 @@ from krucible.arguments import (
     parse_nemeses,
     parse_settings,
 )
+from krucible.completion import named
 from krucible.console import EXIT_INTERRUPTED, STYLE, Json, err, out, print_json
 from krucible.live import LiveStatus
 from krucible.program import typed
+from krucible.quantities import duration, number, whole
 from krucible.stores import opened
 
 SEED_DRAWN_MAX = 2**31  # what we draw is short enough to type
@@ -52,33 +55,36 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(  # noqa: PLR0913, PLR0917 - one parameter per option
-    system: Annotated[str, typer.Option(help="System under test.")] = "kraft",
-    env: Annotated[str, typer.Option(help="Where its nodes run.")] = "local",
-    voters: Annotated[int, typer.Option(min=1, max=VOTERS_MAX, help="Controllers.")] = 3,
-    observers: Annotated[int, typer.Option(min=0, max=OBSERVERS_MAX, help="Brokers.")] = 2,
-    workload: Annotated[str, typer.Option(help="What the clients do.")] = "register",
+    system: Annotated[str, named("System under test.", completion.SYSTEMS)] = "kraft",
+    env: Annotated[
+        str, named("Environment that its nodes run in.", completion.ENVIRONMENTS)
+    ] = "local",
+    voters: Annotated[int, whole("Controllers.", least=1, most=VOTERS_MAX)] = 3,
+    observers: Annotated[int, whole("Brokers.", least=0, most=OBSERVERS_MAX)] = 2,
+    workload: Annotated[str, named("Workload of the clients.", completion.WORKLOADS)] = "register",
     nemesis: Annotated[
         str | None,
-        typer.Option(
-            help=f"{NEMESIS_HELP} When not given: all, or none where the system has no processes "
-            "to break."
+        named(
+            f"{NEMESIS_HELP} Default: all, or none for a system without processes.",
+            completion.faults,
+            "NAMES",
         ),
     ] = None,
     time_limit: Annotated[
-        float, typer.Option(min=1, max=TIME_LIMIT_MAX_S, help="Seconds of the main phase.")
+        float,
+        duration("Length of the main phase.", least_s=1, most_s=TIME_LIMIT_MAX_S, default_s=30),
     ] = 30.0,
     rate: Annotated[
-        float, typer.Option(min=0, max=RATE_MAX_HZ, help="Ops per second; 0 = as fast as can be.")
+        float,
+        number("Ops per second; 0: as fast as possible.", least=0, most=RATE_MAX_HZ),
     ] = 100.0,
-    concurrency: Annotated[
-        int, typer.Option(min=1, max=CONCURRENCY_MAX, help="Client processes.")
-    ] = 10,
-    pace: Annotated[str, typer.Option(help=PACE_HELP)] = STEADY,
+    concurrency: Annotated[int, whole("Client processes.", least=1, most=CONCURRENCY_MAX)] = 10,
+    pace: Annotated[str, named(PACE_HELP, completion.paces)] = STEADY,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=SEED_MAX, help="Decides ops and faults; drawn when not given."),
+        whole("Seed of ops and faults (default: random).", least=0, most=SEED_MAX),
     ] = None,
-    mutant: Annotated[str | None, typer.Option(help="Seeded bug to switch on.")] = None,
+    mutant: Annotated[str | None, named("Seeded bug to switch on.", completion.mutants)] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
@@ -128,6 +134,8 @@ def execute(prepared: session.Session) -> int:
     )
     console = err()
     console.print(f"{title} -> {path}", markup=False)
+    for note in prepared.plan.notes:
+        console.print(f"note: {note}", markup=False)
     live = LiveStatus(console, title, roles=prepared.live_roles, time_limit_s=spec.time_limit_s)
     try:
         with live:

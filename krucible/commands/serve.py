@@ -12,6 +12,7 @@ from harness.store.server import StoreServer
 from krucible.arguments import DEFAULT_STORE
 from krucible.console import Json, err, out, print_json
 from krucible.program import typed
+from krucible.quantities import whole
 
 PORT = 8470
 PORT_MAX = 65_535
@@ -30,9 +31,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def serve(
-    store: Annotated[Path, typer.Argument(help="Folder of runs.")] = DEFAULT_STORE,
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="Folder of runs.")] = DEFAULT_STORE,
     port: Annotated[
-        int, typer.Option(min=0, max=PORT_MAX, help="Port on loopback; 0 takes any.")
+        int, whole("Port on loopback; 0: any free port.", least=0, most=PORT_MAX)
     ] = PORT,
     json: Json = False,
 ) -> int:

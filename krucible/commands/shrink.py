@@ -24,6 +24,7 @@ from krucible.arguments import DEFAULT_STORE, StoreDir
 from krucible.console import Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
 from krucible.program import typed
+from krucible.quantities import duration, whole
 from krucible.stores import opened
 
 JOBS_MAX = 256
@@ -59,16 +60,14 @@ def shrink_command(  # noqa: PLR0913 - one parameter per option
     ] = None,
     invariant: Annotated[
         str | None,
-        typer.Option(help="What must stay broken; the first that the run broke when not given."),
+        typer.Option(metavar="NAME", help="Invariant to preserve (default: the first one broken)."),
     ] = None,
     budget: Annotated[
-        float, typer.Option(min=0, max=BUDGET_MAX_S, help="Seconds to search for.")
+        float, duration("Time to search.", least_s=0, most_s=BUDGET_MAX_S, default_s=SECONDS)
     ] = SECONDS,
-    tries: Annotated[
-        int, typer.Option(min=1, max=TRIES_MAX, help="Simulations to make at most.")
-    ] = TRIES,
+    tries: Annotated[int, whole("Most simulations to try.", least=1, most=TRIES_MAX)] = TRIES,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=JOBS_MAX, help="Tries at a time; one per processor.")
+        int | None, whole("Parallel tries (default: one per CPU).", least=1, most=JOBS_MAX)
     ] = None,
     seed: options.ScheduleSeed = None,
     given: dict[str, Any],

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import count as numbers
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +27,7 @@ from krucible import options
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import STYLE, Json, err, out, print_json
 from krucible.program import typed
+from krucible.quantities import whole
 from krucible.stores import opened
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 JOBS_MAX = 256
 SEEDS_MAX = 10_000_000
 SHOWN_MAX = 20  # failing seeds in full
+LINES_AT_S = (5.0, 15.0, 30.0)  # the first lines of progress; after them one a minute
 LINE_EVERY_S = 60.0
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 _SAME = {None: "", True: " (the same bytes again)", False: " (NOT THE SAME BYTES)"}
@@ -58,11 +61,13 @@ def add_to(app: typer.Typer) -> None:
 def sim(  # noqa: PLR0913 - one parameter per option
     *,
     seed: Annotated[
-        int | None, typer.Option(min=0, max=SEED_MAX, help="One seed; 1 when none is given.")
+        int | None, whole("Seed to simulate (default: 1).", least=0, most=SEED_MAX)
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Many seeds: A..B, both included.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="A..B", help="Seeds A to B, both included.")
+    ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=JOBS_MAX, help="Seeds at a time; one per processor.")
+        int | None, whole("Parallel seeds (default: one per CPU).", least=1, most=JOBS_MAX)
     ] = None,
     twice: Annotated[
         bool, typer.Option(help="Simulate every seed twice and compare the bytes.")
@@ -192,11 +197,14 @@ class _Batch:
         """Do the work on so many processes; with ``stop`` only until a seed is not valid.
 
         ``loud`` tells of the first seeds that are not valid as soon as they are known, and how far
-        it is: by a bar on a terminal, elsewhere by a line a minute.
+        it is: by a bar on a terminal, elsewhere by lines, of which most come early.
         """
         console = err()
         loud = loud and len(self._work) > 1
-        next_line_s = time.monotonic() + LINE_EVERY_S
+        if loud and not console.is_terminal:
+            console.print(f"simulating {len(self._work)} seeds, {jobs} at a time")
+        due = _moments(time.monotonic())
+        next_line_s = next(due)
         with Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -217,7 +225,7 @@ class _Batch:
                 progress.update(task, advance=1, description=told)
                 if loud and not console.is_terminal and time.monotonic() >= next_line_s:
                     console.print(f"{len(self.results)} of {len(self._work)} {told}")
-                    next_line_s = time.monotonic() + LINE_EVERY_S
+                    next_line_s = next(moment for moment in due if moment > time.monotonic())
                 if stop and bad:
                     return
 
@@ -278,6 +286,13 @@ class _Batch:
             "elapsed_s": round(elapsed_s, 3),
             "times_real_time": round(simulated_s / elapsed_s, 1) if elapsed_s else None,
         }
+
+
+def _moments(began_s: float) -> Iterator[float]:
+    """The moments at which lines of progress are due."""
+    yield from (began_s + after_s for after_s in LINES_AT_S)
+    for number in numbers(1):
+        yield began_s + number * LINE_EVERY_S
 
 
 def _fails(result: Mapping[str, Any]) -> bool:

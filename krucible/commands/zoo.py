@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -17,8 +16,11 @@ from harness.errors import UsageError
 from harness.processes.crew import Ended, Job, Said, work_off
 from harness.registry import mutant_names, unknown
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from krucible import completion
 from krucible.commands.sim import JOBS_MAX
+from krucible.completion import named
 from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
+from krucible.quantities import duration, whole
 
 if TYPE_CHECKING:
     from harness.sessions.zoo import Hunt
@@ -27,8 +29,7 @@ ARMS = ("directed", "exploratory", "control")
 CONTROL_MAX = 10_000_000
 SEEDS_PER_JOB = 10  # of the control arm
 LATE_S = 600.0  # what a hunt may take beyond its budget, or a job that has none per seed
-_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|)")
-_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+BUDGET_MAX_S = 86_400.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,19 +47,29 @@ def add_to(app: typer.Typer) -> None:
 
 def zoo(
     only: Annotated[
-        list[str] | None, typer.Option(help="This bug; repeatable. All when not given.")
+        list[str] | None,
+        named("Bug to hunt (default: all); repeatable.", completion.mutants),
     ] = None,
     arm: Annotated[
-        list[str] | None, typer.Option(help="directed, exploratory or control; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="ARM", help="directed, exploratory or control (default: all); repeatable."
+        ),
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="How long to look for each bug in the swarm: 90s, 10m, 1h.")
-    ] = "60s",
+        float,
+        duration(
+            "Time to look for each bug in the swarm.",
+            least_s=0.1,
+            most_s=BUDGET_MAX_S,
+            default_s=60,
+        ),
+    ] = 60.0,
     control_seeds: Annotated[
-        int, typer.Option(min=0, max=CONTROL_MAX, help="Seeds of the healthy node.")
+        int, whole("Seeds of the healthy node.", least=0, most=CONTROL_MAX)
     ] = 50,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=JOBS_MAX, help="At a time; one per processor.")
+        int | None, whole("Parallel hunts (default: one per CPU).", least=1, most=JOBS_MAX)
     ] = None,
     json: Annotated[
         bool,
@@ -78,7 +89,7 @@ def zoo(
     for each in arms:
         if each not in ARMS:
             raise UsageError(unknown("arm", each, list(ARMS)))
-    blanks = dict(_work(arms, only or (), _seconds(budget), control_seeds))
+    blanks = dict(_work(arms, only or (), budget, control_seeds))
     found = _Found(blanks, json=json)
     try:
         found.follow(jobs or os.cpu_count() or 1)
@@ -87,15 +98,6 @@ def zoo(
     figures = found.figures()
     print_json(figures) if json else _show(figures)
     return found.exit_code
-
-
-def _seconds(text: str) -> float:
-    """A length of time; raises UsageError."""
-    match = _TIME.fullmatch(text.strip())
-    seconds = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
-    if seconds <= 0:
-        raise UsageError(f"--budget {text!r}: want a time above 0, as in 90s, 10m or 1h")
-    return seconds
 
 
 # --------------------------------------------------------------------------- what is to be done

@@ -45,9 +45,9 @@ function findAnomaly(track, x) {
 }
 
 function sayAnomaly([count, invariant, t]) {
-  const message = document.querySelector(`#anomaly-${count} .message`);
+  const title = document.querySelector(`#anomaly-${count} .what b`);
   return { title: `anomaly ${count}: ${invariant}`, t0: t, t1: t, anomaly: count,
-    rows: [["at", time(t, 1)], ["what", message ? message.textContent : ""]] };
+    rows: [["at", time(t, 1)], ["what", title ? title.textContent : ""]] };
 }
 
 function findFault(track, x, y) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from checkers.coverage import OK_OPS_MIN, TRIES_MIN, coverage
 from harness.verdict import Valid
 from tests.support.histories.histories import Tale
@@ -108,4 +110,39 @@ def test_a_system_that_does_not_come_back_is_no_green_run() -> None:
     tale.recover(99, recovered=False)
     result = coverage(tale.run())
     assert result.valid is Valid.UNKNOWN
-    assert result.reason == "the system did not recover within 7 ms after the last heal"
+    assert result.reason == "the system did not recover within 0.007 s after the last heal"
+
+
+def test_a_node_that_is_down_is_named_with_when_and_why() -> None:
+    tale = busy()
+    tale.recover(99, recovered=False, down={"n2": "pid 17 exited with 3"})
+    data = replace(tale.run(), events={"n2": ({"rx_ns": 1_000_000_000}, {"rx_ns": 12_340_000_000})})
+    assert coverage(data).reason == (
+        "the system did not recover: n2 is down since 12.3 s (pid 17 exited with 3)"
+    )
+
+
+def test_only_kinds_that_were_named_are_owed() -> None:
+    """Of ``all`` and of a family as many as fit; but at least one."""
+    tale = busy()
+    tale.inject(1, 0, "kill", "installed")
+    tale.heal(2, 0, "kill")
+    tale.inject(3, 1, "partition-halves", "skipped", reason="no majority")
+    planned = ("kill", "partition-halves", "clock-jump")
+    run = tale.run(*planned, nemeses=planned)
+    assert coverage(replace(run, spec=replace(run.spec, asked=("all",)))).valid is Valid.VALID
+    asked = replace(run, spec=replace(run.spec, asked=("kill", "partition", "clock-jump")))
+    assert (coverage(asked).reason or "").split("; ") == [
+        "clock-jump was never installed: the run ended before",
+        "no fault of partition was installed (partition-halves: skipped, no majority)",
+    ]
+
+
+def test_of_all_something_must_take_hold() -> None:
+    tale = busy()
+    tale.inject(3, 1, "partition-halves", "skipped", reason="no majority")
+    run = tale.run("partition-halves")
+    result = coverage(replace(run, spec=replace(run.spec, asked=("all",))))
+    assert result.reason == (
+        "no fault of all was installed (partition-halves: skipped, no majority)"
+    )

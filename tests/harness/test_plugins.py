@@ -55,7 +55,6 @@ from harness.verdict import Valid
 from krucible.commands.listing import KINDS, rows
 from node import mutants
 from node.driver.parts import NodeParts
-from tests.support.nodes.part_classes import classes
 from tests.support.simulated.virtual_time import run_virtual
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -120,6 +119,8 @@ def test_params_depend_on_the_seed_alone(nemesis: GuardedNemesis) -> None:
     drawn = [nemesis.params(Random(seed)) for seed in range(50)]
     assert drawn == [again.params(Random(seed)) for seed in range(50)]
     assert json.loads(json.dumps(drawn)) == [dict(params) for params in drawn]
+    alike = len({json.dumps(params) for params in drawn}) == 1
+    assert alike == (nemesis.name == "partition-isolate-leader"), "only that one has no choice"
 
 
 def test_params_name_roles_never_nodes(nemesis: GuardedNemesis) -> None:
@@ -338,24 +339,6 @@ def test_an_environment_can_what_its_traits_say_and_no_more(name: str, tmp_path:
 
 
 # --------------------------------------------------------------------------- mutants
-
-
-@pytest.mark.parametrize("name", sorted(mutants.load()))
-def test_a_mutant_changes_the_node_and_says_what_it_breaks(name: str) -> None:
-    mutant = mutants.get(name)
-    healthy = NodeParts()
-    changed = mutant.apply(healthy)
-    assert changed != healthy
-    sick = classes(changed)
-    for part, cls in classes(healthy).items():
-        assert issubclass(sick[part], cls)
-    assert NAME.fullmatch(name)
-    assert mutant.description[0].isupper()
-    assert mutant.description.endswith(".")
-    assert mutant.source
-    assert mutant.breaks
-    for invariant in mutant.breaks:
-        assert re.fullmatch(r"[SCL]\d+|linearizability|crash", invariant)
 
 
 def test_mutants_apply_on_top_of_each_other() -> None:

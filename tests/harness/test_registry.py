@@ -10,7 +10,7 @@ import pytest
 
 from harness.contracts.traits import SystemTraits
 from harness.errors import HarnessError, UnknownPluginError
-from harness.registry import Registry, systems
+from harness.registry import Registry
 from harness.spec import RunSpec
 
 
@@ -89,11 +89,6 @@ def test_a_plugin_that_cannot_be_imported_is_loud_every_time(
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="no_such_module"):
             registry.names()
-
-
-def test_atom_is_a_system() -> None:
-    assert "atom" in systems.names()
-    assert "in memory" in systems.describe("atom")
 
 
 @dataclass(frozen=True)

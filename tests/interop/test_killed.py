@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(REASON is not None, reason=st
 
 KILLS = kills(1)
 MOMENT_MAX_S = 22.0  # of start-up, faults and recovery
-SMALL = {"system": "kafka", "workload": "producer-ids", "voters": 1, "observers": 0, "rate": 30}
+SMALL = {"system": "kafka", "workload": "producer-ids", "voters": 2, "observers": 0, "rate": 30}
 
 
 @pytest.mark.parametrize("number", range(KILLS))

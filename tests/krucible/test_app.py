@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +18,61 @@ import pytest
 from harness.errors import EnvError
 from harness.healing.heal import Leftover
 from harness.processes.command import PARENT
+from harness.processes.python import module_argv
 from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 from krucible import app as app_module
-from krucible.app import VERBS
+from krucible.app import GROUPS, VERBS
 from krucible.commands import heal as heal_module
 from krucible.console import plain_table
 from krucible.program import program
 from tests.support.commands.command import krucible
 
 KINDS = ("systems", "environments", "workloads", "nemeses", "checkers", "models", "mutants")
+START_S = 0.15  # of Python itself, which is not ours to quieten
 
 
 # --------------------------------------------------------------------------- help
+
+
+def test_the_help_lists_verbs_by_what_they_are_for() -> None:
+    text = krucible("--help").out
+    places = [text.index(f"\n{group}:\n") for group in ("Run", "Judge", "Report", "Host")]
+    assert places == sorted(places)
+    for group, verbs in GROUPS.items():
+        section = text.split(f"\n{group}:\n")[1].split("\n\n")[0]
+        listed = re.findall(r"^  (\w+) ", section, re.MULTILINE)
+        assert listed == list(verbs)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_says_what_to_write_and_not_a_type(verb: str) -> None:
+    text = krucible(verb, "--help").out
+    assert not re.findall(r"--\S+ <[a-z ]+>|<=x|not given", text)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("krucible shr", {"shrink"}),
+        ("krucible run --workload regis", {"register"}),
+        ("krucible run --nemesis kill,partition-h", {"kill,partition-halves"}),
+        ("krucible sim --mutant forgotten-v", {"forgotten-vote"}),
+    ],
+)
+def test_a_shell_completes_verbs_and_names(line: str, found: set[str]) -> None:
+    words = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+        "_KRUCIBLE_COMPLETE": "complete_bash",
+    }
+    done = subprocess.run(
+        module_argv("krucible"),
+        env={**os.environ, **words},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert set(done.stdout.split()) == found
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -90,15 +137,24 @@ def test_the_program_answers_with_what_its_verb_prints() -> None:
         ("chek", "No such command 'chek'. Did you mean 'check'? (see 'krucible --help')"),
         ("--bogus", "No such option: --bogus"),
         ("run --sed 3", "No such option: --sed (Possible options: --seed"),
-        ("run --voters 0", "'--voters': Input should be greater than or equal to 1"),
-        ("run --voters 8", "'--voters': Input should be less than or equal to 7"),
         ("run --observers -1", "'--observers'"),
         ("run --concurrency 0", "'--concurrency'"),
         ("run --rate -1", "'--rate'"),
         ("run --rate nan", "'--rate'"),
         ("run --time-limit 0", "'--time-limit'"),
-        ("run --time-limit x", "'--time-limit'"),
-        ("run --seed -1", "'--seed'"),
+        ("run --voters x", "'--voters': 'x': want a whole number from 1 to 7, as in 1"),
+        ("run --voters 9", "'--voters': 9: want a whole number from 1 to 7"),
+        ("run --time-limit x", "'--time-limit': 'x': want a time from 1s to 24h, as in 30s; units"),
+        ("run --time-limit 0", "'0': want a time from 1s to 24h"),
+        ("run --time-limit 2d", "'2d': want a time from 1s to 24h"),
+        ("run --rate fast", "'--rate': 'fast': want a number from 0 to 100000, as in 1"),
+        ("run --rate nan", "'--rate': 'nan': want a number from 0 to 100000, as in 1"),
+        ("run --rate -1", "'--rate': -1: want a number from 0 to 100000"),
+        ("shrink latest --budget soon", "'soon': want a time from 0s to 24h"),
+        ("nightly --budget soon", "'soon': want a time from 1s to 720h"),
+        ("zoo --budget 0", "'0': want a time from 0.1s to 24h"),
+        ("check x --memory-limit 1", "'--memory-limit': 1: want a whole number of 64 or more"),
+        ("run --seed -1", "'--seed': -1: want a whole number from 0 to 9223372036854775807"),
         ("run --seed 9223372036854775808", "'--seed'"),
         ("run --voters", "--voters"),
         ("run stray", "unexpected extra argument"),
@@ -272,3 +328,31 @@ def test_heal_says_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = krucible("heal")
     assert ended.code == 255
     assert "STILL THERE: not permitted" in ended.out
+
+
+@pytest.mark.parametrize("command", ["list mutants", "run --help", "sim --seeds 1..9 --jobs 2"])
+def test_ctrl_c_is_quiet_at_any_moment(command: str, tmp_path: Path) -> None:
+    """Also while Python is still importing, and while it ends."""
+    argv = [*module_argv("krucible"), *command.split()]
+    began_s = time.monotonic()
+    subprocess.run([*argv[:4], "list"], cwd=tmp_path, capture_output=True, check=True)
+    usual_s = time.monotonic() - began_s
+    codes = set()
+    for part in range(0, 12, 2):
+        process = subprocess.Popen(
+            argv,
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(START_S + usual_s * part / 8)
+        with suppress(ProcessLookupError):  # it has ended
+            os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        codes.add(process.returncode)
+        assert "Traceback" not in err, err
+    assert codes <= {0, 130, -signal.SIGINT}
+    assert codes & {130, -signal.SIGINT}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -227,6 +228,22 @@ def test_a_folder_stands_for_all_histories_and_runs_in_it(tmp_path: Path) -> Non
         (str(deep / "good.jsonl"), "valid"),
         (str(run.path), "invalid"),
     ]
+
+
+def test_hidden_folders_are_skipped_and_told(files: dict[str, Path], tmp_path: Path) -> None:
+    """What lies in ``.venv`` is no history, unless it is named."""
+    folder = tmp_path / "folder"
+    for name in ("a", ".venv/lib", ".git"):
+        (folder / name).mkdir(parents=True)
+    shutil.copy(files["good"], folder / "a" / "good.jsonl")
+    (folder / ".venv" / "lib" / "top_level.txt").write_text("krucible\n")
+    ended = krucible("check", folder, "--json")
+    assert (ended.code, [row["path"] for row in ended.json]) == (0, [str(folder / "a/good.jsonl")])
+    assert ended.err == (
+        f"skipped hidden folders: {folder}/.git, {folder}/.venv (name one to judge what is in it)\n"
+    )
+    named = krucible("check", folder / ".venv", "--json")
+    assert [Path(row["path"]).name for row in named.json] == ["top_level.txt"]
 
 
 def test_a_pattern_stands_for_what_it_matches(files: dict[str, Path], tmp_path: Path) -> None:

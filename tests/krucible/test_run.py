@@ -16,6 +16,7 @@ from harness.registry import systems
 from harness.store.folder import Store
 from krucible.arguments import parse_nemeses
 from krucible.commands import repro as repro_module
+from krucible.program import typed
 from tests.support.commands.command import Ended, krucible
 
 ATOM = ("--system", "atom", "--time-limit", "1", "--rate", "400")
@@ -151,3 +152,26 @@ def test_a_signal_ends_a_run_in_order(tmp_path: Path, background: bool) -> None:
     assert out.startswith(("VALID\n", "UNKNOWN"))
     assert Store(tmp_path / "store").resolve("latest").report.is_file()
     assert not list((tmp_path / "state").iterdir())  # nothing is left to heal
+
+
+def test_nothing_is_imported_from_the_folder_that_it_is_called_in(tmp_path: Path) -> None:
+    """Also by the processes that it begins: relay, watchdog, nodes and their disks."""
+    for name in ("harness", "node", "krucible", "nemesis"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not this one')\n")
+    for name in ("random.py", "json.py", "asyncio.py", "msgspec.py"):
+        (tmp_path / name).write_text("raise SystemExit('not this one')\n")
+    options = "--voters 1 --observers 1 --nemesis disk-slow-fsync,kill --time-limit 6"
+    done = subprocess.run(
+        [*typed().argv, "run", *options.split(), "--seed", "1", "--store", tmp_path / "store"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "disk-slow-fsync installed" in done.stderr
+    assert "not this one" not in done.stdout + done.stderr
+    logs = [path.read_text(errors="replace") for path in (tmp_path / "store").rglob("*.log")]
+    assert logs
+    assert not [log for log in logs if "not this one" in log]

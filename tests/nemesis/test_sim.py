@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from harness import seeds
 from harness.contracts.nemesis import Cluster, Fault
 from harness.envs.clocks.orders import no_fake_clocks
 from harness.envs.sim import hosts as sim
@@ -111,14 +110,6 @@ def test_elsewhere_they_say_why_not() -> None:
             assert injection.outcome == "skipped", name
 
     play(main)
-
-
-@pytest.mark.parametrize("name", sorted(SIM_ONLY))
-def test_params_are_drawn_from_the_rng_alone(name: str) -> None:
-    nemesis = nemeses.get(name)()
-    drawn = [dict(nemesis.params(seeds.rng(n))) for n in range(40)]
-    assert drawn == [dict(nemesis.params(seeds.rng(n))) for n in range(40)]
-    assert len({str(params) for params in drawn}) > 1
 
 
 def test_where_there_is_no_such_node_a_voter_stands_in_and_the_evidence_says_so() -> None:

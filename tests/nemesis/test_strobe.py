@@ -14,6 +14,7 @@ from harness.contracts.environment import ProcessState
 from harness.contracts.nemesis import Cluster, Fault
 from harness.errors import EnvError, HarnessError
 from nemesis.clock_strobe import ClockStrobe
+from tests.support.simulated.virtual_time import run_virtual
 
 AWAY_MS = 3_600_000
 FAULT = Fault(1, "clock-strobe", 0, 1, {"target": "one", "ms": AWAY_MS, "period_ms": 5}, 0.5)
@@ -68,7 +69,7 @@ def test_the_clock_is_right_after_the_heal_whenever_it_comes() -> None:
             await asyncio.sleep(0.05)
             assert host.off_ms == 0, "and it jumps no more"
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_what_has_ended_the_jumps_is_told_once_and_the_next_try_sets_the_clock_right() -> None:
@@ -85,4 +86,4 @@ def test_what_has_ended_the_jumps_is_told_once_and_the_next_try_sets_the_clock_r
         await strobe.heal(FAULT, injection, cluster)
         assert host.off_ms == 0
 
-    asyncio.run(main())
+    run_virtual(main())

@@ -22,6 +22,7 @@ from nemesis.common import claims, turns
 from nemesis.common.hosts import DISK, PROCESS
 from nemesis.common.targets import WEIGHTS, Choice, alive_and_free, choose, choose_or_one
 from nemesis.disk_damage import DiskDamage
+from tests.support.simulated.virtual_time import run_virtual
 
 NODES = ("n1", "n2", "n3", "n4", "n5", "n6", "n7")
 VOTERS, OBSERVERS = NODES[:5], NODES[5:]
@@ -120,7 +121,7 @@ def test_while_damage_waits_for_copies_no_other_fault_takes_them_away(
         claims.claim(cluster, 7, [(PROCESS, "n2")])  # another one's, which stays its own
         fault = Fault(1, "disk-lost-tail", 0, 1, {"target": "leader"})
         waiting = asyncio.create_task(Patient().inject(fault, cluster))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)  # of the seconds that it waits
         held = [v for v in VOTERS if not claims.is_free(cluster, 2, (PROCESS, v))]
         assert held == sorted({*taken, "n2"})
         assert not claims.is_free(cluster, 1, (PROCESS, "n2"))
@@ -131,7 +132,7 @@ def test_while_damage_waits_for_copies_no_other_fault_takes_them_away(
 
     monkeypatch.setattr(Hosts, "STATES", {"n5": "gone"})
     monkeypatch.setattr(Hosts, "name", environment)
-    asyncio.run(main())
+    run_virtual(main())
 
 
 class Killable(Led):

@@ -6,10 +6,12 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from node import __main__ as node_main
 from node.__main__ import EXIT_USAGE, main
 from node.driver.process import EXIT_FATAL, Lifetime
 from node.log.disk import FileDisk
@@ -177,3 +179,46 @@ def test_an_error_nobody_caught_is_fatal_but_a_shortage_of_files_is_not(
         asyncio.run(main_())
     assert "out of system resource: [Errno 24] many" in caplog.text
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"krucible-node {version('krucible')}\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "what"),
+    [
+        ([], "the following arguments are required: command"),
+        (["walk"], "invalid choice: 'walk'"),
+        (["run"], "--config"),
+        (["format", "--config", "x"], "--cluster-id"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_254(
+    argv: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    err = capsys.readouterr().err
+    assert (ended.value.code, err.count("\n")) == (EXIT_USAGE, 1)
+    assert what in err
+    assert "--help'" in err
+
+
+def test_ctrl_c_is_quiet(
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    formatted(command)
+    monkeypatch.setattr(node_main, "_serve", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--config", str(tmp_path / "node.properties")])
+    assert (ended.value.code, capsys.readouterr().err) == (130, "")

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from harness.envs.nodes.names import check_known
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 from harness.processes.procfs import identify
+from harness.processes.python import module_argv
 
 CLIENT = "client"  # the harness's own clients, as the end of a link
 _ANSWER_TIMEOUT_S = 10.0
@@ -158,9 +158,7 @@ class RelayNet:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                relay.__name__,
+                *module_argv(relay.__name__),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

@@ -6,7 +6,6 @@ loop; the system above is the same.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +13,7 @@ from typing import Protocol
 import node as node_package
 from harness.contracts.environment import Environment
 from harness.envs.sim.hosts import Sim
+from harness.processes.python import module_argv
 from node.clock import SystemClock
 from node.config import parse
 from node.log.disk import Disk, FileDisk
@@ -81,7 +81,7 @@ class ProcessSite:
         """Write the configuration, and start ``krucible-node run``."""
         path = self._env.node_dir(node) / _CONFIG
         path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
-        argv = [sys.executable, "-m", node_package.__name__, "run", "--config", str(path)]
+        argv = module_argv(node_package.__name__, "run", "--config", str(path))
         await self._env.start(node, argv, env={})
 
 

@@ -77,7 +77,7 @@ def why_not(ability: type, spec: RunSpec) -> str | None:
     if ability is not Members:
         return None
     if spec.settings.get(QUORUM_SETTING, STATIC) != DYNAMIC:
-        return f"the quorum is {STATIC}; its voters change with {QUORUM_SETTING}={DYNAMIC}"
+        return f"the quorum is {STATIC}: add --set {QUORUM_SETTING}={DYNAMIC}"
     return None if spec.voters > 1 else "the last voter cannot be removed"
 
 

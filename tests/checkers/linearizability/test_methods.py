@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from math import inf
-from pathlib import Path
 from random import Random
 from time import process_time
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 from checkers import linearizable
 from checkers.limits.budget import Budget, BudgetError
-from checkers.linearizability import registers as linearizable_registers
 from checkers.linearizability import search as linearizable_search
 from checkers.linearizability import texts as linearizable_texts
 from checkers.linearizability.calls import calls_of, columns_of, event_places
@@ -22,11 +19,9 @@ from checkers.linearizability.fast import history_of as ops_of
 from checkers.linearizability.forced import by_forced_order, by_positions
 from checkers.linearizability.methods import judge_register
 from checkers.linearizability.own import Asked, OwnModel
-from checkers.linearizability.registers import Found, Walk, search_register
 from checkers.linearizability.search import Outcome
-from checkers.linearizability.sweep import doubtful
 from checkers.linearizability.texts import by_witness
-from checkers.linearizability.zones import by_zones
+from checkers.linearizability.zones import VALID, by_zones
 from checkers.linearizable import Columns, check_columns, check_history, decide
 from checkers.models.isr import Isr
 from checkers.models.lists import ListAppend, Log
@@ -40,102 +35,20 @@ from harness.history.formats import Conventions
 from harness.history.ops import History, Op
 from harness.verdict import Valid
 from tests.support.linearizability.brute import history_of, random_history, textbook
-from tests.support.linearizability.exhaustive import by_every_order, histories, interval_orders
-from tests.support.linearizability.mutations import MUTATIONS, TESTS, Mutation, copy_to, unnoticed
-from tests.support.places import ROOT
+from tests.support.linearizability.exhaustive import by_every_order
+from tests.support.linearizability.rows import (
+    Row,
+    append,
+    cas,
+    columns,
+    failed,
+    get,
+    put,
+    read,
+    write,
+)
 
-Row = tuple[str, Any, Any, float, float]
-
-
-def columns(*rows: Row, key: list[Any] | None = None) -> Columns:
-    f, value, seen, begin, end = (list(column) for column in zip(*rows, strict=True))
-    return Columns(f, value, seen, begin, end, key)
-
-
-def write(value: Any, begin: float, end: float) -> Row:
-    return ("write", value, None, begin, end)
-
-
-def read(seen: Any, begin: float, end: float) -> Row:
-    return ("read", None, seen, begin, end)
-
-
-def cas(old: Any, new: Any, begin: float, end: float) -> Row:
-    return ("cas", new, old, begin, end)
-
-
-def failed(old: Any, begin: float, end: float) -> Row:
-    return ("not", None, old, begin, end)
-
-
-# --------------------------------------------------------------------------- every small history
-
-
-def test_there_are_as_many_interval_orders_as_there_should_be() -> None:
-    assert [len(interval_orders(n)) for n in (1, 2, 3, 4)] == [1, 2, 5, 15]  # Fishburn's numbers
-
-
-@pytest.mark.parametrize("narrow", [False, True])
-@pytest.mark.parametrize(("cas_too", "n", "step"), [(False, 4, 3), (True, 3, 2)])
-def test_every_so_many_of_all_small_histories_agree_with_brute_force(
-    monkeypatch: pytest.MonkeyPatch, narrow: bool, cas_too: bool, n: int, step: int
-) -> None:
-    """bench/check_exhaustive.py does all of them."""
-    if narrow:
-        monkeypatch.setattr(linearizable_registers, "WIDTHS", (1, 2, None))
-        monkeypatch.setattr(linearizable_registers, "WINDOW_MIN", 1)
-    budget = Budget.of(inf)
-    for one in islice(histories(n, cas=cas_too), None, None, step):
-        expected = by_every_order(one)
-        assert judge_register(one, None, budget)[1].linearizable is expected, one
-        assert search_register(one, None, budget).linearizable is expected, one
-
-
-@pytest.mark.parametrize("narrow", [False, True])
-def test_longer_random_histories_agree_with_the_textbook(
-    monkeypatch: pytest.MonkeyPatch, narrow: bool
-) -> None:
-    if narrow:
-        monkeypatch.setattr(linearizable_registers, "WIDTHS", (1, 2, None))
-        monkeypatch.setattr(linearizable_registers, "WINDOW_MIN", 1)
-    rng, values = Random(6), (None, 1, 2)
-    rules = Conventions(failed_cas="observation")
-    specs = [
-        *(("read", None, v, "ok") for v in values),
-        *(("write", v, None, o) for v in values for o in ("ok", "info")),
-        *(("cas", [a, b], None, o) for a in values for b in values for o in ("ok", "info", "fail")),
-    ]
-    for _ in range(400):
-        some = rng.sample(specs, rng.randint(2, 8))
-        history = random_history(rng, rng.randint(4, 14), some, rng.randint(2, 7))
-        expected = textbook(history, CasRegister(), rules)
-        table = register_columns(history, rules)
-        whole = search_register(table, None, Budget.of(inf))
-        assert whole.linearizable is expected, list(history)
-
-
-def register_columns(history: History, rules: Conventions) -> Columns:
-    places, _ = event_places(history, rules)
-    return columns_of(calls_of(history, CasRegister(), rules, places=places).by_key[None])
-
-
-def test_searches_take_equal_times_as_concurrent_and_ops_that_are_alone_at_once() -> None:
-    rng, values = Random(3), (None, 1, 2)
-    valid = 0
-    for _ in range(1_500):
-        spread = rng.choice((3, 6, 12))
-        rows: list[Row] = []
-        for _ in range(rng.randint(2, 6)):
-            begin = rng.randrange(spread)
-            end = begin + rng.randrange(3)
-            a, b = rng.sample(values, 2)
-            maker = (write(a, begin, end), write(a, begin, inf), cas(a, b, begin, end))
-            rows.append(rng.choice((*maker, read(a, begin, end), failed(a, begin, end))))
-        table = columns(*sorted(rows, key=lambda row: row[3]))
-        expected = by_every_order(table)
-        valid += expected
-        assert search_register(table, None, Budget.of(inf)).linearizable is expected, table
-    assert valid > 300
+# --------------------------------------------------------------------------- the search
 
 
 def unique_history(rng: Random) -> History:
@@ -252,6 +165,14 @@ def test_chains(rows: list[Row], expected: bool) -> None:
     assert found.linearizable is expected
 
 
+def test_two_cas_from_one_value_are_named_and_nothing_else() -> None:
+    table = columns(cas(None, 1, 0, 1), cas(None, 2, 0, 1), cas(2, 3, 4, 5), read(1, 6, 7))
+    found = by_chains(table, None)
+
+    assert found is not None
+    assert found.conflict == (0, 1)
+
+
 def test_a_failed_cas_that_hangs_on_where_a_block_is_put_is_left_to_the_search() -> None:
     table = columns(write(1, 0, 1), write(2, 2, inf), failed(1, 3, 4))
 
@@ -272,59 +193,7 @@ def test_zones_do_not_apply_to_a_value_that_is_there_twice(rows: list[Row]) -> N
     assert by_chains(columns(*rows), None) is None
 
 
-def test_a_sweep_names_the_keys_that_are_not_surely_right() -> None:
-    table = columns(
-        write(1, 0, 1),
-        write(1, 0, 1),
-        write(5, 0, 1),
-        write(1, 0, 9),
-        write(2, 2, 3),
-        read(1, 2, 3),
-        write(5, 2, 3),
-        cas(5, 6, 2, 3),
-        read(1, 4, 5),
-        read(9, 4, 5),
-        read(None, 4, 5),
-        key=["stale", "good", "twice", "late", "stale", "good", "twice", "cas", "stale", "?", "!"],
-    )
-
-    assert doubtful(table, None) == {"stale", "twice", "cas", "?"}
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_sweep_agrees_with_zones_key_by_key(seed: int) -> None:
-    rng = Random(seed)
-    rows: list[Row] = []
-    for at in range(60):
-        begin = at + rng.randrange(3)
-        if rng.random() < 0.5:
-            rows.append(write(at, begin, begin + rng.randrange(12)))
-        else:
-            rows.append(read(max(0, at - rng.randrange(12)), begin, begin + rng.randrange(12)))
-    rows.sort(key=lambda row: row[3])
-    table = columns(*rows, key=[rng.randrange(9) for _ in rows])
-
-    wrong = set()
-    for key, _, of_key in table.by_key():
-        found = by_zones(of_key, None)
-        if found is None or not found.linearizable:
-            wrong.add(key)
-    assert doubtful(table, None) == wrong
-
-
 # --------------------------------------------------------------------------- forced order
-
-
-def get(seen: Any, begin: float, end: float) -> Row:
-    return ("get", None, seen, begin, end)
-
-
-def append(value: Any, begin: float, end: float, at: int | None = None) -> Row:
-    return ("append", value, at, begin, end)
-
-
-def put(value: Any, begin: float, end: float) -> Row:
-    return ("put", value, None, begin, end)
 
 
 @pytest.mark.parametrize(
@@ -349,6 +218,9 @@ def put(value: Any, begin: float, end: float) -> Row:
         ([append("a", 0, 1), append("b", 2, 3), get("ab", 1, 9), get("a", 2, 9)], True),
         ([append("a", 0, 1), append("b", 2, 3), get("ab", 4, 5), get("a", 6, 7)], False),
         ([append("a", 0, 1), get("", 2, 3)], False),
+        ([append("a", 0, 9), append("b", 0, 9), get("ab", 10, 11), get("b", 12, 13)], False),
+        ([append("a", 0, 9), append("b", 0, 9), get("ab", 10, 11), get("ba", 12, 13)], False),
+        ([append(one, 0, inf) for one in "abc"] + [get("a", 1, 2), get("bc", 10, 11)], False),
     ],
 )
 def test_the_forced_order_of_a_string(rows: list[Row], expected: bool) -> None:
@@ -400,8 +272,11 @@ def test_what_was_appended_twice_is_taken_from_the_last_that_had_begun() -> None
     found = by_forced_order(columns(*rows), "")
     assert found is not None
     assert found.linearizable
-    assert by_forced_order(columns(*rows[:3], get("ap", 6, 7)), "") is None
-    assert decide(columns(*rows[:3], get("ap", 6, 7)), "kv-append").valid is Valid.INVALID
+    rows = [append("a", 0, 1), get("a", 2, 3), append("a", 4, 5)]
+    assert by_forced_order(columns(*rows), "") == VALID
+    rows = [append("a", 0, 1), put("p", 2, 3), append("a", 4, 5)]
+    assert by_forced_order(columns(*rows, get("ap", 6, 7)), "") is None
+    assert decide(columns(*rows, get("ap", 6, 7)), "kv-append").valid is Valid.INVALID
 
 
 @pytest.mark.parametrize(
@@ -660,29 +535,6 @@ def test_rows_become_ops_in_the_order_of_events() -> None:
     ]
 
 
-def test_a_register_from_zero_with_thousands_of_ops_and_unknown_outcomes() -> None:
-    rng, rows, state, time = Random(4), [read(0, 0, 1)], 0, 0
-    for _ in range(4_000):
-        time += 3
-        old, new = rng.randrange(5), rng.randrange(5)
-        lost = rng.random() < 0.02
-        match rng.randrange(3):
-            case 0:
-                rows.append(read(state, time, time + 4))
-            case 1:
-                rows.append(write(new, time, inf if lost else time + 1))
-                state = state if lost and rng.random() < 0.5 else new
-            case _ if old == state:
-                rows.append(cas(old, new, time, time + 1) if old != new else read(old, time, time))
-                state = new
-            case _:
-                rows.append(failed(old, time, time + 1))
-    table = columns(*rows)
-
-    assert decide(table, initial=0).valid is Valid.VALID
-    assert decide(table, initial=7).valid is Valid.INVALID
-
-
 # --------------------------------------------------------------------------- budgets
 
 
@@ -707,43 +559,6 @@ def test_time_that_has_run_out_leaves_the_key_and_the_row_undecided() -> None:
 
     assert found.valid is Valid.UNKNOWN
     assert "the time limit" in (found.reason or "")
-
-
-def test_a_window_proves_what_a_narrow_search_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linearizable_registers, "WIDTHS", (1, None))
-    monkeypatch.setattr(linearizable_registers, "WINDOW_MIN", 1)
-    rng = Random(2)
-    rows = [
-        write(rng.randrange(3), at, at + 4 + rng.random())
-        if at % 2
-        else read(rng.randrange(3), at, at + 4 + rng.random())
-        for at in range(400)
-    ]
-    table = columns(*rows)
-    found = search_register(table, None, Budget.of(inf))
-
-    monkeypatch.setattr(linearizable_registers, "WIDTHS", (None,))
-    whole = search_register(table, None, Budget.of(inf))
-    assert found.linearizable is whole.linearizable
-    assert found.row == whole.row
-
-
-def test_a_wide_search_that_ran_out_early_leaves_open_what_a_narrow_one_did(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = columns(*(read(at, at, at) for at in range(9)))
-    died = iter([Found(linearizable=False, row=5), Found(None, row=3), Found(None, row=2)])
-
-    class Died(Walk):
-        def run(self, *_: Any) -> Found:
-            self.cut = True
-            return next(died)
-
-    monkeypatch.setattr(linearizable_registers, "Walk", Died)
-    monkeypatch.setattr(linearizable_registers, "_window", lambda *_: False)
-    found = search_register(table, None, Budget.of(inf))
-    assert (found.linearizable, found.row) == (None, 5)
-    assert search_register(table, None, Budget.of(inf)).row == 2
 
 
 def test_so_does_the_general_search(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -836,20 +651,3 @@ def test_a_model_of_your_own_with_its_own_objects() -> None:
     found = check_history(History(ops), one)
     assert found.valid is Valid.INVALID
     assert "get null" in found.anomalies[0].message or "get nil" in found.anomalies[0].message
-
-
-# --------------------------------------------------------------------------- broken rules
-
-
-def test_a_broken_rule_is_noticed(tmp_path: Path) -> None:
-    """bench/check_mutations.py breaks all of them."""
-    copy = copy_to(tmp_path)
-    assert len(MUTATIONS) >= 40
-    for mutation in Random(8).sample(MUTATIONS[:40], 3):
-        assert not unnoticed(mutation, copy, (TESTS[0], "-k", "not broken")), mutation
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: f"{m.module}: {m.old}")
-def test_the_list_of_rules_to_break_is_up_to_date(mutation: Mutation) -> None:
-    text = (ROOT / "checkers" / f"{mutation.module}.py").read_text(encoding="utf-8")
-    assert mutation.old in text

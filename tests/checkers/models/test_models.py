@@ -22,6 +22,7 @@ from harness.history.ops import Interval, Op
 from harness.registry import models
 
 TOPIC = {"partitions": 1, "configs": {"a": "1"}}
+MADE = {**TOPIC, "id": "x"}
 OPS: list[tuple[Model, list[tuple[str, Any, Any]]]] = [  # f, argument, answer
     (Register(), [("read", None, None), ("read", None, 1), ("write", 1, 1), ("write", 2, 2)]),
     (
@@ -104,6 +105,60 @@ def test_promises(model: Model, ops: list[tuple[str, Any, Any]]) -> None:
             if to is ILLEGAL
         )
     assert len(model.useful(known, known)) == len(known)
+
+
+@pytest.mark.parametrize(
+    ("model", "ops", "legal"),
+    [
+        (Register(), [("read", None, None), ("write", 1, 1), ("read", None, 1)], True),
+        (Register(), [("write", 1, 1), ("write", 2, 2), ("read", None, 1)], False),
+        (CasRegister(), [("write", 1, 1), ("cas", [1, 2], [1, 2]), ("read", None, 2)], True),
+        (CasRegister(), [("write", 1, 1), ("cas", [2, 3], [2, 3])], False),
+        (CasRegister(), [("write", 1, 1), ("cas", [1, 2], [1, 2]), ("read", None, 1)], False),
+        (KvAppend(), [("put", "a", "a"), ("append", "b", "b"), ("get", None, "ab")], True),
+        (KvAppend(), [("append", "b", "b"), ("put", "a", "a"), ("get", None, "ba")], False),
+        (Set(), [("add", 1, 1), ("add", 2, 2), ("remove", 1, 1), ("read", None, [2])], True),
+        (Set(), [("add", 1, 1), ("remove", 1, 1), ("read", None, [1])], False),
+        (Set(), [("add", 1, 1), ("add", 1, 1), ("remove", 1, 1), ("read", None, [])], True),
+        (Set(), [("remove", 1, 1), ("add", 1, 1), ("read", None, [])], False),
+        (Mutex(), [("acquire", None, None), ("release", None, None)] * 2, True),
+        (Mutex(), [("acquire", None, None)] * 2, False),
+        (Mutex(), [("release", None, None)], False),
+        (ListAppend(), [("append", 2, 2), ("append", 1, 1), ("read", None, [2, 1])], True),
+        (ListAppend(), [("append", 2, 2), ("append", 1, 1), ("read", None, [1, 2])], False),
+        (Log(), [("append", 5, 0), ("append", 5, 1), ("read", None, [5, 5])], True),
+        (Log(), [("append", 5, 1)], False),
+        (Log(), [("append", 5, 0), ("read", None, [5, 5])], False),
+        (MultiRegister(), [("write", {"x": 1}, None), ("read", {"y": None}, {"y": None})], True),
+        (MultiRegister(), [("write", {"x": 1}, None), ("read", {"x": None}, {"x": None})], False),
+        (ProducerIds(), [("allocate", None, [0, 2]), ("allocate", None, [2, 2])], True),
+        (ProducerIds(), [("allocate", None, [2, 2]), ("allocate", None, [0, 2])], False),
+        (ProducerIds(), [("allocate", None, [0, 2]), ("allocate", None, [1, 2])], False),
+        (Isr(), [("alter", [0, [1]], [1, [1]]), ("read", None, [1, [1]])], True),
+        (Isr(), [("alter", [0, [1]], [1, [1]]), ("alter", [0, [2]], [1, [2]])], False),
+        (
+            Topic(),
+            [("create", TOPIC, MADE), ("describe", None, MADE), ("delete", None, None)],
+            True,
+        ),
+        (
+            Topic(),
+            [("create", TOPIC, MADE), ("delete", None, None), ("describe", None, MADE)],
+            False,
+        ),
+    ],
+)
+def test_ops_one_after_the_other(
+    model: Model, ops: list[tuple[str, Any, Any]], legal: bool
+) -> None:
+    state = model.start(model.initial)
+    for one in ops:
+        assert state is not ILLEGAL, "only the last may be illegal"
+        action = model.action(interval(*one), Conventions())
+        assert action is not None
+        state = model.step(state, action)
+
+    assert (state is not ILLEGAL) is legal
 
 
 @pytest.mark.parametrize(

@@ -326,6 +326,21 @@ def test_a_night_with_a_bug_is_red_and_says_how_to_see_it_again(
     assert failing["commands"][0].endswith(f"krucible repro {again}")
 
 
+def test_a_night_says_what_it_had_no_time_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A live run that is longer than what is left does not begin: the budget is kept."""
+    text = QUICK.format(budget="3s", more="") + '[[live]]\nname = "long"\ntime-limit = 60\n'
+    code, told = night(write(tmp_path, text), tmp_path / "store", capfd)
+    assert code == EXIT_VALID, told["reasons"]
+    assert told["skipped"] == {"live:long": "a run takes 60 s and more, 0 s were left"}
+    assert told["budget_s"] == 3.0
+    assert told["used_s"] < 6.0
+    assert "live:long" not in told["entries"]
+    again = ledger.read(Path(told["folder"]))
+    assert again.skipped == told["skipped"]
+
+
 def test_of_one_failure_only_so_many_runs_are_stored(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,13 +69,18 @@ def test_exit_code_of_the_three_axes(
     assert (judgement.system, judgement.coverage, judgement.exit_code) == (system, coverage, code)
 
 
-def test_results_keep_the_order_of_the_names_not_of_the_finish() -> None:
-    def slow(_: RunData) -> CheckResult:
-        time.sleep(0.2)
-        return CheckResult("slow", Valid.VALID)
+def test_results_keep_the_order_of_the_names_not_of_the_finish(tmp_path: Path) -> None:
+    def last(_: RunData) -> CheckResult:
+        while not (tmp_path / "done").exists():
+            time.sleep(0.01)
+        return CheckResult("last", Valid.VALID)
 
-    judgement = judged({"slow": slow, "a": says(Valid.VALID), "b": says(Valid.VALID)}, jobs=3)
-    assert [r.checker for r in judgement.results] == ["slow", "a", "b"]
+    def first(_: RunData) -> CheckResult:
+        (tmp_path / "done").touch()
+        return CheckResult("first", Valid.VALID)
+
+    judgement = judged({"last": last, "a": says(Valid.VALID), "first": first}, jobs=3)
+    assert [r.checker for r in judgement.results] == ["last", "a", "first"]
 
 
 def test_a_checker_that_raises_is_unknown_with_what_it_raised() -> None:

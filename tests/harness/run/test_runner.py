@@ -11,6 +11,7 @@ import sys
 import time
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ import pytest
 
 from harness.clock import NS_PER_MS, NS_PER_S, LoopClock
 from harness.contracts.clients import Client, Outcome
+from harness.contracts.environment import ProcessState
 from harness.contracts.nemesis import Fault, Injection
 from harness.contracts.system import System
 from harness.errors import EnvError, HarnessError, SystemStuckError
@@ -29,6 +31,7 @@ from harness.run.runner import RunOptions, RunPlan, RunResult, run
 from harness.systems.atom import AtomSystem
 from tests.support.live.kernel import (
     FakeNemesis,
+    NoProcesses,
     RegisterOps,
     read_op,
     registers_client,
@@ -351,6 +354,25 @@ def test_recovery_is_in_the_history(tmp_path: Path) -> None:
     assert result.harness_ok
     said = [op.value for op in ops if op.f == "recovery"]
     assert said == [{"timeout_s": 3.0}, {"recovered": False, "elapsed_ms": 3000}]
+
+
+def test_a_recovery_that_fails_names_the_nodes_that_are_down(tmp_path: Path) -> None:
+    """In a simulation it does not: its bytes are to stay as they were."""
+    for env, down in (("local", {"down": {"n2": "pid 7 exited with 3"}}), ("sim", {})):
+        plan = registers_plan(time_limit_s=0.5)
+        plan = replace(plan, spec=replace(plan.spec, env=env))
+
+        async def never(_: float) -> bool:
+            return False
+
+        cast("Any", plan.cluster.system).await_recovery = never
+        states = cast("NoProcesses", plan.cluster.environment).states
+        states["n1"] = ProcessState(4, "S", "pid 4")
+        states["n2"] = ProcessState(None, "gone", "pid 7 exited with 3")
+        (tmp_path / env).mkdir()
+        _, ops = run_plan(plan, tmp_path / env)
+        said = [op.value for op in ops if op.f == "recovery"][-1]
+        assert said == {"recovered": False, "elapsed_ms": 0, **down}
 
 
 def test_phases_wait_for_all(tmp_path: Path) -> None:

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.contracts.nemesis import Fault
 from harness.history.ops import History
 from harness.registry import mutants_of
+from harness.sessions.live import execute, prepare
+from harness.spec import RunSpec
+from harness.store.folder import Store
 from tests.support.commands.process import Ran, journals, krucible, marked, run
 
 pytestmark = pytest.mark.slow
@@ -70,15 +74,23 @@ def _assert_evidence(ran: Ran) -> None:
 
 
 # Some of the zoo with real processes; all of it is simulated in test_zoo.
-@pytest.mark.parametrize(
-    "mutant", ["ack-before-commit", "commit-without-majority", "forgotten-vote"]
-)
+@pytest.mark.parametrize("mutant", ["ack-before-commit", "commit-without-majority"])
 def test_a_seeded_bug_is_caught_for_what_it_breaks(tmp_path: Path, mutant: str) -> None:
     faults = "partition-isolate-leader,partition-halves,kill"
     ran = run(tmp_path, mutant=mutant, nemesis=faults, time_limit=9, rate=150, seed=1)
     assert ran.code == 1, ran.explain()
     assert ran.invariants & MUTANTS[mutant], ran.explain()
     assert ran.run_dir.report.is_file()
+
+
+def test_a_forgotten_vote_is_caught(tmp_path: Path) -> None:
+    """All are killed, so that there are some among them who have given a vote in this epoch."""
+    spec = RunSpec(1, voters=3, observers=0, mutant="forgotten-vote", time_limit_s=5.0)
+    faults = [Fault(0, "kill", 2_000, 500, {"target": "all"}, 0.5)]
+    session = prepare(spec, Store(tmp_path / "store"), faults=faults)
+    execute(session, state_dir=tmp_path / "state")
+    assert session.judgement is not None
+    assert {each.invariant for each in session.judgement.anomalies} & MUTANTS["forgotten-vote"]
 
 
 @pytest.mark.parametrize("workload", ["topics", "observers"])

@@ -21,6 +21,7 @@ from harness.run.runner import RunResult
 from harness.sessions import live as session
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
+from harness.store.reading import load_results
 from harness.systems.atom import AtomSystem
 from harness.verdict import Valid
 from krucible.stores import opened
@@ -109,7 +110,7 @@ def test_a_run_goes_up_and_down_in_order(tmp_path: Path, log: list[str]) -> None
     assert list((tmp_path / "state").iterdir()) == []
 
 
-def test_a_system_that_does_not_come_up_is_taken_down_and_nothing_is_judged(
+def test_a_system_that_does_not_come_up_is_taken_down_and_judged_as_that(
     tmp_path: Path, log: list[str]
 ) -> None:
     Recorded.fails["setup"] = NodeStartError("n1 does not answer")
@@ -117,8 +118,11 @@ def test_a_system_that_does_not_come_up_is_taken_down_and_nothing_is_judged(
     with pytest.raises(NodeStartError, match="n1 does not answer"):
         session.execute(ready, state_dir=tmp_path / "state")
     assert log == WHOLE
-    assert ready.judgement is None
-    assert not ready.run_dir.results.exists()
+    stored = load_results(ready.run_dir)
+    assert stored is not None
+    assert (stored["system"], stored["exit_code"]) == ("unknown", 255)
+    assert stored["harness_reasons"] == ["the run did not start: n1 does not answer"]
+    assert "the run did not start" in ready.run_dir.report.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("step", ["teardown", "collect"])

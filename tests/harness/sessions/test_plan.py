@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from harness.contracts.nemesis import Fault
+from harness.contracts.nemesis import ChangesVoters, Fault
 from harness.errors import UsageError
 from harness.registry import workloads
 from harness.sessions.plan import Plan, applicable, checkers_of
@@ -45,6 +46,52 @@ def test_a_given_schedule_says_which_nemeses_there_are(make: Any) -> None:
     assert plan.faults == (KILL,)
     assert plan.spec.nemeses == ("kill",)
     assert set(plan.nemeses) == {"kill"}
+
+
+def test_the_words_of_nemesis_are_kept_where_they_were_no_names() -> None:
+    assert Plan.of(SPEC).spec.asked == ("all",)
+    mixed = replace(SPEC, nemeses=("kill", "partition"))
+    assert Plan.of(mixed).spec.asked == ("kill", "partition")
+    for names in (("kill",), ("kill", "pause"), ("none",), ()):
+        assert Plan.of(replace(SPEC, nemeses=names)).spec.asked is None
+    assert Plan.simulated(SPEC, asked_for=False).spec.asked is None, "they were only drawn"
+    stored = Plan.of(SPEC).spec
+    assert RunSpec.from_json(stored.to_json()) == stored
+    again = Plan.of(stored, Plan.of(SPEC).faults)
+    assert again.spec == stored, "a replay owes what the run owed"
+
+
+def test_what_there_is_no_time_for_is_told_before_the_run() -> None:
+    (note,) = Plan.of(replace(SPEC, time_limit_s=20.0)).notes
+    told = re.fullmatch(
+        r"(\d+) of the (\d+) kinds of fault of --nemesis all fit into --time-limit 20; "
+        r"all of them need --time-limit ([\d.]+)",
+        note,
+    )
+    assert told is not None, note
+    assert int(told[1]) < int(told[2])
+    enough = replace(SPEC, time_limit_s=float(told[3]))
+    assert Plan.of(enough).notes == ()
+    assert len({fault.nemesis for fault in Plan.of(enough).faults}) == int(told[2])
+    (note,) = Plan.of(replace(SPEC, nemeses=("kill", "pause"), time_limit_s=5.0)).notes
+    assert re.match(r"--time-limit 5 is too short for (kill|pause), which will come after", note)
+
+
+def test_a_run_has_the_settings_that_its_workload_needs() -> None:
+    """Unless it is given others, which the workload may refuse."""
+    spec = replace(SPEC, workload="membership")
+    assert Plan.of(spec).spec.settings == {"krucible.quorum": "dynamic"}
+    static = replace(spec, settings={"krucible.quorum": "static"})
+    with pytest.raises(
+        UsageError, match=r"the quorum is static: add --set krucible\.quorum=dynamic"
+    ):
+        Plan.of(static)
+    changing = {name for name, nemesis in Plan.of(spec).nemeses.items() if changes_voters(nemesis)}
+    assert not changing, "the workload changes the voters itself"
+
+
+def changes_voters(nemesis: object) -> bool:
+    return isinstance(nemesis, ChangesVoters)
 
 
 def test_only_what_was_asked_for_stays_where_it_does_not_fit() -> None:

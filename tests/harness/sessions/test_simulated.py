@@ -11,6 +11,7 @@ import subprocess
 import sys
 from contextvars import Context
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,7 @@ def test_a_batch_tells_of_failures_at_once_and_of_all_it_did_when_it_is_interrup
         start_new_session=True,
     )
     assert batch.stderr is not None
+    assert batch.stderr.readline() == "simulating 100000 seeds, 2 at a time\n", "at once"
     told = batch.stderr.readline()
     assert re.match(r"seed \d+: invalid \(.+\)  \S*krucible repro \S+ --store ", told), told
     os.killpg(batch.pid, signal.SIGINT)
@@ -391,3 +393,7 @@ def test_a_seed_that_ends_its_process_costs_the_others_nothing(
 def test_a_system_that_lives_elsewhere_cannot_be_simulated() -> None:
     with pytest.raises(UsageError, match="cannot be simulated"):
         Plan.simulated(RunSpec(1, system="atom"))
+
+
+def test_lines_of_progress_come_early_and_then_once_a_minute() -> None:
+    assert list(islice(sim_command._moments(100.0), 6)) == [105, 115, 130, 160, 220, 280]

@@ -31,6 +31,20 @@ def test_a_random_walk_keeps_every_invariant_and_recovers(kind: str, seed: int) 
     walk.recover()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["static", "snapshots", "dynamic", "upgrade"])
+@pytest.mark.parametrize("first", range(1_000, 2_000, 50))
+def test_a_thousand_walks_twice_as_long(kind: str, first: int) -> None:
+    for seed in range(first, first + 50):
+        walk = Walk(seed, kind=kind)
+        try:
+            walk.run(3_000)
+            walk.recover()
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
 def test_the_walks_go_where_they_should() -> None:
     """Every kind of change and every end of one, snapshots installed, sets truncated."""
     seen: set[str] = set()

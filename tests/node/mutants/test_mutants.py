@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -44,22 +45,14 @@ def test_every_file_of_the_folder_registers_exactly_one() -> None:
 
 
 @everyone
-def test_its_file_has_its_name(mutant: Mutant) -> None:
-    home = mutant.apply.__module__.rpartition(".")[2]
-    assert home == mutant.name.replace("-", "_")
-
-
-@everyone
-def test_it_documents_itself(mutant: Mutant) -> None:
-    assert mutant.name == mutant.name.lower()
-    assert " " not in mutant.name
+def test_it_says_what_it_is(mutant: Mutant) -> None:
+    """A name, that of its file; a sentence; where the real bug was seen; invariants that exist."""
+    assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", mutant.name)
+    assert mutant.apply.__module__.rpartition(".")[2] == mutant.name.replace("-", "_")
+    assert mutant.description[0].isupper()
     assert mutant.description.endswith(".")
     assert len(mutant.description) > 20
     assert mutant.source
-
-
-@everyone
-def test_it_names_known_invariants(mutant: Mutant) -> None:
     assert mutant.breaks
     assert set(mutant.breaks) <= INVARIANTS | BY_BEHAVIOUR
 

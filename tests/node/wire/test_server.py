@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from node.wire import link
 from node.wire.api import ALL_APIS, BROKER_APIS, CONTROLLER_APIS, ApiKey, apis_of
-from node.wire.errors import LocalProtocolError, RemoteProtocolError
+from node.wire.errors import LocalProtocolError
 from node.wire.payloads import api_schema, decode, encode, request_frame
 from node.wire.server import InboundRequest, Limits
 from node.wire.structs import build
@@ -652,8 +652,3 @@ def test_listeners_serve_what_their_roles_serve() -> None:
     for roles in ([], ["voter"], ["controller", "x"]):
         with pytest.raises(ValueError, match="want controller, broker or both"):
             apis_of(roles)
-
-
-def test_a_remote_error_is_not_a_local_one() -> None:
-    assert not issubclass(RemoteProtocolError, LocalProtocolError)
-    assert not issubclass(LocalProtocolError, RemoteProtocolError)

@@ -55,9 +55,10 @@ class Tale:
         ordered = sorted(self._ops, key=lambda item: (item[1].time_ns, item[0]))
         return History(op.with_(index=index) for index, (_, op) in enumerate(ordered))
 
-    def recover(self, at_ms: float, *, recovered: bool = True) -> None:
+    def recover(self, at_ms: float, *, recovered: bool = True, **more: Any) -> None:
         """The end of the recovery after all heals."""
-        self._add(at_ms, NEMESIS, "info", "recovery", {"recovered": recovered, "elapsed_ms": 7})
+        value = {"recovered": recovered, "elapsed_ms": 7, **more}
+        self._add(at_ms, NEMESIS, "info", "recovery", value)
 
     def run(
         self, *planned: str, nemeses: tuple[str, ...] = (), ended: bool = True, **more: Any

@@ -1,14 +1,7 @@
-"""What a list-append history means, by trying all orders; and random histories to try it on.
-
-    python tests/support/histories/list_append_brute.py [--cases 1000000] [--seed 0] [--txns 5]
-
-compares ``checkers.transactions.cycles`` with it on so many histories and prints how many were
-invalid.
-"""
+"""What a list-append history means, by trying all orders; and random histories to try it on."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -173,20 +166,3 @@ def compare(history: History) -> bool:
             lines = "\n".join(str(op.to_json()) for op in history)
             raise AssertionError(f"{model} is {truth}, we say {result}\n{lines}")
     return truth
-
-
-def main() -> None:
-    """Compare many, and say how it went."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cases", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--txns", type=int, default=5)
-    options = parser.parse_args()
-    rng = Random(options.seed)
-    valid = sum(compare(random_history(rng, options.txns)) for _ in range(options.cases))
-    told = f"{options.cases} histories, {options.cases - valid} of them invalid: all judged right"
-    print(told)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Literal, cast
 
 from harness.contracts.clients import Client, Outcome, RegisterClient
-from harness.contracts.environment import Environment
+from harness.contracts.environment import NEVER_STARTED, Environment, ProcessState
 from harness.contracts.nemesis import Cluster, Fault, Injection, Nemesis
 from harness.contracts.system import System
 from harness.contracts.workload import Workload
@@ -93,6 +93,17 @@ def read_op(rng: Random, _: int) -> Draft:
     return Draft("read", key=f"k{rng.randrange(3)}")
 
 
+class NoProcesses:
+    """The environment of a system in memory: nodes have the processes that a test names."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, ProcessState] = {}
+
+    def process(self, node: str) -> ProcessState:
+        """What a test said."""
+        return self.states.get(node, ProcessState(None, "gone", NEVER_STARTED))
+
+
 def registers_plan(
     *,
     faults: Sequence[Fault] = (),
@@ -112,7 +123,7 @@ def registers_plan(
         final_generator=final,
         checkers=(),
     )
-    cluster = Cluster(system, cast("Environment", None))
+    cluster = Cluster(system, cast("Environment", NoProcesses()))
     return RunPlan(spec, workload, cluster, faults, nemeses or {})
 
 

@@ -1,7 +1,6 @@
 """A long random walk through the schedules of a small quorum, then a check that it recovers.
 
-By hand: ``python tests/support/raft/walk.py KIND FIRST LAST`` walks those seeds and stops at the
-first that breaks an invariant. The same seed gives the same walk. The kinds:
+The same seed gives the same walk. The kinds:
 
 static      voters that never change, all of the log kept
 snapshots   static voters; snapshots are made and the log is cleaned
@@ -12,8 +11,6 @@ dynamic     voters in the log as well: they come, go, lose their disks, change t
 from __future__ import annotations
 
 import dataclasses
-import sys
-import time
 from random import Random
 
 from node.core import inputs
@@ -264,27 +261,3 @@ class Walk:
 
     def _calm(self) -> None:
         self.cluster.run_for(200, slice_ms=20)
-
-
-def main(kind: str, first: int, last: int) -> None:
-    """Walk the seeds ``first`` to ``last``."""
-    began = time.monotonic()
-    for seed in range(first, last + 1):
-        walk = Walk(seed, kind=kind)
-        try:
-            walk.run(3_000)
-            walk.recover()
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
-        if seed % 50 == 0:
-            committed = len(walk.cluster.invariants.committed)
-            sys.stdout.write(
-                f"seed {seed}: {walk.voters}+{walk.observers} nodes, {committed} committed, "
-                f"{time.monotonic() - began:.0f} s\n"
-            )
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from harness.envs.disks.fuse.mount import entering, holder
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 from harness.processes.child import Child
+from harness.processes.python import module_argv
 from node.faults.hands import DATA, FAULTS
 
 MOUNT_ENTRY = "mount"  # the kind of its journal entries
@@ -63,7 +63,7 @@ class FuseDisk:
         child: Child | None = None
         try:
             entries.append(await journal.announce("process", node=f"{node}'s disk"))
-            argv = [sys.executable, "-m", server.__name__]
+            argv = module_argv(server.__name__)
             argv += [str(data), str(faults), source, *([] if lies_about is None else [lies_about])]
             child = Child(argv, cwd=folder, log=faults / _LOG, environ=environ)
             disk = cls(journal, child, entries, faults / _LOG)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.processes.procfs import PROC
+from harness.processes.python import module_argv
 
 DEVICE: Final = Path("/dev/fuse")
 KIND: Final = "fuse.krucible"
@@ -105,7 +106,7 @@ def detach(pid: int, source: str, point: str) -> None:
 
 def entering(pid: int, task: int, argv: list[str]) -> list[str]:
     """The command line that does ``argv`` in that namespace, as the same process."""
-    return [sys.executable, "-m", __name__, str(pid), str(task), *argv]
+    return module_argv(__name__, str(pid), str(task), *argv)
 
 
 # --------------------------------------------------------------------------- inside

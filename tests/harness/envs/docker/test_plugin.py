@@ -23,7 +23,6 @@ from harness.errors import EnvError
 from harness.healing.heal import leftovers
 from harness.healing.journal import Journal, read_journal
 from harness.processes.procfs import PROC
-from harness.registry import environments
 from tests.support.docker.cluster import docker_nodes, kill, left_of, need_engine, start
 from tests.support.live.cluster import eventually
 
@@ -65,10 +64,6 @@ def test_a_node_runs_without_capabilities_under_its_own_address_and_name(
     asyncio.run(scenario())
     assert left_of(tmp_path / "state") == []
     assert list((tmp_path / "state").iterdir()) == []
-
-
-def test_it_is_registered_under_its_name() -> None:
-    assert environments.get("docker") is Docker
 
 
 def test_a_killed_node_is_gone_and_comes_back_on_its_disk(tmp_path: Path) -> None:

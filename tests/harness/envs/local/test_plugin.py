@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,7 @@ from harness.envs.local.plugin import Local
 from harness.errors import EnvError, NodeStartError
 from harness.healing.heal import leftovers
 from harness.healing.journal import Journal
-from harness.registry import environments
 from tests.support.live.cluster import ECHO_NODE, echo_cluster, environment_of, eventually
-
-
-def test_it_is_registered_under_its_name() -> None:
-    assert environments.get("local") is Local
 
 
 def test_addresses_are_distinct_and_the_nodes_own(tmp_path: Path) -> None:
@@ -110,17 +105,20 @@ def test_a_node_whose_end_is_still_being_written_down_can_start_again(
             env = environment_of(cluster)
             with pytest.raises(EnvError, match="n1 runs already: pid"):
                 await env.start("n1", [sys.executable], env={})
-            undone = env._journal.undone
+            undone, go = env._journal.undone, threading.Event()
 
             def busy(entry: int) -> None:
-                time.sleep(0.3)
+                assert go.wait(60)
                 undone(entry)
 
             monkeypatch.setattr(env._journal, "undone", busy)
             await env.signal("n1", signal.SIGTERM)
             await eventually(lambda: env.process("n1").state == "gone", "it ended")
             assert "n1" in env._processes.running, "its end is not written down yet"
-            await cluster.system.start("n1")  # type: ignore[attr-defined]
+            again = asyncio.create_task(cluster.system.start("n1"))  # type: ignore[attr-defined]
+            await asyncio.sleep(0)  # it begins, and waits
+            go.set()
+            await again
             assert env.process("n1").pid is not None
 
     asyncio.run(scenario())

@@ -1,21 +1,7 @@
-"""Holds every model against a textbook search on random histories of up to eight ops.
-
-    python bench/check_random.py [--histories 1000000] [--seed 1] [--ops 8]
-
-Registers are also searched as narrowly as can be, so that windows and widening are tried. Prints
-how many histories there were of each model and verdict; exits 1 at the first judged wrong.
-"""
+"""The ops to draw histories from, for every built-in model: few values, all outcomes."""
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections import Counter
-from random import Random
-from typing import Any
-
-from checkers.linearizability import registers as linearizable_registers
-from checkers.linearizable import check_history
 from checkers.models.isr import Isr
 from checkers.models.lists import ListAppend, Log
 from checkers.models.multi_registers import MultiRegister
@@ -26,8 +12,7 @@ from checkers.models.sets import Set
 from checkers.models.strings import KvAppend
 from checkers.models.topics import Topic
 from harness.contracts.model import Model
-from harness.history.formats import Conventions
-from tests.support.linearizability.brute import Spec, random_history, textbook
+from tests.support.linearizability.brute import Spec
 
 VALUES = (None, 1, 2)
 LOST = ("ok", "info")
@@ -124,34 +109,3 @@ ALPHABETS: dict[str, tuple[Model, list[Spec]]] = {
 }
 ANSWERED = frozenset(("read", "get", "txn", "allocate", "alter", "cas", "create", "describe"))
 PLACED = ANSWERED | {"append"}  # the appends of a log tell their positions
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--histories", type=int, default=1_000_000, help="of each model")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ops", type=int, default=8)
-    parser.add_argument("--model", choices=sorted(ALPHABETS), action="append")
-    arguments = parser.parse_args()
-    wide = linearizable_registers.WIDTHS
-    counts: Counter[str] = Counter()
-    for name in arguments.model or ALPHABETS:
-        model, specs = ALPHABETS[name]
-        rules = Conventions(initial=model.initial, failed_cas="observation")
-        rng = Random(arguments.seed)
-        for at in range(arguments.histories):
-            linearizable_registers.WIDTHS = (1, 2, None) if at % 2 else wide
-            some: list[Any] = rng.sample(specs, min(len(specs), rng.randint(2, 8)))
-            n = rng.randint(1, arguments.ops)
-            told = PLACED if name == "log" else ANSWERED
-            history = random_history(rng, n, some, rng.randint(1, 6), answered=told)
-            expected = textbook(history, model, rules)
-            found = check_history(history, model, conventions=rules)
-            counts[f"{name}, {found.valid}"] += 1
-            if (str(found.valid) == "valid") is not expected and found.checked["linearizability"]:
-                raise SystemExit(f"{name}: judged {found.valid}: {list(history)}")
-    print(json.dumps(counts))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,50 +1,8 @@
-"""Small changes to the checkers of cycles, logs and pruning, each of which the tests must notice.
-
-    python tests/support/histories/mutations.py [--whole] [--only TEXT]
-
-Each is made in a copy of the package; then the test that is named beside it is run, with
-``--whole`` all tests of these checkers. Prints a line for each, and exits 1 when one was missed.
-"""
+"""Small changes to the checkers of transactions, logs and pruning."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import resource
-import shutil
-import signal
-import sys
-import tempfile
-from dataclasses import dataclass
-from pathlib import Path
-
-from tests.support.places import ROOT
-
-TESTS = (
-    "checkers/transactions/test_cycles.py",
-    "checkers/partitions/test_log.py",
-    "checkers/committed/test_pruning.py",
-    "workloads/test_list_append.py",
-)
-
-
-CPU_S = 20  # of a test's process; one that goes on for ever has noticed, too
-PASSED, FAILED = 0, 1  # exit codes of pytest; with any other the tests were not run
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """``old``, which stands once in ``file``, becomes ``new``; ``test`` is in ``tests/``."""
-
-    file: str
-    old: str
-    new: str
-    test: str
-
-
-def _of(file: str, test_file: str, *rows: tuple[str, str, str]) -> tuple[Mutation, ...]:
-    return tuple(Mutation(file, old, new, f"{test_file}::{test}") for old, new, test in rows)
-
+from tests.support.mutations.mutation import Mutation, of
 
 NAMED = "test_each_anomaly_is_called_by_its_name"
 BRUTE = "test_every_order_tried_says_the_same"
@@ -52,29 +10,29 @@ ALL_CYCLES = "test_models_are_judged_as_by_all_cycles"
 BUDGET = "test_a_budget_that_runs_out_is_said_wherever_it_does"
 LIMIT = "test_where_a_limit_is_reached_the_verdict_is_unknown_unless_something_was_found"
 MUTATIONS = (
-    *_of(
+    *of(
         "limits/budget.py",
         "checkers/transactions/test_cycles.py",
         ("        budget.look(len(some))\n", "        pass\n", BUDGET),
         ("min(self.used + items, self.configurations_max)", "0", LIMIT),
     ),
-    *_of(
+    *of(
         "transactions/cycles.py",
         "checkers/transactions/test_cycles.py",
         ("judged.gave_up = error.reason", "pass", BUDGET),
         ("graph, kinds, precedes, budget, cycles)", "graph, kinds, precedes, budget)", NAMED),
     ),
-    *_of(
+    *of(
         "transactions/explain.py",
         "checkers/transactions/test_cycles.py",
         ("if more else", "if False else", "test_of_a_long_cycle_the_first_steps_are_told"),
     ),
-    *_of(
+    *of(
         "partitions/log.py",
         "checkers/partitions/test_log.py",
         ("reason = gave_up or (", "reason = (", "test_a_limit_that_is_reached_is_said"),
     ),
-    *_of(
+    *of(
         "transactions/txns.py",
         "checkers/transactions/test_cycles.py",
         (
@@ -93,7 +51,7 @@ MUTATIONS = (
             "test_completions_without_any_invocation_are_transactions",
         ),
     ),
-    *_of(
+    *of(
         "transactions/orders.py",
         "checkers/transactions/test_cycles.py",
         ("elif outcome == FAIL:", "elif False:", NAMED),
@@ -116,7 +74,7 @@ MUTATIONS = (
         ("orders.committed[writer] = True", "pass", BRUTE),
         ("external=key not in changed)", "external=True)", BRUTE),
     ),
-    *_of(
+    *of(
         "transactions/graph.py",
         "checkers/transactions/test_cycles.py",
         ("edges.extend(pairwise(somebody), WW)", "pass", NAMED),
@@ -152,7 +110,7 @@ MUTATIONS = (
             "test_components_are_those_of_networkx",
         ),
     ),
-    *_of(
+    *of(
         "transactions/search.py",
         "checkers/transactions/test_cycles.py",
         ('base = "G1c" if WR in kinds else "G0"', 'base = "G0"', NAMED),
@@ -182,7 +140,7 @@ MUTATIONS = (
          "test_what_stands_for_others_stands_for_no_more"),
         ("if far < cost.get(other, far + 1):", "if far > cost.get(other, -1):", ALL_CYCLES),
     ),
-    *_of(
+    *of(
         "transactions/consistency.py",
         "checkers/transactions/test_cycles.py",
         ('"G-single", "G-nonadjacent"}', '"G-single"}',
@@ -191,7 +149,7 @@ MUTATIONS = (
         ('| {"internal", "lost-update"}', "",
          "test_each_model_forbids_what_the_weaker_ones_do_and_more"),
     ),
-    *_of(
+    *of(
         "partitions/log.py",
         "checkers/partitions/test_log.py",
         ("if len(values) > 1:\n                told", "if False:\n                told", NAMED),
@@ -217,7 +175,7 @@ MUTATIONS = (
         ('if writer.outcome == "ok" and value not in', "if value not in",
          "test_a_send_of_unknown_outcome_may_be_missing_but_not_when_a_part_of_it_was_seen"),
     ),
-    *_of(
+    *of(
         "partitions/orders.py",
         "checkers/partitions/test_log.py",
         ("enumerate(sorted(self.at))", "zip(self.at, self.at)",
@@ -225,7 +183,7 @@ MUTATIONS = (
         ("        if partitions.committed(op):\n", "        if True:\n",
          "test_a_send_of_unknown_outcome_may_be_missing_but_not_when_a_part_of_it_was_seen"),
     ),
-    *_of(
+    *of(
         "committed/pruning.py",
         "checkers/committed/test_pruning.py",
         ("if 2 * holders[name] > len(voters) and", "if", "test_what_a_minority_holds_stays_open"),
@@ -244,7 +202,7 @@ MUTATIONS = (
         ("moved[end].append(ops[end].with_(type=\"fail\", error=NEVER))", "pass",
          "test_what_no_log_holds_never_happened"),
     ),
-    *_of(
+    *of(
         "list_append.py",
         "workloads/test_list_append.py",
         ('    "G1a": SURVIVES,\n', "", "test_what_no_list_can_do_is_found"),
@@ -256,89 +214,3 @@ MUTATIONS = (
         "checkers/committed/test_pruning.py::test_the_checker_of_lists_goes_by_the_log",
     ),
 )  # fmt: skip
-
-
-def main() -> int:
-    """Try all, one after the other."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--whole", action="store_true", help="run all tests for each")
-    parser.add_argument("--only", default="", help="those whose file or change holds this text")
-    parser.add_argument("--every", type=int, default=1, help="only each N-th")
-    options = parser.parse_args()
-    chosen = [m for m in MUTATIONS if options.only in f"{m.file}: {m.old}"][:: options.every]
-    sound = sorted({ROOT / "tests" / mutation.test for mutation in chosen})
-    if _run(ROOT, list(map(str, sound))) != PASSED:
-        raise SystemExit("the tests fail before anything is changed: mend that first")
-    missed = 0
-    for mutation in chosen:
-        noticed = _noticed(mutation, whole=options.whole)
-        missed += not noticed
-        _say(f"{'noticed' if noticed else 'MISSED '}  {mutation.file}: {mutation.old.strip()!r}")
-    _say(f"{len(chosen)} changes, {missed} missed")
-    return 1 if missed else 0
-
-
-def _noticed(mutation: Mutation, *, whole: bool) -> bool:
-    """Make the change in a copy, and see whether the tests fail there."""
-    with tempfile.TemporaryDirectory(prefix="krucible-mutation-") as name:
-        package = Path(name) / "checkers"
-        shutil.copytree(ROOT / "checkers", package, ignore=shutil.ignore_patterns("__pycache__"))
-        path = package / mutation.file
-        text = path.read_text(encoding="utf-8")
-        if text.count(mutation.old) != 1:
-            raise SystemExit(
-                f"{mutation.file} has {mutation.old!r} {text.count(mutation.old)} times, want once:"
-                " say anew what to change"
-            )
-        path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
-        tests = TESTS if whole else (mutation.test,)
-        code = _run(Path(name), [str(ROOT / "tests" / test) for test in tests])
-    if code not in (PASSED, FAILED):
-        raise SystemExit(f"{mutation.file}: {mutation.old!r}: {tests} ended with {code}")
-    return code == FAILED
-
-
-def _run(first: Path, tests: list[str]) -> int:
-    """Run tests in a child that has all but the checkers imported already; its exit code."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child:
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        return FAILED if code == -signal.SIGXCPU else code
-    code = 3
-    try:
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
-        sys.dont_write_bytecode = True
-        sys.path.insert(0, str(first))
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        import pytest  # noqa: PLC0415
-
-        options = ["-x", "-q", "-p", "no:cacheprovider"]
-        code = int(pytest.main([*options, "--rootdir", str(ROOT), *tests]))
-    finally:
-        os._exit(code)
-
-
-def _preload() -> None:
-    """Import what every child needs, but nothing of the checkers."""
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # none is needed, and they cost time
-    import networkx as nx  # noqa: PLC0415
-    import pytest  # noqa: F401, PLC0415
-
-    import harness.contracts.checker  # noqa: PLC0415
-    import harness.history.formats  # noqa: F401, PLC0415
-
-    nx.DiGraph()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "checkers"]:
-        raise SystemExit(f"{name} is imported before it can be changed")
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - what people read
-
-
-if __name__ == "__main__":
-    _preload()
-    sys.exit(main())

@@ -1,11 +1,10 @@
-"""Whether checks keep within their budgets of time and memory, on the worst histories we know.
+"""The histories that are the worst we know to judge, and what judging one takes.
 
-    python bench/check_budgets.py [--time 3] [--memory 500] [--only NAME] [--seed 1]
+    python -m tests.support.histories.worst NAME [--ops N] [--seed 1] [--time S] [--memory MIB]
 
-Each history is judged twice by a process of its own: once with a time limit (s) and much memory,
-once with a memory limit (MiB) and much time. ``over`` is the time beyond the limit; ``peak`` the
-most that the process held, history and all, and its largest child, by the kernel's count. Exits 1
-where time is over by more than 2 s, or memory by more than 10 %.
+judges one within its limits, in this process, and prints JSON: the verdict, why it is open, the CPU
+time that it took, and the most memory that this process held, history and all, or its largest
+child, by the kernel's count.
 """
 
 from __future__ import annotations
@@ -17,21 +16,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench.support.figures import say, table
 from checkers.linearizable import check_history
 from checkers.models.topics import check_topics
 from checkers.partitions.log import check_log
 from checkers.transactions.cycles import check_transactions
 from harness.history.ops import History, Op
 from harness.verdict import CheckResult
+from tests.support.places import ROOT
 
-OVER_TIME_S, OVER_MEMORY = 2.0, 1.1
-MUCH_S, MUCH_MIB = 120.0, 8_192
 Answer = Callable[[Random, Any], Any]
 
 
@@ -242,64 +239,51 @@ def judge(model: str, ops: History, time_s: float, memory_mib: int) -> CheckResu
             return check_history(ops, model, **limits)
 
 
-def child(name: str, seed: int, time_s: float, memory_mib: int) -> None:
-    """Judge one history and print what it took."""
-    ops = history(WORST[name], seed)
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What judging a history came to and took."""
+
+    verdict: str
+    reason: str | None
+    cpu_s: float
+    peak_mib: float
+
+
+def in_a_process(name: str, ops: int, *, time_s: float, memory_mib: int, seed: int = 1) -> Took:
+    """Judge the history of that name, made of so many ops, in a process of its own."""
+    options = ("--ops", ops, "--seed", seed, "--time", time_s, "--memory", memory_mib)
+    argv = [sys.executable, "-m", __name__, name, *map(str, options)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{name}: {done.returncode}: {done.stderr[-2_000:]}"
+    return Took(**json.loads(done.stdout))
+
+
+def here(name: str, ops: int, seed: int, time_s: float, memory_mib: int) -> Took:
+    """Judge it in this process."""
+    made = history(replace(WORST[name], ops=ops), seed)
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    begun = time.monotonic()
-    result = judge(WORST[name].model, ops, time_s, memory_mib)
-    took_s = time.monotonic() - begun
+    begun = time.process_time()
+    result = judge(WORST[name].model, made, time_s, memory_mib)
+    cpu_s = time.process_time() - begun
     status = Path("/proc/self/status").read_text().splitlines()
     own_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-    child_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    told = {"took_s": took_s, "peak_mib": max(own_kib, child_kib) / 1024}
-    print(json.dumps({**told, "verdict": str(result.valid), "reason": result.reason}))
-
-
-def run(name: str, seed: int, time_s: float, memory_mib: int) -> dict[str, Any]:
-    """The same in a process of its own."""
-    limits = ("--time", str(time_s), "--memory", str(memory_mib), "--seed", str(seed))
-    command = [sys.executable, __file__, "--child", name, *limits]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{name}: {done.returncode}: {done.stderr[-2_000:]}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s += children.ru_utime + children.ru_stime
+    return Took(str(result.valid), result.reason, cpu_s, max(own_kib, children.ru_maxrss) / 1024)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--time", type=float, default=3.0, help="seconds")
-    parser.add_argument("--memory", type=int, default=500, help="MiB")
-    parser.add_argument("--only", default="", help="histories whose name holds this")
+    """Judge one."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("name", choices=WORST)
+    parser.add_argument("--ops", type=int)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--child", choices=sorted(WORST), help=argparse.SUPPRESS)
+    parser.add_argument("--time", type=float, default=60.0, help="seconds")
+    parser.add_argument("--memory", type=int, default=4_096, help="MiB")
     options = parser.parse_args()
-    if options.child:
-        child(options.child, options.seed, options.time, options.memory)
-        return
-    rows: list[tuple[str, ...]] = []
-    over = False
-    for name in (name for name in WORST if options.only in name):
-        timed = run(name, options.seed, options.time, MUCH_MIB)
-        bound = run(name, options.seed, MUCH_S, options.memory)
-        late_s, share = timed["took_s"] - options.time, bound["peak_mib"] / options.memory
-        over |= late_s > OVER_TIME_S or share > OVER_MEMORY
-        say(f"{name}: {timed['reason']}; {bound['reason']}")
-        rows.append(
-            (
-                name,
-                timed["verdict"],
-                f"{timed['took_s']:.2f}",
-                f"{max(0.0, late_s):.2f}",
-                bound["verdict"],
-                f"{bound['peak_mib']:.0f}",
-                f"{share:.2f}",
-            )
-        )
-    head = ("history", "in time", "s", "over s", "in memory", "peak MiB", "of the limit")
-    say(table(head, rows))
-    sys.exit(over)
+    ops = options.ops or WORST[options.name].ops
+    took = here(options.name, ops, options.seed, options.time, options.memory)
+    print(json.dumps(asdict(took)))  # noqa: T201 - what people and tests read
 
 
 if __name__ == "__main__":
