@@ -63,7 +63,6 @@ REGISTER_FS = frozenset(("read", "write", "cas"))
 LOCAL_FS = frozenset(("local-read",))  # what one node's image says: stale by design
 LINEARIZABILITY = Meaning(
     "linearizability",
-    title="one order explains all answers",
     promise=(
         "One order of all operations explains every answer that clients got, with each operation "
         "at one moment between its request and its answer."

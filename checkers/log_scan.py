@@ -18,7 +18,6 @@ NAME = "log-scan"
 INVARIANT = "crash"
 CRASH = Meaning(
     "crash",
-    title="no crash",
     promise=(
         "No node prints signs of a crash: a traceback, a fatal error, an illegal state, a failed "
         "assertion, or that memory ran out."

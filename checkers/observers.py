@@ -39,7 +39,9 @@ LIVE_SLACK_NS = 100_000_000  # events of a process arrive, and are dated, late b
 JUDGED = (C2, C5, C8, C9, C11, L8, AtomicBatches.meaning, ReadsConfirmed.meaning)
 
 
-@checkers.register(NAME, needs=("events", "records"), judges=(*meanings_of(NAME), *JUDGED))
+@checkers.register(
+    NAME, needs=("events", "records", "images"), judges=(*meanings_of(NAME), *JUDGED)
+)
 def observers(run: RunData) -> CheckResult:
     """Images are folds of the committed log (C8), local reads never go back, all converge (L8).
 

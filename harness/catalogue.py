@@ -7,13 +7,13 @@ models that are registered; the seeded bugs are those that systems offer.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.contracts.meaning import Meaning
 from harness.errors import UsageError
-from harness.registry import checkers, models, mutants_of, systems, unknown
+from harness.registry import checkers, models, mutants_of, systems
 
 FAMILIES = "SCL"  # safety of the log, the controller and its brokers, liveness
 _NUMBERED = re.compile(rf"([{FAMILIES}])(\d+)")
@@ -58,6 +58,12 @@ def meanings() -> dict[str, Meaning]:
     return {name: found[name] for name in sorted(found, key=place)}
 
 
+def full_name(name: str) -> str:
+    """An invariant with its title; one that nobody here judges is called by its name alone."""
+    found = meanings().get(name)
+    return name if found is None else found.full_name
+
+
 def entries() -> dict[str, Entry]:
     """The whole catalogue, by name, in its order; imports every checker, model and seeded bug."""
     words = meanings()
@@ -76,13 +82,35 @@ def entries() -> dict[str, Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The entry of that name, in any case; raises UsageError with the nearest names."""
+    """The entry of that name, in upper or lower case; raises UsageError with all names."""
     found = entries()
     known = {each.casefold(): each for each in found}
     try:
         return found[known[name.casefold()]]
     except KeyError:
-        raise UsageError(unknown("invariant", name, list(found))) from None
+        raise UsageError(
+            f"no invariant is called {name!r}: there are {', '.join(in_short(found))}"
+        ) from None
+
+
+def in_short(names: Iterable[str]) -> list[str]:
+    """Names of the catalogue, those of a family without a gap as one: ``S1 to S34``."""
+    families: dict[str, list[int]] = {}
+    others = []
+    for name in sorted(names, key=place):
+        found = _NUMBERED.fullmatch(name)
+        if found is None:
+            others.append(name)
+        else:
+            families.setdefault(found[1], []).append(int(found[2]))
+    return [text for of in families.items() for text in _range(*of)] + others
+
+
+def _range(family: str, numbers: Sequence[int]) -> list[str]:
+    first, last = numbers[0], numbers[-1]
+    if first < last and len(numbers) == last - first + 1:
+        return [f"{family}{first} to {family}{last}"]
+    return [f"{family}{number}" for number in numbers]
 
 
 def _by_invariant(judged: Mapping[str, tuple[Meaning, ...]]) -> dict[str, tuple[str, ...]]:

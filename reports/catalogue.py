@@ -1,72 +1,12 @@
-"""Plain names of the invariants, for people who do not know the catalogue by heart."""
+"""The words of the invariants for a report, as the catalogue has them."""
 
 from __future__ import annotations
 
-from typing import Final
-
-TITLES: Final[dict[str, str]] = {
-    "S1": "election safety",
-    "S2": "one vote per epoch",
-    "S3": "vote durability",
-    "S4": "monotone epochs",
-    "S5": "up-to-date grants",
-    "S6": "election by majority",
-    "S7": "record identity",
-    "S8": "log matching",
-    "S9": "commit stability",
-    "S10": "no truncation of committed records",
-    "S11": "leader completeness",
-    "S12": "append-only leader",
-    "S13": "high watermark backed by a quorum",
-    "S14": "commit in the current epoch",
-    "S15": "monotone high watermark",
-    "S16": "durable before fetch",
-    "S17": "acknowledged writes survive",
-    "S18": "no invention or duplication",
-    "S19": "atomic batches",
-    "S20": "apply order",
-    "S21": "claim after catch-up",
-    "S22": "snapshot validity",
-    "S23": "snapshot at log start",
-    "S24": "snapshot install",
-    "S25": "recovery",
-    "S26": "no resumed reign",
-    "S27": "one voter change at a time",
-    "S28": "latest voter set in force",
-    "S29": "replica identity",
-    "S30": "removed leader steps down",
-    "S31": "epoch fencing",
-    "S32": "harmless pre-vote",
-    "S33": "passive observers",
-    "S34": "linearizable writes",
-    "C1": "broker epochs",
-    "C2": "no fenced broker in sync",
-    "C3": "partition shape",
-    "C4": "partition epochs",
-    "C5": "guarded AlterPartition",
-    "C6": "guarded unfencing",
-    "C7": "guarded shutdown",
-    "C8": "image equals the fold of the log",
-    "C9": "delta equals the difference",
-    "C10": "publish gate",
-    "C11": "unique names and ids",
-    "C12": "truthful sessions",
-    "L1": "a leader is elected",
-    "L2": "progress",
-    "L3": "stable leader",
-    "L4": "cut-off leader steps down",
-    "L5": "ops end",
-    "L6": "voter changes end",
-    "L7": "no stuck prospective",
-    "L8": "convergence",
-    "L9": "few elections",
-    "L10": "broker lifecycle",
-    "L11": "bounded log",
-    "L12": "no spinning",
-    "L13": "fetches are answered",
-}
+from harness import catalogue
+from harness.contracts.meaning import Meaning
 
 
-def title(invariant: str) -> str:
-    """The plain name of an invariant; empty when its id says all there is."""
-    return TITLES.get(invariant, "")
+def meaning(invariant: str) -> Meaning:
+    """What an invariant promises, and why that matters; empty for one that nobody here judges."""
+    found = catalogue.meanings().get(invariant)
+    return Meaning(invariant, "", "", "") if found is None else found

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.ops import Op
-from reports import catalogue, defects
+from reports import catalogue, defects, sentences
 from reports.cluster import own_fields
 from reports.model import (
     AnomalyGroup,
@@ -24,6 +24,7 @@ from reports.model import (
     OpRow,
 )
 from reports.ops import Span
+from reports.sentences import words
 from reports.text import UNKNOWN, clean, compact, count, integer, listing, pretty, seconds
 
 ANOMALIES_SHOWN_MAX = 200
@@ -155,8 +156,9 @@ def checkers(result: Mapping[str, Any]) -> tuple[CheckerView, ...]:
             verdict=clean(item.get("valid", "unknown"), limit=40).lower(),
             anomalies=len(_objects(item.get("anomalies"))),
             reason="" if item.get("reason") is None else clean(item["reason"], limit=600),
-            checked=pairs(item.get("checked")),
-            stats=pairs(item.get("stats")),
+            checked=tuple(pair for pair in pairs(item.get("checked")) if pair[1] != "0"),
+            idle=tuple(name for name, told in pairs(item.get("checked")) if told == "0"),
+            stats=tuple((name, told) for name, told in _stats(item.get("stats")) if told),
         )
         for item in _objects(result.get("results"))
     )
@@ -177,6 +179,14 @@ def pairs(value: Any) -> tuple[tuple[str, str], ...]:
         for k, v in value.items()
     ]
     return tuple(sorted(shown, key=lambda pair: (natural(pair[0]), pair)))
+
+
+def _stats(value: Any) -> list[tuple[str, str]]:
+    """Statistics in words, by name."""
+    if not isinstance(value, Mapping):
+        return []
+    named = [(clean(k, limit=100).replace("_", " "), v) for k, v in value.items()]
+    return sorted((name, "" if v in ([], {}, None) else words(v)) for name, v in named)
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:
@@ -246,6 +256,7 @@ def _anomaly(
     raw_events = _objects(anomaly.get("events"))
     events = [_event_row(event, names) for event in raw_events]
     invariant = clean(anomaly.get("invariant", "?"), limit=60)
+    meaning = catalogue.meaning(invariant)
     message = clean(anomaly.get("message", ""))
     time_ns = integer(anomaly.get("time_ns"))
     times = [op.time_ns for op in ops]
@@ -254,11 +265,13 @@ def _anomaly(
     details = anomaly.get("details")
     asked = next((op.node for op in reversed(ops) if op.node is not None), "a node")
     given = {"node": asked, **(details if isinstance(details, Mapping) else {})}
-    told = defects.defect(invariant, message, given, catalogue.title(invariant))
+    told = defects.defect(invariant, message, given, catalogue.meaning(invariant).title)
     return AnomalyView(
         number=number,
         invariant=invariant,
-        title=catalogue.title(invariant),
+        title=meaning.title,
+        promise=meaning.promise,
+        why=meaning.why,
         checker=checker,
         message=message,
         nodes=_culprits(details, events, message, names),
@@ -349,8 +362,7 @@ def coverage(
         others = [f", {n} {name}" for name, n in sorted(outcomes.items()) if name != "installed"]
         taken = f"{outcomes['installed']} installed of {sum(outcomes.values())}{''.join(others)}"
         rows.append((nemesis, f"{taken}; {healed} healed"))
-    by_outcome = ", ".join(f"{ops[name]:,} {name}" for name in ("ok", "fail", "info"))
-    rows.append(("client ops", by_outcome))
+    rows.append(("client ops", f"{count(ops.total(), 'op')}: {sentences.outcomes(ops)}"))
     return tuple(rows)
 
 

@@ -77,7 +77,7 @@ class PartitionShape(Invariant):
         title="partition shape",
         promise=(
             "The leader of a partition is in its ISR, or there is none. All members of ISR and ELR "
-            "are replicas of the partition, none is in both, and a full ISR leaves the ELR empty."
+            "are replicas of the partition, and none is in both."
         ),
         why=(
             "A leader from outside of the ISR may lack messages that producers were told are safe: "

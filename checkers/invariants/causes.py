@@ -90,6 +90,8 @@ def _wrong(event: Event, raised: int) -> str | None:
     if cause == "VoteRequest":
         if to == "unattached" and leader is None and raised > 0:
             return None
+        if raised == 0 and to == event.get("from") and event.get("voted") is not None:
+            return None  # Apache Kafka takes the same role anew when it records a vote
         return " for a Vote, which names no leader and counts only in a newer epoch"
     if cause in OF_LEADERS.values():
         if to in ("unattached", "follower") and leader is not None:

@@ -81,7 +81,7 @@ class Node:
             case "voters":
                 self.voters_at = event.get("off")
             case "apply":
-                self.applied, self.digest = event["off"], event["st"]
+                self.applied, self.digest = event["off"], event.get("st")
             case "reg" if event["err"] == 0:
                 self.registered_ns = event["rx_ns"]
             case "hb" if event["err"] == 0:  # null: nobody answered

@@ -40,7 +40,6 @@ IDS = "C11"
 ALL_OR_NOTHING = "all-or-nothing"
 WHOLE_TOPICS = Meaning(
     "all-or-nothing",
-    title="whole topics",
     promise=(
         "A topic is seen with the partitions and configs of the very request that created it, or "
         "not at all."

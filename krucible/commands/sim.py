@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from harness import catalogue
 from harness.errors import UsageError
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.reached import never, reached
@@ -331,7 +332,8 @@ def show_simulation(result: Mapping[str, Any]) -> None:
     first = {a["invariant"]: a["message"] for a in reversed(result["anomalies"])}
     for name, count in times.items():
         more = f" (and {count - 1} more like it)" if count > 1 else ""
-        console.print(f"  {name}: {first[name]}{more}", markup=False)
+        told = f"{catalogue.full_name(name)}: {first[name]}{more}"
+        console.print(f"  {told}", markup=False)
     stopped = result["stopped"]
     if stopped is not None:
         console.print(
