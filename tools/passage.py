@@ -58,11 +58,14 @@ SIMULATED: Final = (
     *("--workload", "register", "--time-limit", "8", "--rate", "5", "--concurrency", "2"),
 )
 WHAT: Final = ("fetch", "fault")
+Program = Callable[[], object]  # takes its arguments from ``sys.argv``
 LABEL: Final = "passage: "  # before the line that a traced process says last
 
 
 def figures(root: Path) -> list[tuple[str, str]]:
-    """How many files each passes through, and how long they are."""
+    """How many files each passes through, and how long they are; nothing of a mere part of one."""
+    if not (root / "pyproject.toml").is_file():
+        return []
     return [
         (f"files that a {what} passes", f"{len(files)}, of {_lines(root, files):,} lines")
         for what in WHAT
@@ -139,7 +142,7 @@ class FetchWatch(Watch):
             seen.add(name)
 
 
-def trace_fetch(root: Path, main: Callable[[list[str]], object]) -> list[str]:
+def trace_fetch(root: Path, main: Program) -> list[str]:
     """Run a node in this process, and Fetch from it; the files of all Fetches."""
     with socket.socket() as free:
         free.bind((HOST, 0))
@@ -327,7 +330,7 @@ def _is_done(frame: FrameType) -> bool:
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "RETURN_VALUE"
 
 
-def trace_fault(root: Path, main: Callable[[list[str]], object]) -> list[str]:
+def trace_fault(root: Path, main: Program) -> list[str]:
     """Simulate a run in this process; the files of its first fault."""
     watch = FaultWatch(root)
     sys.setprofile(watch)
@@ -343,20 +346,21 @@ def trace_fault(root: Path, main: Callable[[list[str]], object]) -> list[str]:
 # --------------------------------------------------------------------------- inside, outside
 
 
-def _run(main: Callable[[list[str]], object], argv: list[str]) -> None:
+def _run(main: Program, argv: list[str]) -> None:
     """Run a program to its end; raises RuntimeError when it fails."""
+    sys.argv[1:] = argv
     try:
-        code = main(argv)
+        code = main()
     except SystemExit as ended:
         code = ended.code
     if code:
         raise RuntimeError(f"{' '.join(argv)} ended with {code}")
 
 
-def _program(root: Path, name: str) -> Callable[[list[str]], object]:
+def _program(root: Path, name: str) -> Program:
     """A program of the tree, as its ``pyproject.toml`` names it."""
     module, _, function = _project(root)["project"]["scripts"][name].partition(":")
-    found: Callable[[list[str]], object] = getattr(importlib.import_module(module), function)
+    found: Program = getattr(importlib.import_module(module), function)
     return found
 
 
