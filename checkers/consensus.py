@@ -23,7 +23,7 @@ NAME = "consensus"
 
 @checkers.register(NAME, needs=("events", "records"))
 def consensus(run: RunData) -> CheckResult:
-    """Election safety, durable votes, log matching, quorum-backed commits, acked writes survive.
+    """Judge elections, votes, logs, commits and acknowledged writes by what nodes told.
 
     Judges S1 to S33 and L4 of the catalogue, snapshots and voter changes with them. O(n log n) in
     the events. UNKNOWN without events, and when the trace lacks some of what was to be judged.

@@ -41,7 +41,7 @@ class Reign:
 
 @checkers.register(NAME, needs=("events",))
 def describe(run: RunData) -> CheckResult:
-    """DescribeQuorum tells high watermark, log ends and voters as they were. O(n k)."""
+    """DescribeQuorum answers with the true high watermark, log ends and voters. O(n k)."""
     asked = [i for i in run.history.intervals() if i.invocation.f == F]
     answered = [i for i in asked if i.outcome == "ok" and i.completion is not None]
     trace = Whole.of(run.events)

@@ -74,7 +74,7 @@ class Facts:
 
 @checkers.register(NAME)
 def isr(run: RunData) -> CheckResult:
-    """Each ISR was changed from the state its leader knew, with members as they were. O(n log n).
+    """Each change of an ISR starts from the state that its leader knew. O(n log n).
 
     Raises:
         HistoryFormatError: Ops that do not pair, or values of another shape.

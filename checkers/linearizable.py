@@ -64,7 +64,7 @@ LOCAL_FS = frozenset(("local-read",))  # what one node's image says: stale by de
 
 @checkers.register(NAME)
 def linearizable(run: RunData) -> CheckResult:
-    """Reads, writes and cas of every key have one order that agrees with time and every answer.
+    """Reads, writes and cas of every key can be linearized.
 
     Local reads are not linearizable by promise and are left out. Model: a register with
     compare-and-set, initially nil. Assumes: ops with a key; order of index is real order. What

@@ -17,7 +17,7 @@ NAME = "logs"
 
 @checkers.register(NAME, needs=("records",))
 def logs(run: RunData) -> CheckResult:
-    """Log matching, no holes, rising epochs: all that final logs can decide alone. O(n log n).
+    """Final logs match, have no holes, and their epochs rise. O(n log n).
 
     UNKNOWN when less than two nodes left a log (one, in a cluster of one), or the invariants had
     nothing to compare.

@@ -21,7 +21,7 @@ ADDS = ("add-voter", RESTORE)
 
 @checkers.register(NAME)
 def membership(run: RunData) -> CheckResult:
-    """The last change of each voter that was confirmed is in force, and all came back. O(n k)."""
+    """The last confirmed change of each voter is in force, and all voters are back. O(n k)."""
     every = [
         interval
         for interval in run.history.intervals()

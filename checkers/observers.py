@@ -32,7 +32,7 @@ LIVE_SLACK_NS = 100_000_000  # events of a process arrive, and are dated, late b
 
 @checkers.register(NAME, needs=("events", "records"))
 def observers(run: RunData) -> CheckResult:
-    """Images are folds of the committed log (C8), local reads never go back, all converge (L8).
+    """Images follow the committed log (C8), local reads never go back, all nodes converge (L8).
 
     Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C12).
     O(n log n). UNKNOWN without events, and when nothing could be compared. Of a simulation that

@@ -130,7 +130,7 @@ class BadClocks:
 
 @nemeses.register("clock-rate")
 class ClockRate(BadClocks):
-    """Let the clocks of nodes run fast or slow; heal sets the rate right, not what was lost.
+    """Let the clocks of nodes run fast or slow; heal restores the rate, but not the lost time.
 
     Params: ``target``; ``ppm``, millionths of the true speed.
     """
@@ -160,7 +160,7 @@ class ClockRate(BadClocks):
 
 @nemeses.register("clock-jump")
 class ClockJump(BadClocks):
-    """Set the wall clocks of nodes forward or back; heal sets them right, by a jump as well.
+    """Set the wall clocks of nodes forward or back; heal sets them right by another jump.
 
     Params: ``target``; ``ms``, how far, negative = back.
     """

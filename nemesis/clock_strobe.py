@@ -51,7 +51,7 @@ class _Strobe:
 
 @nemeses.register("clock-strobe")
 class ClockStrobe(BadClocks):
-    """Let the wall clocks of nodes jump ahead and back again and again; heal sets them right.
+    """Let the wall clocks of nodes jump ahead and back repeatedly; heal sets them right.
 
     Params: ``target``; ``ms``, how far ahead and how far back; ``period_ms`` between two jumps.
     """

@@ -31,7 +31,7 @@ RETENTION_SETTINGS = ("metadata.max.retention.bytes", "metadata.max.retention.ms
 
 @nemeses.register("disk-old-copy")
 class OldCopy(DiskDamage):
-    """Kill a node and restore the copy of its disk of some time ago; heal starts it.
+    """Kill a node and restore an older copy of its disk; heal starts it.
 
     Params: ``target``; ``age_ms`` of the copy.
     """

@@ -185,7 +185,7 @@ class BitFlip(DiskDamage):
 
 @nemeses.register("disk-lost-tail")
 class LostTail(DiskDamage):
-    """Kill a node and cut off an end of its log that it had fsynced; heal starts it.
+    """Kill a node and cut fsynced records off the end of its log; heal starts it.
 
     Only where a majority of the voters holds the same log without it.
     """

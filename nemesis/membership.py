@@ -77,7 +77,7 @@ async def claim_voters(fault: Fault, cluster: Cluster) -> bool:
 
 @nemeses.register("membership")
 class RemoveVoter:
-    """Remove a voter, also the leader; heal reformats it without voters and adds it again.
+    """Remove a voter, even the leader; heal reformats it without voters and adds it again.
 
     A node that may still be a voter keeps its disk. Of two voters the leader is not removed.
 

@@ -36,7 +36,7 @@ HOW = {
 
 @workloads.register("brokers")
 def brokers(spec: RunSpec) -> Workload:
-    """Brokers that register, live, fall silent and stop: epochs, sessions, fences, shutdowns."""
+    """Play brokers that register, fall silent and stop; judge what the controller tells them."""
 
     def op(f: str) -> Any:
         def make(rng: Random, n: int) -> Draft:

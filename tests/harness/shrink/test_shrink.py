@@ -820,7 +820,7 @@ def test_a_seed_is_simulated_with_its_options(tmp_path: Path) -> None:
     assert ended.code == 1
     assert "S3 is still broken with" in ended.out
     assert "4 tries in " in ended.out
-    assert "the budget ended it" in ended.out
+    assert "stopped by the budget" in ended.out
     assert "krucible repro " in ended.out
     ended = krucible(*seed)
     assert ended.code == 2
