@@ -87,7 +87,7 @@ def _judge_end(run: RunData, monitor: Monitor) -> _End:
 
 
 def _judge_stopped(run: RunData, monitor: Monitor) -> _End:
-    """What clients were told so far, if all that was committed is still on the disks."""
+    """Tell what clients were told so far, if all that was committed is still on the disks."""
     end = _End(undecided="stopped: what the disks held was not judged")
     if committed(run, monitor.world.commits).end < monitor.world.commits.end:
         return end
@@ -100,7 +100,7 @@ def _judge_stopped(run: RunData, monitor: Monitor) -> _End:
 
 
 def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
-    """What became of the clients' ops, and what nobody asked for."""
+    """Tell what became of the clients' ops, and what nobody asked for."""
     commits, voters = monitor.world.commits, monitor.world.committed_voters()
     names = run.voters if voters is None else tuple(sorted(map(str, voters)))
     records = committed_records(run.logs, commits)
@@ -113,7 +113,7 @@ def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
 
 
 def _doubts(monitor: Monitor, undecided: str | None) -> str | None:
-    """Why the verdict is not sure, in one line."""
+    """Tell why the verdict is not sure, in one line."""
     doubts = [*monitor.gaps[:3]]
     if monitor.gaps_total > len(doubts):
         doubts.append(f"and {monitor.gaps_total - len(doubts)} more gaps in the trace")

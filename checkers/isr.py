@@ -42,7 +42,7 @@ class Change:
 
     @property
     def wrote(self) -> bool:
-        """Whether the partition was changed: it may have been so already."""
+        """Tell whether the partition was changed: it may have been so already."""
         return self.got[2] != self.pep
 
 

@@ -119,7 +119,7 @@ def check_file(
 
 
 def _judge(name: str, model: Any) -> Callable[..., CheckResult]:
-    """How a model has its histories judged."""
+    """Tell how a model has its histories judged."""
     if isinstance(model, Judge):
         return guarded_judge(name, model.check)
     if isinstance(model, JudgeBesides):
@@ -307,7 +307,7 @@ class _Check:
         )
 
     def _short(self, key: Hashable, where: str, stuck: Call | None) -> Anomaly:
-        """What is left to say when the limits leave no room for an explanation."""
+        """Tell what is left to say when the limits leave no room for an explanation."""
         what = "" if stuck is None else f"; nothing explains op {stuck.index} any more"
         return Anomaly(
             self._invariant,

@@ -76,7 +76,7 @@ def _of_node(node: str, look: Interval, changes: Sequence[Interval]) -> Iterable
 
 
 def _may_follow(other: Interval, interval: Interval) -> bool:
-    """Whether ``other`` may have taken effect after ``interval`` did."""
+    """Tell whether ``other`` may have taken effect after ``interval`` did."""
     end = other.completion
     if other.outcome == "info" or end is None:
         return True

@@ -84,7 +84,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
 
 
 def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterator[Anomaly]:
-    """What the snapshots on the disks hold; whether one can be read at all is for S23."""
+    """Tell what the snapshots on the disks hold; whether one can be read at all is for S23."""
     for node, snapshots in sorted(run.snapshots.items()):
         for snapshot in snapshots:
             if snapshot.error is None:
@@ -98,7 +98,7 @@ def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterat
 
 
 def _sums(*counts: Mapping[str, int]) -> dict[str, int]:
-    """What each invariant examined, by several who looked; in the order of the catalogue."""
+    """Tell what each invariant examined, by several who looked; in the order of the catalogue."""
     total: Counter[str] = Counter()
     for count in counts:
         total.update(count)

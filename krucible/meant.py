@@ -41,7 +41,7 @@ class Meant:
 
     @property
     def simulated(self) -> bool:
-        """Whether it is the same again to the byte."""
+        """Tell whether it is the same again to the byte."""
         return self.spec.env == SIM
 
     @property

@@ -197,7 +197,7 @@ def clocks_of(environment: Environment) -> ClockOrders:
 
 
 def unread(read: Mapping[str, Any]) -> dict[str, Any]:
-    """What evidence says of a reading that its process did not make, or not to the ms."""
+    """Tell what evidence says of a reading that its process did not make, or not to the ms."""
     return {name: read[name] for name in ("unread", "precision_ms") if name in read}
 
 
@@ -248,7 +248,7 @@ async def _set_rates(
 
 
 async def _rates(nodes: Sequence[str], environment: Environment) -> list[dict[str, Any]]:
-    """How fast the clocks of nodes go, read over a while."""
+    """Tell how fast the clocks of nodes go, read over a while."""
     clocks = clocks_of(environment)
     began = {node: await clocks.clock(node) for node in nodes}
     pids = {node: environment.process(node).pid for node in nodes}

@@ -175,5 +175,5 @@ def _ahead_ms(read: Mapping[str, Any]) -> int:
 
 
 def _reads(environment: Environment, node: str) -> bool:
-    """Whether the process is there and looks at its clock."""
+    """Tell whether the process is there and looks at its clock."""
     return environment.process(node).state not in STILL

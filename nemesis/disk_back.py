@@ -145,6 +145,6 @@ class LostSnapshot(DiskDamage):
 
 
 async def log_start(node: str, cluster: Cluster) -> int:
-    """Where a node's log begins on its disk; 0 when it is empty."""
+    """Tell where a node's log begins on its disk; 0 when it is empty."""
     log = await stored_log(node, cluster)
     return log[0].base if log else 0

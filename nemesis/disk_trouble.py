@@ -53,7 +53,7 @@ class DiskTrouble:
         raise NotImplementedError
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
-        """Whether a try of the disk shows it."""
+        """Tell whether a try of the disk shows it."""
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:

@@ -49,7 +49,7 @@ class _Undo:
 
 
 def needs_members(spec: RunSpec) -> str | None:
-    """Why the voters cannot be changed in a run with such options; None when they can."""
+    """Tell why the voters cannot be changed in a run with such options; None when they can."""
     if not has(Members, systems.get(spec.system)):
         return f"system {spec.system!r} cannot change its voters"
     return systems.traits(spec.system).why_not(Members, spec) or needs(Disks, spec)
@@ -63,7 +63,7 @@ def needs_members_alone(spec: RunSpec) -> str | None:
 
 
 def members_available(cluster: Cluster) -> str | None:
-    """Why the voters of a cluster cannot be changed; None when they can."""
+    """Tell why the voters of a cluster cannot be changed; None when they can."""
     if not isinstance(cluster.system, Members):
         return f"system {cluster.system.name!r} cannot change its voters"
     return needs_disks(cluster)

@@ -47,7 +47,7 @@ class BadLinks:
     family = "packets"
 
     def shape(self, params: Mapping[str, Any]) -> Shape:
-        """How the links behave."""
+        """Tell how the links behave."""
         raise NotImplementedError
 
     def draw(self, rng: Random) -> Mapping[str, Any]:

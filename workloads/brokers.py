@@ -159,7 +159,7 @@ class BrokerOps:
         }
 
     async def _speaker(self, seat: Seat, how: str, by_s: float) -> tuple[PlayedBroker, int]:
-        """Who is to send a heartbeat, registered if need be, and the offset that it tells."""
+        """Tell who is to send a heartbeat, registered if need be, and the offset that it tells."""
         if seat.broker.epoch is None:
             await self._register(seat, {}, by_s)
         who = replace(seat.broker)

@@ -96,7 +96,7 @@ def _epochs(
 
 
 def _replaced(one: Word, other: Word, registered: Sequence[Registration]) -> bool:
-    """Whether another incarnation may have come between two answers to the same one."""
+    """Tell whether another incarnation may have come between two answers to the same one."""
     first, second = sorted((one, other), key=lambda word: word.epoch)
     return first.invoked_ns < second.done_ns and any(
         each.broker in (None, one.broker)

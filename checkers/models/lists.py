@@ -93,7 +93,7 @@ class Log(ListAppend):
         return super().describe(action) + where
 
     def obstacle(self, state: State, action: Action) -> str:
-        """Where the log ended, or what was in it."""
+        """Tell where the log ended, or what was in it."""
         if action.f == "append":
             assert isinstance(state, tuple)  # noqa: S101
             return f"it went to {action.seen}, the log ends at {len(state)}"

@@ -28,7 +28,7 @@ def _found() -> list[type[Invariant]]:
 
 
 def place(name: str) -> tuple[int, int]:
-    """Where an invariant stands in the catalogue: safety, the brokers, liveness."""
+    """Tell where an invariant stands in the catalogue: safety, the brokers, liveness."""
     return "SCL".index(name[0]), int(name[1:])
 
 

@@ -51,7 +51,7 @@ class Failing:
 
     @property
     def key(self) -> tuple[str, str, Signature]:
-        """What makes it the same failure."""
+        """Tell what makes it the same failure."""
         return self.entry, self.verdict, self.invariants
 
 

@@ -66,7 +66,7 @@ def _reds(plan: Plan, night: Night) -> Iterator[Red]:
 
 
 def coverage(plan: Plan, night: Night) -> list[str] | None:
-    """What the whole swarm should have reached and has not; None when it had too few seeds."""
+    """Tell what the whole swarm should have reached and has not; None when it had too few seeds."""
     whole = [f"sim:{sim.name}" for sim in plan.sim if not sim.pinned()]
     if sum(len(night.seeds.get(name, ())) for name in whole) < SEEDS_FOR_COVERAGE:
         return None

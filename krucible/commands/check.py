@@ -198,7 +198,7 @@ def _judged(
 
 
 def _row(path: Path, files_only: bool, options: dict[str, Any]) -> Judged:
-    """What was found, and the complaint when it cannot be judged."""
+    """Tell what was found, and the complaint when it cannot be judged."""
     try:
         row = _run(path, files_only) if path.is_dir() else _file(path, options)
     except UsageError as error:

@@ -180,7 +180,7 @@ class _Screen:
             self._console.print(text, markup=False)
 
     def tell(self, line: Line) -> None:
-        """What a line of the ledger means to somebody who watches."""
+        """Tell what a line of the ledger means to somebody who watches."""
         assert self._night is not None, "begun before told"  # noqa: S101
         text = _LINES.get(str(line["t"]), _nothing)(line)
         times = _times(self._night, line)

@@ -21,8 +21,8 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="report",
         help="Write the HTML report of a run, which is judged first if it was not yet; or the "
-        "fleet report of a store, with all its runs on one page. Exits 0 when the report was written, "
-        "whatever the verdicts.",
+        "fleet report of a store, with all its runs on one page. Exits 0 when the report was "
+        "written, whatever the verdicts.",
         short_help="Write the HTML report of a run, or of a whole store.",
         epilog="Example: krucible report latest",
     )(report)

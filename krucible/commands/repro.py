@@ -127,7 +127,7 @@ class Replays(Protocol):
 
 
 def _way(again: Meant, times: int, jobs: int | None, hosts: Path | None) -> Replays:
-    """How it is to be replayed; raises UsageError."""
+    """Tell how it is to be replayed; raises UsageError."""
     if again.simulated:
         if jobs is not None:
             raise UsageError(
@@ -232,7 +232,7 @@ def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterato
 
 
 def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
-    """What the replays came to, as a JSON object."""
+    """Tell what the replays came to, as a JSON object."""
     wanted, found = again.broken, Counter[str]()
     for replay in replays:
         found.update(replay.broken)

@@ -72,7 +72,7 @@ class _Front:
             return self._page
 
     def _look(self) -> dict[str, int]:
-        """When each run, and each result and summary, was last written."""
+        """Tell when each run, and each result and summary, was last written."""
         found: dict[str, int] = {}
         for pattern in ("*/*", "*/*/results.json", "nights/*/summary.json"):
             for path in self._store.glob(pattern):

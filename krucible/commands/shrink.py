@@ -150,7 +150,7 @@ def _search(
 
 @contextmanager
 def _interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves.
+    """Tell whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves.
 
     ``give_up`` is called then, and may raise.
     """
@@ -190,7 +190,7 @@ def _watched(end_s: float, *, loud: bool) -> Iterator[Callable[[Step], None]]:
 
 
 def progress(step: Step, left_s: float) -> str:
-    """How far the search is, on one line."""
+    """Tell how far the search is, on one line."""
     return f"{step.doing}: {_size(step)}; try {step.tries}, {max(0.0, left_s):.0f} s left"
 
 
@@ -225,7 +225,7 @@ def _not_reproduced(failing: Meant, wanted: str | None, search: _Search, *, json
 
 
 def _what(broke: list[str], wanted: str | None) -> str:
-    """What a simulation broke instead of what it should have broken."""
+    """Tell what a simulation broke instead of what it should have broken."""
     what = f"it broke {', '.join(broke)}" if broke else "it broke nothing"
     return what if wanted is None else f"{what} instead of {wanted}"
 

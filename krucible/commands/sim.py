@@ -51,8 +51,8 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="sim",
         help="Simulate runs: the same nodes, workloads, faults and checkers on a virtual clock, "
-        "network and disk. The same seed gives the same bytes. Options that are not given are drawn "
-        "from the seed: sizes, workload, faults, settings. A failing seed is stored as a run, with "
+        "network and disk. The same seed gives the same bytes. Options that are not given are "
+        "drawn from the seed: sizes, workload, faults, settings. A failing seed is stored as a run, with "
         "its schedule. A seed in which the harness fails is stored, too, and the other seeds go "
         "on. Exits 1 when a seed was invalid, else 255 when the harness failed in one, else with "
         "the worst exit code of a seed.",
@@ -264,7 +264,7 @@ class _Batch:
         return max(codes, default=EXIT_VALID)
 
     def figures(self, elapsed_s: float) -> dict[str, Any]:
-        """What the batch came to, as a JSON object."""
+        """Tell what the batch came to, as a JSON object."""
         invariants: Counter[str] = Counter()
         counts: Counter[str] = Counter()
         for result in self.results:
@@ -302,12 +302,12 @@ def _fails(result: Mapping[str, Any]) -> bool:
 
 
 def _is_broken(result: Mapping[str, Any]) -> bool:
-    """Whether the harness broke in the seed, or could not play it."""
+    """Tell whether the harness broke in the seed, or could not play it."""
     return bool(result["harness_reasons"])
 
 
 def _line(result: Mapping[str, Any]) -> str:
-    """What is wrong with a seed, and how to see it again."""
+    """Tell what is wrong with a seed, and how to see it again."""
     names = ", ".join(sorted({a["invariant"] for a in result["anomalies"]})) or "; ".join(
         [*result["harness_reasons"], *result["coverage_reasons"], *result["system_reasons"]]
     )

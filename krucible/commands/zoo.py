@@ -234,7 +234,7 @@ class _Found:
 
     @property
     def exit_code(self) -> int:
-        """Whether the zoo is as it should be."""
+        """Tell whether the zoo is as it should be."""
         if self.interrupted:
             return EXIT_INTERRUPTED
         if any(alarm["verdict"] == "invalid" for alarm in self._alarms):
@@ -247,7 +247,7 @@ class _Found:
 
 
 def _line(hunt: Result) -> str:
-    """What became of one bug."""
+    """Tell what became of one bug."""
     if hunt["caught"]:
         how = f"caught by {', '.join(hunt['caught_by'])} with seed {hunt['seed']}"
     else:

@@ -153,7 +153,7 @@ def _extent(call: _Call, axis: Axis) -> tuple[float, float]:
 def _way(
     order: Sequence[int], calls: Sequence[_Call], lanes: Sequence[Lane], axis: Axis
 ) -> tuple[tuple[float, int], ...]:
-    """Where each op of the order may have taken effect: as early as those before it allow."""
+    """Tell where each op of the order may have taken effect: as early as those before it allow."""
     by_op = {call.op: call for call in calls}
     rows = {lane.label: at for at, lane in enumerate(lanes)}
     way: list[tuple[float, int]] = []

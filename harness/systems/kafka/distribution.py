@@ -144,7 +144,7 @@ def fetch() -> KafkaDist:
 
 
 def cache_folder() -> Path:
-    """Where fetched versions of Kafka are kept."""
+    """Tell where fetched versions of Kafka are kept."""
     named = os.environ.get(CACHE_VARIABLE)
     return Path(named) if named else Path.home() / ".cache" / "krucible"
 

@@ -97,7 +97,7 @@ class Kraft(KraftNodes):
         return tail.read(disk, begin, below)
 
     def event_files(self) -> dict[str, Path]:
-        """Where each node writes its protocol events."""
+        """Tell where each node writes its protocol events."""
         found = {name: self._site.event_file(name) for name in self.nodes}
         return {name: path for name, path in found.items() if path is not None}
 
