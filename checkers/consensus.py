@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from checkers.committed.records import committed_records
 from checkers.committed.reference import committed
 from checkers.invariants.acknowledged import Survival, survival
-from checkers.invariants.inventions import Inventions, inventions
+from checkers.invariants.inventions import S18, Inventions, inventions
 from checkers.invariants.snapshots import judge_stored
-from checkers.monitor.catalogue import place
+from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.monitor import KEPT_PER_INVARIANT_MAX, Monitor
 from checkers.watches.invariants import told_meanwhile, watched
+from harness.catalogue import place
 from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError
 from harness.registry import checkers
@@ -21,7 +22,7 @@ from harness.verdict import Anomaly, CheckResult, Valid
 NAME = "consensus"
 
 
-@checkers.register(NAME, needs=("events", "records"))
+@checkers.register(NAME, needs=("events", "records"), judges=(*meanings_of(NAME), S18))
 def consensus(run: RunData) -> CheckResult:
     """Judge elections, votes, logs, commits and acknowledged writes by what nodes told.
 

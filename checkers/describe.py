@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.invariants.quorum import asker
+from checkers.invariants.reads import ReadsConfirmed
 from checkers.replay.trace import Event, Whole
 from checkers.replay.voter_sets import VoterKey, VoterKeys, difference, keys_of, told
 from harness.contracts.checker import RunData
@@ -39,7 +40,7 @@ class Reign:
     sets: list[tuple[int, VoterKeys]] = field(default_factory=list)
 
 
-@checkers.register(NAME, needs=("events",))
+@checkers.register(NAME, needs=("events",), judges=(ReadsConfirmed.meaning,))
 def describe(run: RunData) -> CheckResult:
     """DescribeQuorum answers with the true high watermark, log ends and voters. O(n k)."""
     asked = [i for i in run.history.intervals() if i.invocation.f == F]

@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from checkers.invariants.brokers import PartitionEpochs, PartitionShape
+from checkers.invariants.granted import C5
 from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError
 from harness.history.ops import Interval
@@ -72,7 +74,7 @@ class Facts:
         return self._best[place - 1] if place else None
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, judges=(PartitionShape.meaning, PartitionEpochs.meaning, C5))
 def isr(run: RunData) -> CheckResult:
     """Each change of an ISR starts from the state that its leader knew. O(n log n).
 

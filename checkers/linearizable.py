@@ -35,6 +35,7 @@ from checkers.linearizability.parallel import each
 from checkers.linearizability.search import Outcome
 from checkers.models.registers import CasRegister
 from harness.contracts.checker import RunData
+from harness.contracts.meaning import Meaning
 from harness.contracts.model import Judge, JudgeBesides, Model, Starts
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.formats import Conventions, read_history
@@ -60,9 +61,22 @@ INVARIANT = "linearizability"
 ANOMALIES_MAX = 20  # explained; further keys are only counted
 REGISTER_FS = frozenset(("read", "write", "cas"))
 LOCAL_FS = frozenset(("local-read",))  # what one node's image says: stale by design
+LINEARIZABILITY = Meaning(
+    "linearizability",
+    promise=(
+        "One order of all operations explains every answer that clients got, with each operation "
+        "at one moment between its request and its answer."
+    ),
+    why=(
+        "A client reads an old value after a newer one was confirmed, or two clients both win a "
+        "compare-and-set that only one may win. Whatever relies on the answers, such as a lock, "
+        "fails."
+    ),
+    source="Herlihy and Wing, 1990; Wing and Gong, 1993; Porcupine",
+)
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, judges=(LINEARIZABILITY,))
 def linearizable(run: RunData) -> CheckResult:
     """Reads, writes and cas of every key can be linearized.
 

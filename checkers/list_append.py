@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections import Counter
 
 from checkers.committed.pruning import pruned
+from checkers.invariants.acknowledged import AcknowledgedAfterCommit
+from checkers.invariants.inventions import S18
+from checkers.invariants.reads import ReadsConfirmed
 from checkers.transactions.cycles import anomalies, judge
 from harness.contracts.checker import RunData
 from harness.history.ops import NEMESIS, History
@@ -31,7 +34,7 @@ INVARIANTS = {  # of anomalies by name; any other is a matter of order
 }
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, judges=(AcknowledgedAfterCommit.meaning, S18, ReadsConfirmed.meaning))
 def list_append(run: RunData) -> CheckResult:
     """Appends are not lost, doubled or invented, and reads are strictly serializable. O(n log n).
 

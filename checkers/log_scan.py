@@ -10,11 +10,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.contracts.checker import RunData
+from harness.contracts.meaning import Meaning
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 
 NAME = "log-scan"
 INVARIANT = "crash"
+CRASH = Meaning(
+    "crash",
+    promise=(
+        "No node prints signs of a crash: a traceback, a fatal error, an illegal state, a failed "
+        "assertion, or that memory ran out."
+    ),
+    why=(
+        "A node stops by itself when it finds its own state to be impossible. Each such line is a "
+        "bug, and each dead controller is one failure less that the quorum survives."
+    ),
+    source="ProcessTerminatingFaultHandler; KAFKA-12181; KAFKA-12331",
+)
 CONTEXT_LINES = 8
 LINE_CHARS_MAX = 300
 
@@ -58,7 +71,7 @@ class Finding:
     why: tuple[str, ...] = ()
 
 
-@checkers.register(NAME, needs=("output",))
+@checkers.register(NAME, needs=("output",), judges=(CRASH,))
 def log_scan(run: RunData) -> CheckResult:
     """Tracebacks, fatal errors, illegal states, failed assertions, out of memory in node output.
 

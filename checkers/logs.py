@@ -6,8 +6,11 @@ only events could show (who voted for whom, when something was committed) is nam
 
 from __future__ import annotations
 
-from checkers.monitor.catalogue import invariants_for, place
+from checkers.invariants.elections import MonotonicEpoch
+from checkers.invariants.logs import LogMatching, RecordIdentity
+from checkers.monitor.catalogue import invariants_for
 from checkers.monitor.monitor import Monitor
+from harness.catalogue import place
 from harness.contracts.checker import RunData
 from harness.registry import checkers
 from harness.verdict import CheckResult, Valid
@@ -15,7 +18,10 @@ from harness.verdict import CheckResult, Valid
 NAME = "logs"
 
 
-@checkers.register(NAME, needs=("records",))
+JUDGED = (MonotonicEpoch.meaning, RecordIdentity.meaning, LogMatching.meaning)
+
+
+@checkers.register(NAME, needs=("records",), judges=JUDGED)
 def logs(run: RunData) -> CheckResult:
     """Final logs match, have no holes, and their epochs rise. O(n log n).
 

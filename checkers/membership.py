@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from checkers.invariants.acknowledged import AcknowledgedAfterCommit
+from checkers.invariants.liveness import L6
 from harness.contracts.checker import RunData
 from harness.history.ops import Interval
 from harness.registry import checkers
@@ -19,7 +21,7 @@ REMOVE, RESTORE, LOOK = "remove-voter", "restore", "voters"
 ADDS = ("add-voter", RESTORE)
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, judges=(AcknowledgedAfterCommit.meaning, L6))
 def membership(run: RunData) -> CheckResult:
     """The last confirmed change of each voter is in force, and all voters are back. O(n k)."""
     every = [

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from checkers.committed.fold import Folded, MakeFold, MetadataFold, digest_of
 from checkers.committed.reference import Reference
-from checkers.invariants.images import ImageChecks
+from checkers.invariants.applying import AtomicBatches
+from checkers.invariants.granted import C5
+from checkers.invariants.images import C8, C9, ImageChecks
+from checkers.invariants.liveness import L8
 from checkers.invariants.local_reads import (
     CommitTimes,
     Starts,
@@ -15,6 +18,9 @@ from checkers.invariants.local_reads import (
     judge_dirty_reads,
     judge_local_reads,
 )
+from checkers.invariants.metadata_log import C2, C11
+from checkers.invariants.reads import ReadsConfirmed
+from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
 from checkers.replay.clocks import clock_of, kept_time
 from checkers.watches.invariants import content_of, known_log, told_meanwhile, watched
@@ -30,7 +36,12 @@ STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
 LIVE_SLACK_NS = 100_000_000  # events of a process arrive, and are dated, late by no more than this
 
 
-@checkers.register(NAME, needs=("events", "records"))
+JUDGED = (C2, C5, C8, C9, C11, L8, AtomicBatches.meaning, ReadsConfirmed.meaning)
+
+
+@checkers.register(
+    NAME, needs=("events", "records", "images"), judges=(*meanings_of(NAME), *JUDGED)
+)
 def observers(run: RunData) -> CheckResult:
     """Images follow the committed log (C8), local reads never go back, all nodes converge (L8).
 

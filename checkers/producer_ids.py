@@ -9,6 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.invariants.brokers import BrokerEpochs
+from checkers.invariants.metadata_log import C11
+from checkers.invariants.reads import ReadsConfirmed
 from checkers.replay.real_time import with_highest_before
 from harness.contracts.checker import RunData
 from harness.history.ops import Interval
@@ -31,7 +34,7 @@ class Block:
     ops: tuple[int, int]
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, judges=(C11, ReadsConfirmed.meaning, BrokerEpochs.meaning))
 def producer_ids(run: RunData) -> CheckResult:
     """Producer ids are given once, and later blocks are above earlier ones. O(n log n)."""
     every = run.history.intervals()

@@ -25,6 +25,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
+from harness.contracts.meaning import Meaning
 from harness.contracts.traits import EnvironmentTraits, SystemTraits, WorkloadTraits
 from harness.errors import HarnessError, UnknownPluginError
 
@@ -44,10 +45,17 @@ class Registry(Generic[T]):
         self._traits: dict[str, T] = {}
         self._plugins: dict[str, Any] = {}
         self._needs: dict[str, frozenset[str]] = {}
+        self._judges: dict[str, tuple[Meaning, ...]] = {}
+        self._meanings: dict[str, Meaning] = {}
         self._loaded = False
 
     def register(
-        self, name: str, traits: T | None = None, *, needs: Sequence[str] = ()
+        self,
+        name: str,
+        traits: T | None = None,
+        *,
+        needs: Sequence[str] = (),
+        judges: Sequence[Meaning] = (),
     ) -> Callable[[P], P]:
         """Decorate a class or function to make it the plug-in ``name``.
 
@@ -55,6 +63,7 @@ class Registry(Generic[T]):
             name: What it is called on the command line.
             traits: What is known of it before it is used, for kinds that have such.
             needs: For a checker, what a run must leave behind for it: events, records, output.
+            judges: For a checker or model, the invariants that its anomalies may name.
         """
 
         def add(plugin: P) -> P:
@@ -72,7 +81,14 @@ class Registry(Generic[T]):
                 raise HarnessError(
                     f"{self.kind} plug-in {name!r} has no docstring: say what it does"
                 )
+            for meaning in judges:
+                if self._meanings.setdefault(meaning.name, meaning) != meaning:
+                    raise HarnessError(
+                        f"{self.kind} plug-in {name!r} has words of its own for {meaning.name}: "
+                        "take those of the plug-in that judges it already"
+                    )
             self._plugins[name] = plugin
+            self._judges[name] = tuple(judges)
             self._traits[name] = self._nothing_said if traits is None else traits
             self._needs[name] = frozenset(needs)
             return plugin
@@ -143,6 +159,16 @@ class Registry(Generic[T]):
         """Tell what the plug-in said it needs."""
         self.get(name)
         return self._needs[name]
+
+    def judges(self, name: str) -> tuple[Meaning, ...]:
+        """The invariants that the plug-in said it judges."""
+        self.get(name)
+        return self._judges[name]
+
+    def meanings(self) -> list[Meaning]:
+        """All invariants that plug-ins of this kind judge, each once."""
+        self.load()
+        return list(self._meanings.values())
 
     def describe(self, name: str) -> str:
         """First line of the plug-in's docstring."""

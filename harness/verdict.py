@@ -58,6 +58,22 @@ class Anomaly:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What a system under test is known to break, and where the story of that is.
+
+    ``text`` is a part of the message of each such anomaly.
+    """
+
+    invariant: str
+    text: str
+    finding: str
+
+    def covers(self, anomaly: Anomaly) -> bool:
+        """Whether that is what an anomaly tells of."""
+        return anomaly.invariant == self.invariant and self.text in anomaly.message
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """What one checker found.
 

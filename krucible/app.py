@@ -41,7 +41,7 @@ GROUPS = {
     },
     "Judge": {"check": "check", "analyze": "analyze"},
     "Report": {"report": "report", "serve": "serve"},
-    "Host": {"doctor": "doctor", "heal": "heal", "list": "listing"},
+    "Host": {"doctor": "doctor", "heal": "heal", "list": "listing", "explain": "explain"},
 }
 VERBS = {verb: module for verbs in GROUPS.values() for verb, module in verbs.items()}
 

@@ -24,12 +24,12 @@ Cell = str | Text
 
 def out() -> Console:
     """The console for results (standard output); made late, so that tests can redirect it."""
-    return Console(highlight=False, soft_wrap=True)
+    return Console(highlight=False, soft_wrap=True, emoji=False)
 
 
 def err() -> Console:
     """The console for progress (standard error)."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def complain(message: str) -> None:

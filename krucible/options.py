@@ -11,7 +11,7 @@ import typer
 
 from harness.registry import systems
 from harness.sessions.plan import Plan
-from harness.sessions.swarm import draw
+from harness.sessions.swarm import DEFAULT_SYSTEM, draw
 from krucible import completion
 from krucible.arguments import (
     CONCURRENCY_MAX,
@@ -33,6 +33,7 @@ Voters = Annotated[int | None, whole("Controllers.", least=1, most=VOTERS_MAX)]
 Observers = Annotated[int | None, whole("Brokers.", least=0, most=OBSERVERS_MAX)]
 Workload = Annotated[str | None, named("Workload of the clients.", completion.WORKLOADS)]
 Nemesis = Annotated[str | None, named(NEMESIS_HELP, completion.faults, "NAMES")]
+System = Annotated[str | None, named("System to simulate (default: kraft).", completion.SYSTEMS)]
 TimeLimit = Annotated[
     float | None,
     duration(
@@ -69,6 +70,7 @@ ScheduleSeed = Annotated[
 
 def pinned(  # noqa: PLR0913 - one parameter per option
     *,
+    system: System = None,
     voters: Voters = None,
     observers: Observers = None,
     workload: Workload = None,
@@ -82,6 +84,7 @@ def pinned(  # noqa: PLR0913 - one parameter per option
 ) -> dict[str, Any]:
     """The fields of RunSpec that were given, for ``swarm.draw``; raises UsageError."""
     fields = {
+        "system": system,
         "workload": workload,
         "voters": voters,
         "observers": observers,
@@ -93,7 +96,7 @@ def pinned(  # noqa: PLR0913 - one parameter per option
     }
     given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     if nemesis is not None:
-        given["nemeses"] = parse_nemeses(nemesis, systems.get("kraft"))
+        given["nemeses"] = parse_nemeses(nemesis, systems.get(system or DEFAULT_SYSTEM))
     if setting:
         given["settings"] = parse_settings(setting)
     return given

@@ -52,7 +52,7 @@ def needs_members(spec: RunSpec) -> str | None:
     """Tell why the voters cannot be changed in a run with such options; None when they can."""
     if not has(Members, systems.get(spec.system)):
         return f"system {spec.system!r} cannot change its voters"
-    return systems.traits(spec.system).why_not(Members, spec) or needs(Disks, spec)
+    return systems.traits(spec.system).of(spec).why_not(Members, spec) or needs(Disks, spec)
 
 
 def needs_members_alone(spec: RunSpec) -> str | None:

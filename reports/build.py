@@ -17,11 +17,13 @@ from reports import (
     command,
     faults,
     findings,
+    making,
     nemesis_table,
     op_table,
     ops,
     overview,
     pictures,
+    sentences,
     source,
 )
 from reports.blocks import Picture
@@ -58,7 +60,7 @@ def build_model(
     end_ns = max([table.last_ns, *(track.last_ns for track in tracks)])
     cluster.extend(tracks, end_ns)
     fault_views = nemesis_table.placed(
-        faults.fault_views(run.faults, table.nemesis), tracks, run.voters
+        faults.fault_views(run.faults, table.nemesis, names), tracks, run.voters
     )
     ids = cluster.names_by_id(run.events)
     anomalies, total = findings.anomalies(result, table.wanted, ids)
@@ -102,6 +104,7 @@ def build_model(
         pictures=drawn,
         blocks=tuple(blocks),
         nemeses=nemesis_table.rows(fault_views),
+        made=making.made(run.spec, result, place),
     )
 
 
@@ -189,10 +192,9 @@ def _facts(
     highest = max((epoch for _, _, epoch in reigns if epoch is not None), default=None)
     hwm = max((value for t in tracks for _, value in t.hwm), default=None)
     rate = outcomes["ok"] / ((last_ns - first_ns) / 1e9) if last_ns > first_ns else 0.0
-    parts = ", ".join(f"{outcomes[name]:,} {name}" for name in ops.OUTCOMES)
     return (
         Fact("duration", duration(end_ns), f"of {run.spec.time_limit_s:g} s planned for faults"),
-        Fact("ops", f"{len(table):,}", parts),
+        Fact("ops", f"{len(table):,}", sentences.outcomes(outcomes)),
         Fact("ok rate", f"{rate:,.1f}/s", f"asked for {run.spec.rate_hz:g}/s"),
         Fact("ok latency p50", duration(p50), f"p99 {duration(p99)}"),
         Fact(
@@ -208,6 +210,9 @@ def _facts(
 
 def _settings(spec: RunSpec) -> tuple[tuple[str, str], ...]:
     shown = {k: v for k, v in spec.to_json().items() if k not in ("settings", "version")}
+    if "asked" in shown:
+        kinds = len(shown["nemeses"])
+        shown["asked"] = f"{', '.join(shown['asked'])} ({count(kinds, 'kind')} of fault)"
     rows = [(name, _setting(value)) for name, value in sorted(shown.items())]
     return (*rows, *findings.pairs(spec.settings))
 

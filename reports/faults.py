@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.contracts.nemesis import Fault
 from harness.history.ops import Op
+from reports.effects import Effect, effect
 from reports.model import FaultView
-from reports.text import clean, compact, integer
+from reports.sentences import sentence, words
+from reports.text import clean, integer
 
 EVIDENCE_SHOWN_MAX = 20
 
 
-def fault_views(planned: Iterable[Fault], nemesis_ops: Iterable[Op]) -> tuple[FaultView, ...]:
+def fault_views(
+    planned: Iterable[Fault], nemesis_ops: Iterable[Op], nodes: Sequence[str] = ()
+) -> tuple[FaultView, ...]:
     """All faults that were planned or tried, in order of their begin.
 
     An ``inject`` op without ``outcome`` begins, the one with it ends; a ``heal`` op begins, the
-    one with evidence ends. An op with an error is a try that broke.
+    one with evidence ends. An op with an error is a try that broke. ``nodes`` are all of the run.
     """
     plans = {clean(fault.id, limit=40): fault for fault in planned}
     tried: dict[str, list[Op]] = {}
     for op in nemesis_ops:
         if isinstance(op.value, Mapping) and op.f in ("inject", "heal"):
             tried.setdefault(clean(op.value.get("id"), limit=40), []).append(op)
-    views = [_view(id_, plans.get(id_), tried.get(id_, [])) for id_ in {**plans, **tried}]
+    views = [_view(id_, plans.get(id_), tried.get(id_, []), nodes) for id_ in {**plans, **tried}]
     far = 1 << 62
     return tuple(
         sorted(
@@ -39,7 +43,7 @@ def fault_views(planned: Iterable[Fault], nemesis_ops: Iterable[Op]) -> tuple[Fa
     )
 
 
-def _view(id_: str, plan: Fault | None, ops: list[Op]) -> FaultView:
+def _view(id_: str, plan: Fault | None, ops: list[Op], nodes: Sequence[str]) -> FaultView:
     inject = [op for op in ops if op.f == "inject"]
     heal = [op for op in ops if op.f == "heal"]
     injected = next((op for op in inject if "outcome" in op.value), None)
@@ -48,11 +52,16 @@ def _view(id_: str, plan: Fault | None, ops: list[Op]) -> FaultView:
     for op in inject or heal:
         value.update(op.value)
     outcome, reason = _outcome(inject, injected)
+    nemesis, targets = clean(value.get("nemesis", "?"), limit=60), _names(value.get("targets"))
+    did = Effect((), 0, "")
+    if injected is not None and outcome == "installed":
+        seen = injected.value.get("evidence")
+        did = effect(nemesis, targets, seen, None if healed is None else _after(healed), nodes)
     return FaultView(
         id=id_,
-        nemesis=clean(value.get("nemesis", "?"), limit=60),
-        params=compact(value.get("params", {})),
-        targets=_names(value.get("targets")),
+        nemesis=nemesis,
+        params=words(value.get("params") or ""),
+        targets=targets,
         outcome=outcome,
         reason=reason,
         planned_ms=integer(value.get("at_ms")),
@@ -65,8 +74,15 @@ def _view(id_: str, plan: Fault | None, ops: list[Op]) -> FaultView:
         evidence=_evidence(injected.value.get("evidence")) if injected else (),
         heal_evidence=_evidence(healed.value.get("evidence")) if healed else (),
         aim=_aim(value),
+        away=did.away,
+        at_once=did.at_once,
+        hit=did.words,
         leader=_leader(injected.value.get("evidence")) if injected else None,
     )
+
+
+def _after(healed: Op) -> Any:
+    return healed.value.get("evidence")
 
 
 def _aim(value: Mapping[str, Any]) -> str:
@@ -129,7 +145,7 @@ def _evidence(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
     items = value if isinstance(value, list | tuple) else [value]
-    shown = [compact(item, limit=600) for item in items[:EVIDENCE_SHOWN_MAX]]
+    shown = [sentence(item) for item in items[:EVIDENCE_SHOWN_MAX]]
     if len(items) > EVIDENCE_SHOWN_MAX:
         shown.append(f"… +{len(items) - EVIDENCE_SHOWN_MAX} more in the history")
     return tuple(shown)

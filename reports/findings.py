@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.ops import Op
-from reports import catalogue
+from reports import catalogue, defects, sentences
 from reports.cluster import own_fields
 from reports.model import (
     AnomalyGroup,
@@ -24,6 +24,7 @@ from reports.model import (
     OpRow,
 )
 from reports.ops import Span
+from reports.sentences import words
 from reports.text import UNKNOWN, clean, compact, count, integer, listing, pretty, seconds
 
 ANOMALIES_SHOWN_MAX = 200
@@ -32,6 +33,7 @@ OPS_SHOWN_MAX = 60
 EVENTS_SHOWN_MAX = 40
 CULPRITS_MAX = 3
 _NODE_NAME = re.compile(r"\bn\d+\b")
+_PARTS = re.compile(r"([^0-9]*)([0-9]{0,18})")
 
 
 # --------------------------------------------------------------------------- the sentence
@@ -73,14 +75,12 @@ def _broken_promise(anomalies: Sequence[AnomalyView], total: int) -> Headline:
         sentence = "a promise was broken, but the results do not say which"
         return Headline("invalid", "INVALID", sentence)
     first = min(anomalies, key=lambda a: (a.time_ns is None, a.time_ns or 0, a.number))
-    what = catalogue.broken(first.invariant) or first.title
-    told = f": {what}" if what else ""
-    by = f" by {listing(list(first.nodes))}" if 0 < len(first.nodes) <= CULPRITS_MAX else ""
-    at = "" if first.time_ns is None else f" at {first.time_ns / 1e9:.1f} s"
-    more = f", and {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
-    return Headline(
-        "invalid", "INVALID", f"{first.invariant} broken{by}{at}{told}{more}", detail=first.message
-    )
+    unnamed = [name for name in first.nodes if name not in first.defect]
+    by = f", by {listing(unnamed)}" if 0 < len(unnamed) <= CULPRITS_MAX else ""
+    at = "" if first.time_ns is None else f", at {first.time_ns / 1e9:.1f} s"
+    more = f"; {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
+    sentence = f"{first.defect}{by}{at} ({first.invariant}){more}"
+    return Headline("invalid", "INVALID", sentence, expected=first.expected, found=first.found)
 
 
 def _short(reasons: Sequence[str]) -> str:
@@ -156,8 +156,9 @@ def checkers(result: Mapping[str, Any]) -> tuple[CheckerView, ...]:
             verdict=clean(item.get("valid", "unknown"), limit=40).lower(),
             anomalies=len(_objects(item.get("anomalies"))),
             reason="" if item.get("reason") is None else clean(item["reason"], limit=600),
-            checked=pairs(item.get("checked")),
-            stats=pairs(item.get("stats")),
+            checked=tuple(pair for pair in pairs(item.get("checked")) if pair[1] != "0"),
+            idle=tuple(name for name, told in pairs(item.get("checked")) if told == "0"),
+            stats=tuple((name, told) for name, told in _stats(item.get("stats")) if told),
         )
         for item in _objects(result.get("results"))
     )
@@ -177,7 +178,20 @@ def pairs(value: Any) -> tuple[tuple[str, str], ...]:
         (clean(k, limit=100), clean(v, limit=400) if isinstance(v, str) else compact(v))
         for k, v in value.items()
     ]
-    return tuple(sorted(shown))
+    return tuple(sorted(shown, key=lambda pair: (natural(pair[0]), pair)))
+
+
+def _stats(value: Any) -> list[tuple[str, str]]:
+    """Statistics in words, by name."""
+    if not isinstance(value, Mapping):
+        return []
+    named = [(clean(k, limit=100).replace("_", " "), v) for k, v in value.items()]
+    return sorted((name, "" if v in ([], {}, None) else words(v)) for name, v in named)
+
+
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """A key that sorts names as people do: S2 before S10."""
+    return tuple((text, int(digits or 0)) for text, digits in _PARTS.findall(name))
 
 
 # --------------------------------------------------------------------------- anomalies
@@ -242,16 +256,22 @@ def _anomaly(
     raw_events = _objects(anomaly.get("events"))
     events = [_event_row(event, names) for event in raw_events]
     invariant = clean(anomaly.get("invariant", "?"), limit=60)
+    meaning = catalogue.meaning(invariant)
     message = clean(anomaly.get("message", ""))
     time_ns = integer(anomaly.get("time_ns"))
     times = [op.time_ns for op in ops]
     times += [event.time_ns for event in events if event.time_ns is not None]
     times += [] if time_ns is None else [time_ns]
     details = anomaly.get("details")
+    asked = next((op.node for op in reversed(ops) if op.node is not None), "a node")
+    given = {"node": asked, **(details if isinstance(details, Mapping) else {})}
+    told = defects.defect(invariant, message, given, catalogue.meaning(invariant).title)
     return AnomalyView(
         number=number,
         invariant=invariant,
-        title=catalogue.title(invariant),
+        title=meaning.title,
+        promise=meaning.promise,
+        why=meaning.why,
         checker=checker,
         message=message,
         nodes=_culprits(details, events, message, names),
@@ -263,6 +283,9 @@ def _anomaly(
         events=tuple(events[:EVENTS_SHOWN_MAX]),
         events_left_out=max(0, len(events) - EVENTS_SHOWN_MAX),
         details=pretty(details) if details else "",
+        defect=told.title,
+        expected=told.expected,
+        found=told.found,
     )
 
 
@@ -339,8 +362,7 @@ def coverage(
         others = [f", {n} {name}" for name, n in sorted(outcomes.items()) if name != "installed"]
         taken = f"{outcomes['installed']} installed of {sum(outcomes.values())}{''.join(others)}"
         rows.append((nemesis, f"{taken}; {healed} healed"))
-    by_outcome = ", ".join(f"{ops[name]:,} {name}" for name in ("ok", "fail", "info"))
-    rows.append(("client ops", by_outcome))
+    rows.append(("client ops", f"{count(ops.total(), 'op')}: {sentences.outcomes(ops)}"))
     return tuple(rows)
 
 

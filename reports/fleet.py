@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from harness.nightly.headline import length
 from harness.processes.command import KRUCIBLE, Program
 from harness.store.folder import write_whole
 from reports import text
+from reports.chart import Chart, Column, chart
 from reports.command import line
 from reports.fleet_model import VERDICTS, Fleet, FleetRun, read_fleet
+from reports.fleet_words import head
 from reports.html import page
 
 NAME: Final = "fleet.html"
 ROWS_MAX: Final = 50_000  # runs in the table; of more the latest
-BAR_WIDTH, BARS_HEIGHT = 14, 90
+NIGHTS_MAX: Final = 24  # bars of the chart of nights
+SAID: Final = {  # verdicts as a person says them
+    "invalid": "invalid",
+    "broken": "harness broke",
+    "unknown": "in doubt",
+    "unjudged": "not judged",
+    "valid": "valid",
+}
+_DAY_S: Final = 86_400
+_MONTH_S: Final = 28 * _DAY_S
 
 
 def write_fleet(root: Path, path: Path | None = None, program: Program = KRUCIBLE) -> Path:
@@ -48,10 +62,15 @@ def render_fleet(fleet: Fleet, *, base: str = ".", program: Program = KRUCIBLE) 
             "ms": _milliseconds,
             "secs": _seconds,
             "span": _span,
+            "lasting": length,
         },
         fleet=fleet,
         verdicts=VERDICTS,
-        bars=_bars(fleet),
+        said=SAID,
+        head=head(fleet),
+        chart=_chart(fleet),
+        night_chart=_night_chart(fleet),
+        stored=partial(_stored, fleet),
         base=base,
         link=link,
         again=lambda verb, run: line(program, verb, *(run.words or (run.path,))),
@@ -62,6 +81,7 @@ def render_fleet(fleet: Fleet, *, base: str = ".", program: Program = KRUCIBLE) 
 def _table(fleet: Fleet, base: str) -> dict[str, Any]:
     """The runs as rows for the script that filters and sorts them."""
     return {
+        "said": SAID,
         "columns": ["began", "verdict", "run of", "seed", "faults", "ok ops", "what", "report"],
         "rows": [_row(run, base) for run in fleet.runs[:ROWS_MAX]],
     }
@@ -95,23 +115,43 @@ def moment(at_s: float) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def _bars(fleet: Fleet) -> list[dict[str, Any]]:
-    """Stacked bars of runs over time: x, y and height in units of the drawing."""
-    most = max((sum(bucket.counts.values()) for bucket in fleet.buckets), default=1)
-    bars = []
-    for n, bucket in enumerate(fleet.buckets):
-        y = float(BARS_HEIGHT)
-        parts = []
-        for verdict in reversed(VERDICTS):
-            count = bucket.counts.get(verdict, 0)
-            if count:
-                height = max(1.5, BARS_HEIGHT * count / most)
-                y -= height
-                parts.append({"verdict": verdict, "y": round(y, 2), "height": round(height, 2)})
-        told = ", ".join(f"{bucket.counts[v]} {v}" for v in VERDICTS if bucket.counts.get(v))
-        title = f"{moment(bucket.start_s)}: {told or 'none'}"
-        bars.append({"x": n * BAR_WIDTH, "parts": parts, "title": title})
-    return bars
+def _chart(fleet: Fleet) -> Chart | None:
+    """Runs of the store by the time they began."""
+    form = "%-d %b %H:%M"
+    if fleet.span_s >= _DAY_S:
+        form = "%-d %b" if fleet.span_s < _MONTH_S else "%b %Y"
+    columns = [
+        Column(
+            datetime.fromtimestamp(bucket.start_s, UTC).strftime(form),
+            f"{moment(bucket.start_s)} UTC, {_span(fleet.span_s)}: {_told(bucket.counts)}",
+            bucket.counts,
+        )
+        for bucket in fleet.buckets
+    ]
+    return chart("runs in the store, by the time they began", columns, VERDICTS)
+
+
+def _night_chart(fleet: Fleet) -> Chart | None:
+    """Histories of the last nights, which the store holds few of."""
+    columns = [
+        Column(
+            datetime.fromtimestamp(night.begun_s, UTC).strftime("%-d %b"),
+            f"night of {moment(night.begun_s)} UTC, {night.colour}: {_told(night.counts)}",
+            night.counts,
+        )
+        for night in reversed(fleet.nights[:NIGHTS_MAX])
+    ]
+    return chart("histories of nights", columns, VERDICTS)
+
+
+def _told(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[v]:,} {SAID[v]}" for v in VERDICTS if counts.get(v)) or "none"
+
+
+def _stored(fleet: Fleet, run: str) -> FleetRun | None:
+    """The run of the store in a folder that a night has named; the store may have moved since."""
+    name = "/".join(Path(run).parts[-2:])
+    return next((each for each in fleet.runs if each.path == name), None)
 
 
 def _milliseconds(value: float | None) -> str:

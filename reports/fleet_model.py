@@ -13,20 +13,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from harness.errors import UsageError
 from harness.nightly.proportion import wilson
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_results, load_spec
 from harness.store.signatures import signature
+from reports.nights import Night, read_nights
 
 VERDICTS: Final = ("invalid", "broken", "unknown", "unjudged", "valid")  # the worst first
-BUCKETS_MAX: Final = 60  # bars of the chart
+BUCKETS_MAX: Final = 24  # bars of the chart: each is wide enough on a phone, too
 _STARTED: Final = re.compile(r"(\d{8}T\d{6})(?:\.(\d{1,3}))?")
 _WRONG_KIND: Final = (KeyError, TypeError, AttributeError)  # what a field of one raises
-_SPANS_S: Final = (60, 300, 900, 3600, 4 * 3600, 86_400, 7 * 86_400, 28 * 86_400)
+_HOUR_S, _DAY_S = 3600, 86_400
+_SPANS_S: Final = (
+    *(60, 300, 900, _HOUR_S, 3 * _HOUR_S, 6 * _HOUR_S, 12 * _HOUR_S),
+    *(days * _DAY_S for days in (1, 2, 7, 14, 28, 91, 364, 3640)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,13 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class WayToFail:
-    """Anomalies of one signature, over all runs."""
+    """Runs that broke the same first of all: what ``signature`` names."""
 
     signature: str
     invariant: str
     message: str  # of its first run
     runs: int
+    also: tuple[tuple[str, int], ...]  # what some of these runs broke besides, and how many
     first: FleetRun
     last: FleetRun
     mutants: tuple[str, ...]  # of the runs, when all had one
@@ -81,8 +85,9 @@ class Rate:
     name: str
     hits: int
     of: int
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None  # of nothing there is none
     typical_s: float | None = None
+    left_out: int = 0  # runs that say nothing: cut short, never started, or in doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +113,6 @@ class Flaky:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
-    """A night's summary."""
-
-    begun: str
-    exit_code: int
-    histories: int
-    used_s: float
-    reasons: tuple[str, ...]
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class Fleet:
     """Everything that the fleet report shows."""
 
@@ -133,7 +126,14 @@ class Fleet:
     recoveries: tuple[Recovery, ...]
     flaky: tuple[Flaky, ...]
     nights: tuple[Night, ...]
-    unreadable: tuple[str, ...]  # runs that could not be read, and why
+    unreadable: tuple[str, ...]  # runs and nights that could not be read, and why
+
+    @property
+    def failing(self) -> tuple[FleetRun, ...]:
+        """Invalid runs without a seeded bug."""
+        return tuple(
+            run for run in self.runs if run.verdict == "invalid" and run.spec.mutant is None
+        )
 
 
 # --------------------------------------------------------------------------- reading
@@ -153,7 +153,7 @@ def read_fleet(root: Path) -> Fleet:
             if isinstance(error, UsageError):
                 told = str(error).removeprefix(f"{run_dir.path}/")
             unreadable.append(f"{run_dir.path.relative_to(root)}: {told}")
-    return build(runs, read_nights(root), unreadable)
+    return build(runs, read_nights(root, unreadable.append), unreadable)
 
 
 def read_run(run: RunDir, root: Path) -> FleetRun:
@@ -209,24 +209,6 @@ def verdict_of(results: Mapping[str, Any]) -> str:
     return "valid" if axes == ("valid", "valid") else "unknown"
 
 
-def read_nights(root: Path) -> list[Night]:
-    """The nights of a store that are over, the last one first."""
-    nights = []
-    for path in sorted(root.glob("nights/*/summary.json"), reverse=True):
-        told = msgspec.json.decode(path.read_bytes())
-        nights.append(
-            Night(
-                str(told["begun"]),
-                told["exit_code"],
-                told["histories"],
-                told["used_s"],
-                tuple(map(str, told["reasons"])),
-                path.parent.relative_to(root).as_posix(),
-            )
-        )
-    return nights
-
-
 def _started(name: str) -> float:
     match = _STARTED.match(name)
     if match is None:
@@ -279,22 +261,25 @@ def _buckets(runs: Sequence[FleetRun]) -> tuple[int, tuple[Bucket, ...]]:
 
 def _ways(runs: Sequence[FleetRun]) -> Iterator[WayToFail]:
     """Most runs first; of runs without a seeded bug before any others."""
-    by_name: dict[str, list[tuple[FleetRun, str, str]]] = defaultdict(list)
+    by_name: dict[str, list[FleetRun]] = defaultdict(list)
     for run in runs:
-        for invariant, message in run.anomalies:
-            by_name[signature(invariant, message)].append((run, invariant, message))
+        if run.anomalies:
+            by_name[signature(*run.anomalies[0])].append(run)
     found = []
     for name, hits in by_name.items():
-        mutants = {run.spec.mutant for run, _, _ in hits}
-        times = [run.detected_s for run, _, _ in hits if run.detected_s is not None]
+        mutants = {run.spec.mutant for run in hits}
+        times = [run.detected_s for run in hits if run.detected_s is not None]
+        also = Counter(signature(*more) for run in hits for more in run.anomalies[1:])
+        invariant, message = hits[0].anomalies[0]
         found.append(
             WayToFail(
                 signature=name,
-                invariant=hits[0][1],
-                message=hits[0][2],
+                invariant=invariant,
+                message=message,
                 runs=len(hits),
-                first=hits[0][0],
-                last=hits[-1][0],
+                also=tuple(also.most_common()),
+                first=hits[0],
+                last=hits[-1],
                 mutants=() if None in mutants else tuple(sorted(filter(None, mutants))),
                 detected_s=percentile(times, 50),
             )
@@ -303,15 +288,18 @@ def _ways(runs: Sequence[FleetRun]) -> Iterator[WayToFail]:
 
 
 def _zoo(runs: Sequence[FleetRun]) -> Iterator[Rate]:
+    """Only runs that came to their end and are in no doubt say whether a bug is caught."""
     by_mutant: dict[str, list[FleetRun]] = defaultdict(list)
     for run in runs:
         if run.spec.mutant is not None:
             by_mutant[run.spec.mutant].append(run)
-    for mutant, of in sorted(by_mutant.items()):
+    for mutant, all_ in sorted(by_mutant.items()):
+        of = [run for run in all_ if run.verdict in ("invalid", "valid")]
         caught = [run for run in of if run.verdict == "invalid"]
         times = [run.detected_s for run in caught if run.detected_s is not None]
-        interval = wilson(len(caught), len(of))
-        yield Rate(mutant, len(caught), len(of), interval, percentile(times, 50))
+        interval = wilson(len(caught), len(of)) if of else None
+        found_s, left_out = percentile(times, 50), len(all_) - len(of)
+        yield Rate(mutant, len(caught), len(of), interval, found_s, left_out)
 
 
 def _recoveries(runs: Sequence[FleetRun]) -> Iterator[Recovery]:

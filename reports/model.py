@@ -17,14 +17,15 @@ from reports.blocks import Picture
 class Headline:
     """The verdict in one sentence; ``kind`` is valid, invalid, unknown or broken.
 
-    ``detail`` is what the first anomaly says of itself.
+    ``expected`` and ``found`` say it of the first anomaly, as its card does.
     """
 
     kind: str
     label: str
     sentence: str
     reasons: tuple[str, ...] = ()
-    detail: str = ""
+    expected: str = ""
+    found: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class AnomalyView:
     number: int
     invariant: str
     title: str
+    promise: str  # of the invariant; empty when nobody here knows it, and so is why it matters
+    why: str
     checker: str
     message: str
     nodes: tuple[str, ...]
@@ -89,6 +92,9 @@ class AnomalyView:
     events: tuple[EventRow, ...]
     events_left_out: int
     details: str
+    defect: str  # the title: who did what, where
+    expected: str  # what should have been; empty where only the promise says it
+    found: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +127,19 @@ class FaultView:
     heal_evidence: tuple[str, ...]
     aim: str = ""  # whom the schedule meant
     leader: str | None = None  # as the nemesis saw it
-    leader_hit: str = ""  # of an installed one: in (the targets), out, or unknown
-    quorum: str = ""  # of an installed one: kept when the voters not hit are a majority, or lost
+    away: tuple[str, ...] = ()  # of an installed one: the nodes that it really took away
+    at_once: int = 0  # how many of them at one time
+    hit: str = ""  # the same in words
+    leader_hit: str = ""  # of an installed one: in (the nodes that it hit), out, or unknown
+    quorum: str = ""  # of an installed one: kept when the voters left are a majority, or lost
 
 
 @dataclass(frozen=True, slots=True)
 class NemesisRow:
     """What became of the faults of one nemesis, and whom they hit.
 
-    The last two say whether the leader of that moment was among the targets, and whether the
-    voters outside of them are still a majority.
+    The last two say whether the leader of that moment was among those it hit, and whether the
+    voters that were left at each time are a majority.
     """
 
     name: str
@@ -156,6 +165,7 @@ class CheckerView:
     anomalies: int
     reason: str
     checked: tuple[tuple[str, str], ...]
+    idle: tuple[str, ...]  # what it could have examined, and the run had none of
     stats: tuple[tuple[str, str], ...]
 
 
@@ -225,6 +235,16 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """How the run came to be: when, where, by which version; and from which run it was shrunk."""
+
+    facts: tuple[tuple[str, str], ...] = ()
+    mutant: str = ""  # the seeded bug that was in
+    shrunk: str = ""  # from which run, and how much of it is left
+    story: tuple[str, ...] = ()  # of a shrunk run
+
+
+@dataclass(frozen=True, slots=True)
 class ReportModel:
     """Everything a report shows; ``timeline`` is the JSON that the page's script draws."""
 
@@ -248,6 +268,7 @@ class ReportModel:
     blocks: tuple[Block, ...] = ()  # all ops, for the script
     nemeses: tuple[NemesisRow, ...] = ()
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)  # by anomaly's number
+    made: Made = field(default_factory=Made)
 
     @property
     def op_total(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from reports.cluster import NodeTrack
 from reports.model import FaultView, NemesisRow
-from reports.text import clean, count
+from reports.text import clean
 
 REASONS_MAX = 5
 
@@ -47,7 +47,7 @@ def _row(name: str, faults: Sequence[FaultView]) -> NemesisRow:
         healed=sum(fault.healed_ns is not None for fault in faults),
         reasons=_reasons(faults),
         aims=_tally(Counter(fault.aim for fault in installed if fault.aim)),
-        sizes=_tally(Counter(count(len(fault.targets), "node") for fault in installed)),
+        sizes=_tally(Counter(fault.hit for fault in installed if fault.hit)),
         leader=_tally(Counter(fault.leader_hit for fault in installed)),
         quorum=_tally(Counter(fault.quorum for fault in installed)),
     )
@@ -68,11 +68,11 @@ def _reasons(faults: Iterable[FaultView]) -> tuple[str, ...]:
 
 
 def _leader(fault: FaultView, tracks: Iterable[NodeTrack]) -> str:
-    """Whether the targets had the leader: as the nemesis saw it, else as the nodes told later."""
+    """Whether it hit the leader: as the nemesis saw it, else as the nodes told later."""
     leader = fault.leader or _leading(fault.begin_ns, tracks)
     if leader is None:
         return "unknown"
-    return "in" if leader in fault.targets else "out"
+    return "in" if leader in (fault.away or fault.targets) else "out"
 
 
 def _leading(at_ns: int | None, tracks: Iterable[NodeTrack]) -> str | None:
@@ -91,4 +91,5 @@ def _leading(at_ns: int | None, tracks: Iterable[NodeTrack]) -> str | None:
 def _quorum(fault: FaultView, voters: frozenset[str]) -> str:
     if not voters:
         return "unknown"
-    return "kept" if 2 * len(voters - set(fault.targets)) > len(voters) else "lost"
+    gone = min(fault.at_once, len(voters & set(fault.away)))
+    return "kept" if 2 * (len(voters) - gone) > len(voters) else "lost"

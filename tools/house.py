@@ -2,8 +2,8 @@
 
 ``check`` exits 1 for circles of imports, arrows that run up (also in strings), names of modules in
 strings, chains of more than two classes, families of files by prefix, and helpers among plug-ins.
-``counts`` prints figures of any tree, ``draw`` writes docs/house.svg. docs/architecture.md tells
-more.
+``counts`` prints figures of any tree, which it runs for the last two (``tools.passage``), ``draw``
+writes docs/house.svg. docs/architecture.md tells more.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tools.passage import figures
 from tools.picture import picture
 from tools.source import LEVEL, ROOTS, Module, Tree, circles, graph
 
@@ -326,9 +327,9 @@ def main(argv: Iterable[str] | None = None) -> int:
     asked = parser.parse_args(None if argv is None else list(argv))
     tree = Tree(asked.root)
     if asked.command == "counts":
-        tests = Tree(asked.root, ("tests",))
-        width = max(len(name) for name, _ in counts(tree, tests))
-        for name, value in counts(tree, tests):
+        rows = counts(tree, Tree(asked.root, ("tests",))) + figures(asked.root.resolve())
+        width = max(len(name) for name, _ in rows)
+        for name, value in rows:
             print(f"{name:{width}}  {value}")
         return 0
     if asked.command == "draw":

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from checkers.brokers.sessions import Sessions
 from checkers.brokers.words import Registration, Word, registrations, words
+from checkers.invariants.brokers import BrokerEpochs, SessionTruth, UnfenceGuard
+from checkers.invariants.liveness import L10
 from checkers.replay.clocks import kept_time
 from harness.contracts.checker import RunData
 from harness.registry import checkers
@@ -23,7 +25,10 @@ NAME = "brokers"
 EPOCHS, UNFENCED, SESSIONS, REVIVED = "C1", "C6", "C12", "L10"
 
 
-@checkers.register(NAME, needs=("records",))
+JUDGED = (BrokerEpochs.meaning, UnfenceGuard.meaning, SessionTruth.meaning, L10)
+
+
+@checkers.register(NAME, needs=("records",), judges=JUDGED)
 def brokers(run: RunData) -> CheckResult:
     """Broker epochs rise, lagging brokers stay fenced, sessions end in time. O(n log n).
 

@@ -16,6 +16,7 @@ from checkers.committed.records import Committed
 from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, ReplicaId, label, replica_of
 from checkers.replay.world import Batch, Commits, Replica, World, stored
+from harness.contracts.meaning import Meaning
 from harness.history.ops import History, Interval
 from harness.verdict import Anomaly
 
@@ -30,6 +31,19 @@ class AcknowledgedAfterCommit(Invariant):
     """
 
     name: ClassVar[str] = NAME
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="acknowledged writes survive",
+        promise=(
+            "A write that was acknowledged is committed by then, and it stays. One that was "
+            "refused never takes effect; one without an answer takes effect at most once."
+        ),
+        why=(
+            "An operator creates a topic or an ACL, is told that it worked, and it is gone after "
+            "the next failover. Or a request that failed works all the same."
+        ),
+        source="KIP-595; DeferredEventQueue (answers wait for the high watermark); etcd #14143",
+    )
     listens: ClassVar[tuple[str, ...]] = ("ack", "rpc_ok")
 
     def __init__(self) -> None:

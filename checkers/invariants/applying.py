@@ -12,6 +12,7 @@ from typing import ClassVar
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
 from checkers.replay.world import Replica, World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 NOT_LEADER = 6  # Kafka's NOT_LEADER_OR_FOLLOWER
@@ -24,6 +25,16 @@ class AtomicBatches(Invariant):
     """
 
     name: ClassVar[str] = "S19"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="atomic batches",
+        promise="The records of one operation are committed, applied and cut together.",
+        why=(
+            "Half of an operation is metadata that nobody asked for: a topic with some of its "
+            "partitions, or a broker that is fenced and still leads."
+        ),
+        source="KIP-595 (atomic appends); KRaft's QuorumController; KAFKA-12376",
+    )
     listens: ClassVar[tuple[str, ...]] = ("hwm", "trunc", "apply")
     _ENDS: ClassVar[dict[str, tuple[str, str]]] = {
         "hwm": ("v", "exposed high watermark"),
@@ -60,6 +71,19 @@ class ApplyOrder(Invariant):
     """
 
     name: ClassVar[str] = "S20"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="apply order",
+        promise=(
+            "A node applies committed records only, each once and in order, from offset 0 or from "
+            "the end of a snapshot."
+        ),
+        why=(
+            "A record that is skipped, repeated or not committed gives the node metadata of its "
+            "own: it elects partition leaders or checks ACLs by a state that no other node has."
+        ),
+        source="Raft paper, 5.3; KAFKA-14275; etcd 3.5 (#13766)",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "snap", "apply")
 
     def __init__(self) -> None:
@@ -113,6 +137,23 @@ class Fencing(Invariant):
     """
 
     name: ClassVar[str] = "S31"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="epoch fencing",
+        promise=(
+            "A node refuses a request of an older epoch as fenced, and one of another cluster. "
+            "What only a leader serves it also refuses for a newer epoch. It changes its role only "
+            "for a vote request of a newer epoch, or for a leader that names itself."
+        ),
+        why=(
+            "Fencing silences a leader that was replaced. Without it, records and answers of that "
+            "leader, or of a node of another cluster, get into the metadata."
+        ),
+        source=(
+            "KIP-595 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INCONSISTENT_CLUSTER_ID); "
+            "KafkaRaftClient"
+        ),
+    )
     listens: ClassVar[tuple[str, ...]] = ("rpc_err", "rpc_ok", "vote", "fetch_rx")
     _SIGNS: ClassVar[dict[int, tuple[int, str]]] = {
         74: (-1, "FENCED_LEADER_EPOCH"),

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from checkers.invariants.decisions import MS, SESSION_MS, session_ms_of
+from checkers.invariants.decisions import MS, SESSION_MS, SilentFenced, session_ms_of
 from checkers.invariants.metadata_log import shape_fault
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.world import World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 Process = tuple[int, int]
@@ -22,6 +23,20 @@ class BrokerEpochs(Invariant):
     """C1: a broker's epoch rises with each incarnation, which keeps it in all its heartbeats."""
 
     name: ClassVar[str] = "C1"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="broker epochs",
+        promise=(
+            "Each start of a broker gets a higher broker epoch, which is the offset of its "
+            "registration. The process keeps it, and requests with an older one are refused."
+        ),
+        why=(
+            "The broker epoch tells a restarted broker from the process before it. Without that, a "
+            "late request of the old process counts for the new one, which may have lost data "
+            "since."
+        ),
+        source="KIP-631 (BrokerRegistration); KIP-903; ClusterControlManager; KAFKA-16952",
+    )
     listens: ClassVar[tuple[str, ...]] = ("reg", "hb")
     checker: ClassVar[str] = "observers"
 
@@ -57,6 +72,19 @@ class PartitionShape(Invariant):
     """C3: a partition's leader is in sync, and who is in sync or eligible is a replica."""
 
     name: ClassVar[str] = "C3"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="partition shape",
+        promise=(
+            "The leader of a partition is in its ISR, or there is none. All members of ISR and ELR "
+            "are replicas of the partition, and none is in both."
+        ),
+        why=(
+            "A leader from outside of the ISR may lack messages that producers were told are safe: "
+            "consumers never see them."
+        ),
+        source="KIP-631; KIP-966; KRaft TLA+ specification (ValidControllerIsrAndElr)",
+    )
     listens: ClassVar[tuple[str, ...]] = ("isr",)
     checker: ClassVar[str] = "observers"
 
@@ -76,6 +104,20 @@ class PartitionEpochs(Invariant):
     """
 
     name: ClassVar[str] = "C4"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="partition epochs",
+        promise=(
+            "The partition epoch rises with each change of a partition and the leader epoch with "
+            "each leader. One partition epoch means one state on all brokers."
+        ),
+        why=(
+            "Brokers tell new partition states from old ones by these epochs. When one comes "
+            "twice, a broker may follow a leader that was replaced, and the messages it copies "
+            "there are cut later."
+        ),
+        source="KIP-497; KIP-631 (PartitionRecord); ReplicationControlManager; KAFKA-13173",
+    )
     listens: ClassVar[tuple[str, ...]] = ("isr",)
     checker: ClassVar[str] = "observers"
     _STATE: ClassVar[tuple[str, ...]] = ("replicas", "leader", "lep", "isr", "elr")
@@ -128,6 +170,19 @@ class UnfenceGuard(Invariant):
     """C6: a broker is unfenced, or said to have caught up, only from its own registration on."""
 
     name: ClassVar[str] = "C6"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="guarded unfencing",
+        promise=(
+            "A broker is unfenced, or told that it has caught up, only when it has read the "
+            "metadata log up to its own registration."
+        ),
+        why=(
+            "A broker that serves clients earlier goes by metadata from before its restart: it "
+            "leads partitions that have moved, and lets in users whose ACLs were removed."
+        ),
+        source="KIP-631 (BrokerHeartbeat); BrokerHeartbeatManager",
+    )
     listens: ClassVar[tuple[str, ...]] = ("hb",)
     checker: ClassVar[str] = "observers"
 
@@ -156,6 +211,19 @@ class PublishGate(Invariant):
     """
 
     name: ClassVar[str] = "C10"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="publish gate",
+        promise=(
+            "A broker that starts publishes its first image when it has read up to the high "
+            "watermark that it first heard of, and publishes nothing that is not committed."
+        ),
+        why=(
+            "A broker that publishes earlier acts on the cluster as it was before its restart: "
+            "with old partition leaders, ACLs and configs."
+        ),
+        source="MetadataLoader; KAFKA-14857; KAFKA-15389",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "hwm", "image")
     checker: ClassVar[str] = "observers"
 
@@ -198,6 +266,7 @@ class SessionTruth(Invariant):
     """
 
     name: ClassVar[str] = "C12"
+    meaning: ClassVar[Meaning] = SilentFenced.meaning
     listens: ClassVar[tuple[str, ...]] = ("start", "reg", "hb")
     checker: ClassVar[str] = "observers"
     timed: ClassVar[bool] = True

@@ -12,6 +12,7 @@ from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.voter_sets import holds, told
 from checkers.replay.world import Persisted, Replica, World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -23,6 +24,19 @@ class UpToDateGrants(Invariant):
     """
 
     name: ClassVar[str] = "S5"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="up-to-date grants",
+        promise=(
+            "A controller votes only for a candidate whose log is at least as complete as its own: "
+            "its last epoch is higher, or is the same in a log that is at least as long."
+        ),
+        why=(
+            "A candidate with a shorter log lacks committed records. If it wins, the others cut "
+            "their logs to match it: topics that were created with success do not exist any more."
+        ),
+        source="KIP-595 (Vote); Raft paper, 5.4.1; liferaft #8",
+    )
     listens: ClassVar[tuple[str, ...]] = ("vote",)
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
@@ -72,6 +86,17 @@ class NoResumedReign(Invariant):
     """
 
     name: ClassVar[str] = "S26"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="no resumed reign",
+        promise="A leader that restarts writes nothing more in the epoch that it led.",
+        why=(
+            "What it had not flushed is lost on its disk, while followers may have it. New records "
+            "at the same offsets and in the same epoch look equal to the lost ones (S7), so logs "
+            "differ unnoticed."
+        ),
+        source="KIP-595; ResignedState; KAFKA-10527",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "append", "elected")
 
     def __init__(self) -> None:
@@ -113,6 +138,19 @@ class PreVoteHarmless(Invariant):
     """
 
     name: ClassVar[str] = "S32"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="harmless pre-vote",
+        promise=(
+            "A pre-vote raises no epoch and uses up no vote, and a node that is in touch with its "
+            "leader grants none."
+        ),
+        why=(
+            "Pre-votes keep a controller with a bad link from disturbing the others. If they have "
+            "effects, each of its reconnects ends a healthy reign, and admin requests time out."
+        ),
+        source="KIP-996; Raft thesis, 9.6",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "qs", "role", "vote", "append", "hwm")
 
     def __init__(self) -> None:
@@ -198,6 +236,16 @@ class ObserversPassive(Invariant):
     """S33: who is not in the voter set of its own log never wants to lead, nor leads."""
 
     name: ClassVar[str] = "S33"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="passive observers",
+        promise="A node that is not among the voters never stands for election and never leads.",
+        why=(
+            "Brokers and removed controllers have the metadata log, too. If one of them leads, the "
+            "cluster depends on a node that no operator made part of the quorum."
+        ),
+        source="KIP-595 (observers); KIP-853; KAFKA-17067",
+    )
     listens: ClassVar[tuple[str, ...]] = ("role",)
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:

@@ -15,6 +15,7 @@ from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.voter_sets import VoterKey
 from checkers.replay.world import Batch, Replica, World, stored
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -22,6 +23,19 @@ class CommitStability(Invariant):
     """S9: what is committed at an offset is the same for every replica, and for ever."""
 
     name: ClassVar[str] = "S9"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="commit stability",
+        promise="What is committed at an offset is the same for every node and never changes.",
+        why=(
+            "A commit makes a change of the metadata final. If it changes later, a topic, config "
+            "or ACL that a client was told is in place disappears or becomes another one."
+        ),
+        source=(
+            "KIP-595; Raft paper, 5.4.3 (State Machine Safety); RaftEventSimulationTest "
+            "(ConsistentCommittedData)"
+        ),
+    )
     listens: ClassVar[tuple[str, ...]] = ("hwm", "apply")
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
@@ -76,6 +90,20 @@ class QuorumBacked(Invariant):
     """
 
     name: ClassVar[str] = "S13"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="high watermark backed by a quorum",
+        promise=(
+            "When a leader moves the high watermark, a majority of the voters has every record "
+            "below it on disk, equal to the leader's. The leader counts itself only if it is a "
+            "voter, and only up to what it has flushed."
+        ),
+        why=(
+            "Below the high watermark a change counts as safe, and clients get their answer. If "
+            "fewer disks hold it, the loss of one machine can undo a change that was acknowledged."
+        ),
+        source="KIP-595; Raft paper, 5.3; RaftEventSimulationTest (MajorityReachedHighWatermark)",
+    )
     listens: ClassVar[tuple[str, ...]] = ("hwm",)
 
     def __init__(self) -> None:
@@ -151,6 +179,19 @@ class CurrentEpochCommit(Invariant):
     """
 
     name: ClassVar[str] = "S14"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="commit in the current epoch",
+        promise=(
+            "The first high watermark that a new leader tells covers a record of its own epoch."
+        ),
+        why=(
+            "Until then a later leader may still replace older records, even when a majority has "
+            "them. A leader that commits them too early acknowledges changes that the next leader "
+            "removes."
+        ),
+        source="KIP-595; Raft paper, 5.4.2 and figure 8; logcabin #44",
+    )
     listens: ClassVar[tuple[str, ...]] = ("hwm",)
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
@@ -186,6 +227,19 @@ class MonotonicHighWatermark(Invariant):
     """
 
     name: ClassVar[str] = "S15"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="monotone high watermark",
+        promise=(
+            "The high watermark never falls, on a running node or from one leader to the next. A "
+            "follower's is never above the end of its own log, nor above every leader's."
+        ),
+        why=(
+            "Brokers go by all that is below the high watermark. When it falls, metadata that "
+            "clients have already seen is open again and may change."
+        ),
+        source="KIP-595; RaftEventSimulationTest (MonotonicHighWatermark)",
+    )
     listens: ClassVar[tuple[str, ...]] = ("hwm",)
 
     def __init__(self) -> None:
@@ -271,6 +325,20 @@ class DurableBeforeFetch(Invariant):
     """
 
     name: ClassVar[str] = "S16"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="durable before fetch",
+        promise=(
+            "A voter fetches from an offset only when everything before that offset is flushed to "
+            "its disk."
+        ),
+        why=(
+            "The leader takes the fetch as proof that the voter has the earlier records, and "
+            "commits them. When a power cut takes them from several voters at once, acknowledged "
+            "metadata is lost."
+        ),
+        source="KIP-595 (Fetch); KAFKA-10533",
+    )
     listens: ClassVar[tuple[str, ...]] = ("fetch_tx",)
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:

@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, is_pair, label
 from checkers.replay.world import World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 MS = 1_000_000
@@ -39,6 +40,19 @@ class ShutdownGuard(Invariant):
     """
 
     name: ClassVar[str] = "C7"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="guarded shutdown",
+        promise=(
+            "A broker that wants to stop is let go only when it leads no partition and every "
+            "active broker has heard who leads instead."
+        ),
+        why=(
+            "This keeps a rolling restart smooth. If the broker goes earlier, clients find "
+            "partitions without a leader, and producers see errors and timeouts."
+        ),
+        source="KIP-631 (controlled shutdown); BrokerHeartbeatManager; KAFKA-14292",
+    )
     listens: ClassVar[tuple[str, ...]] = ("let_go", "image")
     checker: ClassVar[str] = "observers"
 
@@ -100,6 +114,19 @@ class SilentFenced(Invariant):
     """
 
     name: ClassVar[str] = "C12"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="truthful sessions",
+        promise=(
+            "A broker whose heartbeats arrive within its session is not fenced. One that falls "
+            "silent is fenced when its session has run out, and not much later."
+        ),
+        why=(
+            "A healthy broker that is fenced loses all its partitions at once. A dead one that is "
+            "not fenced keeps them, and their clients hang."
+        ),
+        source="KIP-631 (broker.session.timeout.ms); BrokerHeartbeatManager; KAFKA-17793",
+    )
     listens: ClassVar[tuple[str, ...]] = (
         *("start", "hb", "ack"),
         *("claim", "renounce", "hwm", "expire"),

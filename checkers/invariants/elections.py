@@ -12,6 +12,7 @@ from typing import ClassVar
 from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import VOTE_LOST, Event, ReplicaId, label, replica_of
 from checkers.replay.world import Batch, Persisted, Replica, World, persisted, same_directory
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -19,6 +20,19 @@ class ElectionSafety(Invariant):
     """S1: in each epoch at most one replica leads, and all who name a leader name the same."""
 
     name: ClassVar[str] = "S1"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="election safety",
+        promise=(
+            "Each epoch has at most one leader, and all nodes that name the leader of an epoch "
+            "name the same node."
+        ),
+        why=(
+            "Two leaders of one epoch both accept writes at the same offsets. Topics, ACLs and "
+            "configs that one of them acknowledged vanish when the log of the other one wins."
+        ),
+        source="KIP-595; Raft paper, 5.2 (Election Safety); RaftEventSimulationTest (SingleLeader)",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "role", "qs", "elected", "append")
 
     def __init__(self) -> None:
@@ -83,6 +97,19 @@ class OneVote(Invariant):
     """
 
     name: ClassVar[str] = "S2"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="one vote per epoch",
+        promise=(
+            "A controller gives its vote in an epoch to one candidate only, also when it restarts "
+            "in between."
+        ),
+        why=(
+            "A voter that votes twice lets two candidates win the same epoch, each with a "
+            "majority. Then two controllers act at once (S1), and acknowledged metadata is lost."
+        ),
+        source="KIP-595 (Vote); Raft paper, 5.2; QuorumState",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "disk", "vote", "qs", "role")
 
     def __init__(self) -> None:
@@ -139,6 +166,19 @@ class VoteDurability(Invariant):
     """S3: a vote is on disk before anyone hears of it, and a restart never finds an older state."""
 
     name: ClassVar[str] = "S3"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="vote durability",
+        promise=(
+            "A vote is on the voter's disk before any other node hears of it, and it is still "
+            "there after a restart."
+        ),
+        why=(
+            "A voter that forgets its vote in a crash votes again in the same epoch. One power cut "
+            "during an election is then enough for two leaders (S1)."
+        ),
+        source="KIP-595 (quorum-state); Raft paper, figure 2; FileQuorumStateStore; KAFKA-15412",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "vote", "votereq")
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
@@ -206,6 +246,19 @@ class MonotonicEpoch(Invariant):
     """
 
     name: ClassVar[str] = "S4"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="monotone epochs",
+        promise=(
+            "The epoch of a node never falls, not at a restart either, and the epochs of the "
+            "batches in a log rise with the offset."
+        ),
+        why=(
+            "Nodes recognise an old leader by its epoch. A node whose epoch falls obeys a leader "
+            "that the others have replaced, and takes its old records for new ones."
+        ),
+        source="KIP-595; Raft paper, 5.1; RaftEventSimulationTest (MonotonicEpoch)",
+    )
     listens: ClassVar[tuple[str, ...]] = ("disk", "qs", "role", "append")
 
     def __init__(self) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from checkers.invariants.leading import LeaderAppendOnly
 from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.world import World
 from harness.contracts.evidence import LogBatch
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 LEADER_CHANGE = "LeaderChange"
@@ -21,6 +23,7 @@ class EpochRecord(Invariant):
     """S12: the LeaderChange record of an epoch says who was elected, by whom, and among whom."""
 
     name: ClassVar[str] = "S12"
+    meaning: ClassVar[Meaning] = LeaderAppendOnly.meaning
     listens: ClassVar[tuple[str, ...]] = ("elected",)
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from checkers.invariants.decisions import SHUTTING_DOWN
 from checkers.replay.trace import Event, is_pair, label
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 from node.metadata.image import MetadataImage
 from node.metadata.state import PartitionState
@@ -18,6 +19,20 @@ from node.metadata.state import PartitionState
 Partition = tuple[UUID, int]
 NEW_LEADER_ELECTED = 108  # although it is an error, the change was made
 NOT_CHECKED = -1  # the epoch of a member, before KIP-903
+C5 = Meaning(
+    "C5",
+    title="guarded AlterPartition",
+    promise=(
+        "AlterPartition succeeds only for the leader of the partition, with the current leader "
+        "epoch and partition epoch, and with the current broker epoch of each member of the new "
+        "ISR."
+    ),
+    why=(
+        "A request that goes by an old view brings a replica into the ISR that restarted and lost "
+        "messages. When it leads, messages that acks=all had confirmed are gone."
+    ),
+    source="KIP-497; KIP-841; KIP-903; KAFKA-14617",
+)
 
 
 class AlterGuard:

@@ -8,9 +8,39 @@ from typing import Any
 
 from checkers.committed.fold import Folded
 from checkers.replay.trace import Event, label
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 NAME = "C8"
+C8 = Meaning(
+    "C8",
+    title="image equals the fold of the log",
+    promise=(
+        "A node's metadata at an offset is exactly what the committed records up to there add up "
+        "to, on every node. While a node runs, its metadata never goes back."
+    ),
+    why=(
+        "Brokers answer clients from this image. If it differs, one broker knows a topic, config "
+        "or ACL that another does not, until a restart and sometimes after it."
+    ),
+    source=(
+        "MetadataLoader; MetadataImage; KRaft TLA+ specification (MetadataLogMatching); KAFKA-14275"
+    ),
+)
+C9 = Meaning(
+    "C9",
+    title="delta equals the difference",
+    promise=(
+        "The change that a node publishes with a new image is the exact difference to the image "
+        "before."
+    ),
+    why=(
+        "The parts of a broker follow changes, not images. A topic that was created and deleted "
+        "within one change may stay behind as a ghost."
+    ),
+    source="MetadataDelta; KAFKA-19497",
+    seen_as="C8",
+)
 
 
 @dataclass(frozen=True, slots=True)

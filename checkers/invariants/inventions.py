@@ -8,10 +8,21 @@ from dataclasses import dataclass, field
 from checkers.committed.effects import REGISTER_PREFIX, write_of_op
 from checkers.committed.records import At, Committed
 from checkers.replay.trace import label
+from harness.contracts.meaning import Meaning
 from harness.history.ops import History, Op
 from harness.verdict import Anomaly
 
 NAME = "S18"
+S18 = Meaning(
+    "S18",
+    title="no invention or duplication",
+    promise="Every committed write was asked for by a client, and readers find each of them once.",
+    why=(
+        "A topic or a setting that nobody asked for, or one that is there twice, is corruption: no "
+        "retry and no restart removes it."
+    ),
+    source="Jepsen (unexpected and duplicate elements); KAFKA-12376",
+)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """A vote is kept for as long as its epoch lasts, whatever role comes next.
 
 Source: Kafka 4.1 ``QuorumState``: a follower and a prospective keep the vote of their epoch, so
-that falling back to unattached in the same epoch cannot vote twice (KIP-996).
+that falling back to unattached in the same epoch cannot vote twice (KIP-996). One that has voted
+for the leader of the epoch may write the leader in the place of the vote, as Kafka's leaders do.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from checkers.invariants.elections import VoteDurability
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.world import World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -19,6 +22,7 @@ class KeptVote(Invariant):
     """S3: a vote that is on disk is not taken back in its epoch."""
 
     name: ClassVar[str] = "S3"
+    meaning: ClassVar[Meaning] = VoteDurability.meaning
     listens: ClassVar[tuple[str, ...]] = ("qs",)
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
@@ -28,7 +32,7 @@ class KeptVote(Invariant):
         if disk is None or disk.voted is None or not replica.known or disk.epoch != event["ep"]:
             return
         self.checked += 1
-        if event.get("voted") is None:
+        if event.get("voted") is None and event.get("leader") != disk.voted:
             yield self._anomaly(
                 f"{replica.id} forgot in epoch {event['ep']} that it had voted for"
                 f" n{disk.voted} ({label(event)})",

@@ -12,6 +12,7 @@ from typing import ClassVar
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.world import Replica, World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -22,6 +23,21 @@ class LeaderCompleteness(Invariant):
     """
 
     name: ClassVar[str] = "S11"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="leader completeness",
+        promise=(
+            "The winner of an election has every record that leaders of earlier epochs committed."
+        ),
+        why=(
+            "Followers cut whatever the leader's log lacks. So a leader without a committed record "
+            "deletes it from the whole cluster, for example a topic that producers already write "
+            "to."
+        ),
+        source=(
+            "Raft paper, 5.4 (Leader Completeness); KRaft TLA+ specification (LeaderCompleteness)"
+        ),
+    )
     listens: ClassVar[tuple[str, ...]] = ("elected",)
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
@@ -53,6 +69,20 @@ class LeaderAppendOnly(Invariant):
     """
 
     name: ClassVar[str] = "S12"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="append-only leader",
+        promise=(
+            "A leader only appends, each batch at the end of its log. Its first batch is a "
+            "LeaderChange record that names the leader, the voters, and who voted for it."
+        ),
+        why=(
+            "Followers copy the log while it grows. A leader that cuts or overwrites its log "
+            "leaves them with records that it does not have, and whoever reads a wrong "
+            "LeaderChange record sees a quorum that never was."
+        ),
+        source="KIP-595 (LeaderChangeMessage); Raft paper, 5.3 (Leader Append-Only); KAFKA-12331",
+    )
     listens: ClassVar[tuple[str, ...]] = ("append", "trunc", "snap")
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
@@ -102,6 +132,22 @@ class ClaimAfterCatchUp(Invariant):
     """
 
     name: ClassVar[str] = "S21"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="claim after catch-up",
+        promise=(
+            "A controller becomes active only while its node leads, once it has applied all "
+            "records up to the start of its epoch. While active it loads no snapshot; when it "
+            "steps down it forgets what was not committed."
+        ),
+        why=(
+            "A controller that acts on an old state gives out a topic name twice, takes a dead "
+            "broker for alive, or undoes what the controller before it decided."
+        ),
+        source=(
+            "KIP-631; RaftEventSimulationTest (LeaderNeverLoadSnapshot); KAFKA-15345; KAFKA-17333"
+        ),
+    )
     listens: ClassVar[tuple[str, ...]] = ("claim", "renounce", "start", "snap")
 
     def __init__(self) -> None:

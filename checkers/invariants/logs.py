@@ -13,6 +13,7 @@ from typing import ClassVar
 from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.world import Batch, Replica, World, stored
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -20,6 +21,19 @@ class RecordIdentity(Invariant):
     """S7: an (offset, epoch) has one content on all replicas at all times, committed or not."""
 
     name: ClassVar[str] = "S7"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="record identity",
+        promise=(
+            "An offset and an epoch name one batch: its content is the same on every node at every "
+            "time, committed or not."
+        ),
+        why=(
+            "Nodes compare offset and epoch to see whether their logs agree. If two batches share "
+            "both, brokers apply different metadata and no check of Kafka ever notices."
+        ),
+        source="KIP-595; Raft paper, 5.3 (Log Matching); KAFKA-10527",
+    )
     listens: ClassVar[tuple[str, ...]] = ("append",)
 
     def __init__(self) -> None:
@@ -95,6 +109,20 @@ class LogMatching(Invariant):
     """
 
     name: ClassVar[str] = "S8"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="log matching",
+        promise="Two logs that hold the same batch at an offset hold the same batches before it.",
+        why=(
+            "A node that fetches compares only the last batch of its log with the leader's. An "
+            "earlier difference stays for ever: some brokers know a topic or an ACL that others do "
+            "not."
+        ),
+        source=(
+            "KIP-595 (diverging epochs); Raft paper, 5.3 (Log Matching); KRaft TLA+ specification "
+            "(LogMatching)"
+        ),
+    )
     listens: ClassVar[tuple[str, ...]] = ("append",)
 
     def __init__(self) -> None:
@@ -151,6 +179,21 @@ class NoCommittedTruncation(Invariant):
     """
 
     name: ClassVar[str] = "S10"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="no truncation of committed records",
+        promise=(
+            "No node removes a committed record by truncation, at a restart, or for a snapshot "
+            "that does not hold it."
+        ),
+        why=(
+            "Each copy that a node removes is one failure less that the cluster survives. With the "
+            "last majority of copies, acknowledged metadata is gone."
+        ),
+        source=(
+            "KIP-595 (truncation); KRaft TLA+ specification (Durability); KAFKA-12460; CCF #5674"
+        ),
+    )
     listens: ClassVar[tuple[str, ...]] = ("trunc", "start", "snap")
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:

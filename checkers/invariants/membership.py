@@ -21,6 +21,7 @@ from checkers.replay.voter_sets import (
     told,
 )
 from checkers.replay.world import Replica, World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -45,6 +46,19 @@ class MajorityElection(Invariant):
     """
 
     name: ClassVar[str] = "S6"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="election by majority",
+        promise=(
+            "A leader has the votes of a majority of the voters in its own log, and each of these "
+            "votes was given to it in that epoch."
+        ),
+        why=(
+            "Any two majorities share a node; nothing else prevents two leaders. A leader that "
+            "counts wrong votes may lead beside another one (split brain)."
+        ),
+        source="KIP-595; KIP-853; Raft paper, 5.2; KRaft TLA+ specification (ElectionSafety)",
+    )
     listens: ClassVar[tuple[str, ...]] = ("vote", "elected")
 
     def __init__(self) -> None:
@@ -96,6 +110,20 @@ class OneChangeAtATime(Invariant):
     """
 
     name: ClassVar[str] = "S27"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="one voter change at a time",
+        promise=(
+            "The voter set changes by one controller at a time. A leader changes it only after it "
+            "has committed a record of its own epoch and the change before, and adds only a "
+            "controller that has caught up."
+        ),
+        why=(
+            "Two changes at once can make two majorities without a common node, and so two leaders "
+            "(S1). A voter that has not caught up holds up every commit that needs it."
+        ),
+        source="KIP-853 (AddRaftVoter, RemoveRaftVoter); Raft thesis, 4.1; AddVoterHandler",
+    )
     listens: ClassVar[tuple[str, ...]] = ("voters",)
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
@@ -135,6 +163,19 @@ class LatestSetInForce(Invariant):
     """S28: majorities are of the newest voter set in the log, and a truncation takes it back."""
 
     name: ClassVar[str] = "S28"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="latest voter set in force",
+        promise=(
+            "Majorities are counted in the newest voter set of the node's log, committed or not. A "
+            "truncation brings back the set before it."
+        ),
+        why=(
+            "A node that goes by an outdated voter set elects or commits with controllers that "
+            "were removed, beside the majority of the new set."
+        ),
+        source="KIP-853; Raft thesis, 4.1; etcd #11284",
+    )
     listens: ClassVar[tuple[str, ...]] = ("elected", "hwm", "voters", "start")
 
     def __init__(self) -> None:
@@ -206,6 +247,19 @@ class Identity(Invariant):
     """
 
     name: ClassVar[str] = "S29"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="replica identity",
+        promise=(
+            "Votes and fetches count only if they come from a voter, by the id and the directory "
+            "id in the voter set. No two processes are the same voter at once."
+        ),
+        why=(
+            "A controller that got a new disk has lost its records. If it counts as before, a "
+            "commit rests on an empty disk, and the next failure loses acknowledged metadata."
+        ),
+        source="KIP-853 (directory ids); KAFKA-14077; openraft #2002",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "hwm")
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
@@ -250,6 +304,18 @@ class RemovedLeader(Invariant):
     """S30: a leader that has committed its own removal leads no more."""
 
     name: ClassVar[str] = "S30"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="removed leader steps down",
+        promise=(
+            "A leader that was removed from the voters leads no more once its removal is committed."
+        ),
+        why=(
+            "An operator removes a controller to shut its machine down. If it leads on, the "
+            "shutdown takes the active controller away."
+        ),
+        source="KIP-853 (RemoveRaftVoter); Raft thesis, 4.2.2",
+    )
     listens: ClassVar[tuple[str, ...]] = ("hwm", "append", "elected")
 
     def __init__(self) -> None:

@@ -13,6 +13,7 @@ from checkers.committed.reference import Reference
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
 from node.metadata.fold import apply_record
@@ -24,6 +25,32 @@ from node.metadata.transactions import Transactions
 
 MIN_ISR = "min.insync.replicas"
 JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11")
+C2 = Meaning(
+    "C2",
+    title="no fenced broker in sync",
+    promise=(
+        "No broker that is fenced or shutting down becomes the leader of a partition or joins an "
+        "ISR."
+    ),
+    why=(
+        "Clients of such a partition are sent to a broker that does not serve them. Producers with "
+        "acks=all wait, or count on a copy that nobody writes."
+    ),
+    source="KIP-841; ReplicationControlManager; KAFKA-13916",
+)
+C11 = Meaning(
+    "C11",
+    title="unique names and ids",
+    promise=(
+        "Existing topics have different names, a topic id is never used again, and a producer id "
+        "is given out once."
+    ),
+    why=(
+        "A topic id that comes twice mixes the data of two topics. With one producer id for two "
+        "producers, brokers drop messages of one as duplicates of the other's."
+    ),
+    source="KIP-516 (topic ids); KIP-730 (producer ids); KAFKA-15552",
+)
 
 
 class MetadataWalk:

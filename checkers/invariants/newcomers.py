@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from checkers.invariants.membership import OneChangeAtATime
 from checkers.invariants.quorum import fetcher_of
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.voter_sets import VoterKey, holds, keys_of
 from checkers.replay.world import World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -32,6 +34,7 @@ class CaughtUpNewcomers(Invariant):
     """
 
     name: ClassVar[str] = "S27"
+    meaning: ClassVar[Meaning] = OneChangeAtATime.meaning
     listens: ClassVar[tuple[str, ...]] = ("elected", "fetch_rx", "voters")
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.world import World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 VOTE = "VoteRequest"  # what may have changed the role just before it was answered
@@ -21,6 +22,20 @@ class Patience(Invariant):
     """L9: a vote that is refused, and any pre-vote, leaves the election timer as it is."""
 
     name: ClassVar[str] = "L9"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="few elections",
+        promise=(
+            "A crash costs few elections. Candidates wait for random times, a vote that is refused "
+            "delays nobody's own election, and after a resignation the voter with the longest log "
+            "stands first."
+        ),
+        why=(
+            "Candidates that stand at the same moments elect nobody, again and again. The cluster "
+            "is without a controller for minutes instead of a second."
+        ),
+        source="Raft paper, 5.2; KIP-595 (EndQuorumEpoch); KAFKA-18345",
+    )
     listens: ClassVar[tuple[str, ...]] = ("vote",)
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from checkers.invariants.membership import Identity
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.voter_sets import VoterKey, VoterKeys, holds, key_of, keys_of, told
 from checkers.replay.world import Replica, World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 MS = 1_000_000
@@ -54,6 +56,7 @@ class QuorumCredit(Invariant):
     """
 
     name: ClassVar[str] = "S29"
+    meaning: ClassVar[Meaning] = Identity.meaning
     listens: ClassVar[tuple[str, ...]] = ("fetch_rx", "rpc_ok", "quorum", "elected", "start")
 
     def __init__(self) -> None:
@@ -122,6 +125,19 @@ class StepDown(Invariant):
     """
 
     name: ClassVar[str] = "L4"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="cut-off leader steps down",
+        promise=(
+            "A leader from which no majority fetches leads no more after one and a half fetch "
+            "timeouts, and steps down no earlier."
+        ),
+        why=(
+            "A leader that is cut off can commit nothing. Clients that still ask it hang, and what "
+            "they read there is old, while the others have long elected a new one."
+        ),
+        source="Raft thesis, 6.2; LeaderState; KAFKA-15489; KAFKA-16144",
+    )
     listens: ClassVar[tuple[str, ...]] = (
         *("start", "role", "elected", "voters", "quorum"),
         *("fetch_rx", "rpc_ok", "append", "hwm"),

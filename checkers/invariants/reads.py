@@ -13,6 +13,7 @@ from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.voter_sets import VoterKey, holds, told
 from checkers.replay.world import Replica, World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 _HEARD = frozenset({"ok", "diverging", "snapshot"})  # of a voter in the leader's own epoch
@@ -25,6 +26,23 @@ class ReadsConfirmed(Invariant):
     """
 
     name: ClassVar[str] = "S34"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="linearizable writes",
+        promise=(
+            "Each write takes effect at one moment between its request and its answer, and so does "
+            "a read that asks the leader. No read shows what is not committed yet."
+        ),
+        why=(
+            "Scripts and operators look at the cluster and act on what they see. An old or "
+            "uncommitted answer makes them create a topic again, or delete what was configured a "
+            "moment ago."
+        ),
+        source=(
+            "Herlihy and Wing, 1990; Raft thesis, 6.4; KIP-836 (DescribeQuorum); KAFKA-15048; etcd "
+            "#741"
+        ),
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "elected", "voters", "fetch_rx", "read")
 
     def __init__(self) -> None:

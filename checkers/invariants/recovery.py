@@ -11,6 +11,7 @@ from typing import ClassVar
 from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, ReplicaId, label, replica_of
 from checkers.replay.world import Batch, Replica, World, stored
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -22,6 +23,18 @@ class Recovery(Invariant):
     """
 
     name: ClassVar[str] = "S25"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="recovery",
+        promise=(
+            "After a restart a log holds all that was flushed and not cut since, and nothing else."
+        ),
+        why=(
+            "The leader counts on what a voter has flushed. If a restart loses some of it or "
+            "brings back what was cut, a committed change is on fewer disks than the quorum needs."
+        ),
+        source="KIP-595; Kafka's LogLoader; KAFKA-14104; etcd #14143",
+    )
     listens: ClassVar[tuple[str, ...]] = ("start", "stop")
 
     def __init__(self) -> None:

@@ -13,6 +13,7 @@ from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
 from checkers.replay.voter_sets import difference, keys_of, told
 from checkers.replay.world import Replica, World
 from harness.contracts.checker import RunData
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 SnapshotId = tuple[int, int]
@@ -26,6 +27,19 @@ class SnapshotValidity(Invariant):
     """
 
     name: ClassVar[str] = "S22"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="snapshot validity",
+        promise=(
+            "A snapshot covers whole, committed batches up to the offset in its name and carries "
+            "the voters in force there. Snapshots of the same name are equal on all nodes."
+        ),
+        why=(
+            "A new broker, or one that is far behind, starts from a snapshot. A wrong one gives it "
+            "wrong metadata, or voters among which it never finds the leader."
+        ),
+        source="KIP-630; KIP-853 (voters in snapshots); KAFKA-14618",
+    )
     listens: ClassVar[tuple[str, ...]] = ("snap",)
 
     def __init__(self) -> None:
@@ -102,6 +116,22 @@ class SnapshotAtLogStart(Invariant):
     """S23: a log that does not begin at 0 begins where a complete snapshot ends."""
 
     name: ClassVar[str] = "S23"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="snapshot at log start",
+        promise=(
+            "A log that does not begin at offset 0 begins exactly where a complete, readable "
+            "snapshot ends."
+        ),
+        why=(
+            "What was deleted of the log is in the snapshot only. Without it the node cannot "
+            "start, or it starts with a hole in its metadata."
+        ),
+        source=(
+            "KIP-630; RaftEventSimulationTest (SnapshotAtLogStart); KAFKA-14238; KAFKA-14240; "
+            "KAFKA-15312"
+        ),
+    )
     listens: ClassVar[tuple[str, ...]] = ("lstart", "start")
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
@@ -164,6 +194,19 @@ class SnapshotInstall(Invariant):
     """
 
     name: ClassVar[str] = "S24"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="snapshot install",
+        promise=(
+            "A node takes a snapshot of the leader only when it is ahead of the node's own log. "
+            "The log then begins anew where the snapshot ends, and nothing committed is lost."
+        ),
+        why=(
+            "Old records that stay in the log contradict those that follow the snapshot: the node "
+            "never catches up, or it serves metadata that the cluster has dropped."
+        ),
+        source="KIP-630 (FetchSnapshot); Raft paper, 7; hashicorp/raft #697",
+    )
     listens: ClassVar[tuple[str, ...]] = ("snap", "lstart", "append", "fetch_tx")
 
     def __init__(self) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
+from checkers.invariants.patience import Patience
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.voter_sets import VoterKey, VoterKeys, keys_of
 from checkers.replay.world import World
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 
@@ -31,6 +33,7 @@ class Succession(Invariant):
     """
 
     name: ClassVar[str] = "L9"
+    meaning: ClassVar[Meaning] = Patience.meaning
     listens: ClassVar[tuple[str, ...]] = ("rpc_ok",)
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:

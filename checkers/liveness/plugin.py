@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkers.invariants.liveness import L1, L2, L3, L5, L6, L7, L8, L10, L11, L12, L13
+from checkers.invariants.patience import Patience
+from checkers.invariants.quorum import StepDown
 from checkers.liveness.asking import repeated_questions
 from checkers.liveness.elections import futile_elections
 from checkers.liveness.fetches import unanswered_fetches
@@ -78,7 +81,7 @@ class Node:
             case "voters":
                 self.voters_at = event.get("off")
             case "apply":
-                self.applied, self.digest = event["off"], event["st"]
+                self.applied, self.digest = event["off"], event.get("st")
             case "reg" if event["err"] == 0:
                 self.registered_ns = event["rx_ns"]
             case "hb" if event["err"] == 0:  # null: nobody answered
@@ -89,7 +92,11 @@ class Node:
                 pass
 
 
-@checkers.register(NAME, needs=("events", "records"))
+L4, L9 = StepDown.meaning, Patience.meaning
+JUDGED = (L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11, L12, L13)
+
+
+@checkers.register(NAME, needs=("events", "records"), judges=JUDGED)
 def liveness(run: RunData) -> CheckResult:
     """A leader, progress, stable leadership, convergence and unfenced brokers after all heals.
 

@@ -18,6 +18,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from checkers.invariants.metadata_log import C11
 from checkers.limits.budget import (
     MEMORY_LIMIT_BYTES,
     TIME_LIMIT_S,
@@ -26,6 +27,7 @@ from checkers.limits.budget import (
     uncollected,
     watched,
 )
+from harness.contracts.meaning import Meaning
 from harness.contracts.model import ILLEGAL, Action, ByStates, Illegal, State, freeze, show
 from harness.errors import HistoryFormatError
 from harness.history.formats.conventions import Conventions
@@ -36,6 +38,19 @@ from harness.verdict import Anomaly, CheckResult, Valid, merge
 NAME = "topics"
 IDS = "C11"
 ALL_OR_NOTHING = "all-or-nothing"
+WHOLE_TOPICS = Meaning(
+    "all-or-nothing",
+    promise=(
+        "A topic is seen with the partitions and configs of the very request that created it, or "
+        "not at all."
+    ),
+    why=(
+        "Producers that see only some of the partitions send keys to the wrong ones, and a topic "
+        "without its configs may delete data that it was to keep."
+    ),
+    source="KIP-500; CreateTopics; KAFKA-12376",
+)
+JUDGED = (C11, WHOLE_TOPICS)  # beside the order of what happens to a name
 EXISTS = frozenset(("topic-already-exists",))
 MISSING = frozenset(("unknown-topic", "unknown-topic-or-partition", "unknown-topic-id"))
 FS = frozenset(("create", "delete", "describe"))
@@ -87,7 +102,7 @@ def check_topics(
 # --------------------------------------------------------------------------- the model
 
 
-@models.register(NAME)
+@models.register(NAME, judges=JUDGED)
 class Topic:
     """A topic name: create (ok with an id), delete, describe; initially there is none.
 

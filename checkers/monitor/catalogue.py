@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 import checkers.invariants
 from checkers.replay.invariant import Invariant
+from harness.catalogue import place
+from harness.contracts.meaning import Meaning
 
 
 def _found() -> list[type[Invariant]]:
@@ -27,17 +29,18 @@ def _found() -> list[type[Invariant]]:
     return sorted(found, key=lambda each: place(each.name))
 
 
-def place(name: str) -> tuple[int, int]:
-    """Tell where an invariant stands in the catalogue: safety, the brokers, liveness."""
-    return "SCL".index(name[0]), int(name[1:])
-
-
 INVARIANTS: tuple[type[Invariant], ...] = tuple(_found())
 
 
 def names_of(checker: str) -> frozenset[str]:
     """The invariants that a checker tells of."""
     return frozenset(each.name for each in INVARIANTS if each.checker == checker)
+
+
+def meanings_of(checker: str) -> list[Meaning]:
+    """The same in words, each once."""
+    found = {each.name: each.meaning for each in INVARIANTS if each.checker == checker}
+    return list(found.values())
 
 
 def invariants_for(

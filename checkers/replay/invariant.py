@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from checkers.replay.trace import Event
 from checkers.replay.world import World
 from harness.contracts.evidence import LogBatch
+from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 FinalLogs = Mapping[str, Sequence[LogBatch]]
@@ -17,11 +18,14 @@ FinalLogs = Mapping[str, Sequence[LogBatch]]
 class Invariant(ABC):
     """One statement of the catalogue; ``checked`` counts what it really examined.
 
-    The statement is the first line of the subclass's docstring. ``feed`` sees the world as it was
-    just before the event. Every subclass in a module of this package is found by ``monitor``.
+    The first line of the subclass's docstring says what it judges, ``meaning`` what the invariant
+    promises and why that matters; those who judge one invariant together share it. ``feed`` sees
+    the world as it was just before the event. Every subclass in a module of ``checkers.invariants``
+    is found by ``monitor``.
     """
 
     name: ClassVar[str]
+    meaning: ClassVar[Meaning]
     listens: ClassVar[tuple[str, ...]]
     checker: ClassVar[str] = "consensus"  # that tells of it
     timed: ClassVar[bool] = False  # by the nodes' clocks, of which none may run fast or slow

@@ -12,13 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
+from harness.verdict import Known
 
 Settings = Mapping[str, str]
 
 
 def _takes_all(_: object) -> None:
     """Refuse nothing."""
+
+
+def _takes_any(_: str) -> bool:
+    return True
 
 
 def _no_mutants() -> Sequence[dict[str, Any]]:
@@ -34,8 +39,8 @@ class SystemTraits:
     """What a system says of all its runs.
 
     Attributes:
-        leaves: Of ``events``, ``records`` and ``output`` what a run leaves behind; a checker whose
-            ``needs`` are not among them is not asked.
+        leaves: Of ``events``, ``records``, ``output`` and ``images`` (brokers tell of theirs) what
+            a run leaves behind; a checker whose ``needs`` are not among them is not asked.
         workloads: The workloads that it goes with; None: all.
         envs: The environments that it goes with; None: all.
         checkers: Judge each run of it, beside those of the workload.
@@ -44,8 +49,12 @@ class SystemTraits:
         check_settings: Raises UsageError for bad settings, before a run is begun.
         mutants: Its seeded bugs: objects with ``name``, ``description``, ``breaks`` and ``source``;
             with ``scenario`` for the zoo.
+        known: What it is known to do wrong; counted, and no anomaly of a run.
+        missing: Says in one line what its runs need and this host has not; None: nothing.
+        takes: Whether a setting that a swarm draws, by its name, means anything to it.
         why_not: Why a run with such options has not an ability of ``contracts.abilities`` though
             its class has; None when it has.
+        simulated: What it says of its simulated runs in the place of all this; None: the same.
     """
 
     leaves: frozenset[str] = frozenset()
@@ -56,7 +65,15 @@ class SystemTraits:
     jvms: bool = False
     check_settings: Callable[[Settings], None] = _takes_all
     mutants: Callable[[], Sequence[dict[str, Any]]] = _no_mutants
+    known: tuple[Known, ...] = ()
+    missing: Callable[[], str | None] = _no_reason
+    takes: Callable[[str], bool] = _takes_any
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
+    simulated: SystemTraits | None = None
+
+    def of(self, spec: RunSpec) -> SystemTraits:
+        """What it says of a run with such options."""
+        return self.simulated if spec.env == SIM and self.simulated is not None else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

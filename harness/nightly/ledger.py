@@ -29,18 +29,23 @@ from harness.errors import UsageError
 FOLDER: Final = "nights"
 VERSION: Final = 1
 Line = Mapping[str, Any]
-Signature = tuple[str, ...]
+Key = tuple[str, str, str]  # entry, verdict, signature
 
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
 class Failing:
-    """One way to fail: runs of one entry that broke the same invariants, or are in doubt alike."""
+    """Runs of one entry that fail in one way: what they broke first, or what casts doubt on them.
+
+    ``signature`` is that of ``harness.store.signatures``; ``invariants`` are all that the first of
+    these runs broke.
+    """
 
     entry: str
     verdict: str
-    invariants: Signature
+    signature: str
+    invariants: tuple[str, ...] = ()
     times: int = 0
     first_seed: int = 0
     last_seed: int = 0
@@ -50,9 +55,15 @@ class Failing:
     shrunk: Line | None = None
 
     @property
-    def key(self) -> tuple[str, str, Signature]:
-        """Tell what makes it the same failure."""
-        return self.entry, self.verdict, self.invariants
+    def key(self) -> Key:
+        """What makes it the same failure."""
+        return self.entry, self.verdict, self.signature
+
+
+def key_of(line: Line) -> Key:
+    """The key of the failure that a line is about; lines of older nights name invariants only."""
+    signature = line.get("signature") or ", ".join(line["invariants"])
+    return str(line["entry"]), str(line["verdict"]), str(signature)
 
 
 @dataclass(slots=True)
@@ -62,7 +73,7 @@ class Night:
     begun: Line = field(default_factory=dict)
     seeds: dict[str, set[int]] = field(default_factory=dict)  # by entry: judged
     verdicts: dict[str, Counter[str]] = field(default_factory=dict)  # by entry
-    failing: dict[tuple[str, str, Signature], Failing] = field(default_factory=dict)
+    failing: dict[Key, Failing] = field(default_factory=dict)
     different: list[int] = field(default_factory=list)  # seeds that were not the same twice
     twice: int = 0  # seeds that were simulated twice
     reached: Counter[str] = field(default_factory=Counter)
@@ -110,10 +121,10 @@ class Night:
             self.broken.append(f"{entry}, seed {seed}: {line['harness_error']}")
         if verdict == "valid" and same is not False:
             return
-        failing = Failing(entry, verdict, tuple(line["invariants"]))
-        failing = self.failing.setdefault(failing.key, failing)
+        failing = self.failing.setdefault(key_of(line), Failing(*key_of(line)))
         if not failing.times:
             failing.first_seed, failing.message = seed, line.get("message", "")
+            failing.invariants = tuple(line["invariants"])
         failing.times += 1
         failing.last_seed = seed
         if line.get("store"):
@@ -126,7 +137,7 @@ class Night:
         self._failing_of(line).shrunk = line
 
     def _failing_of(self, line: Line) -> Failing:
-        return self.failing[line["entry"], line["verdict"], tuple(line["invariants"])]
+        return self.failing[key_of(line)]
 
     def _reached(self, line: Line) -> None:
         self.reached.update(line["counts"])

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.nightly.arguments import canary_arguments
+from harness.nightly.headline import sentences
 from harness.nightly.junit import Case, Suite
 from harness.nightly.ledger import Failing, Line, Night
 from harness.nightly.plan import Plan
 from harness.nightly.proportion import wilson
 from harness.processes.command import Program
-from harness.sessions.reached import never
+from harness.sessions.reached import WANTED, never
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
@@ -66,23 +67,39 @@ def _reds(plan: Plan, night: Night) -> Iterator[Red]:
 
 
 def coverage(plan: Plan, night: Night) -> list[str] | None:
-    """Tell what the whole swarm should have reached and has not; None when it had too few seeds."""
+    """What the whole swarm should have reached and has not; None when it had too few seeds."""
+    return None if seeds_of_all(plan, night) < SEEDS_FOR_COVERAGE else never(night.reached)
+
+
+def seeds_of_all(plan: Plan, night: Night) -> int:
+    """Seeds of the whole swarm: only these answer for coverage."""
     whole = [f"sim:{sim.name}" for sim in plan.sim if not sim.pinned()]
-    if sum(len(night.seeds.get(name, ())) for name in whole) < SEEDS_FOR_COVERAGE:
-        return None
-    return never(night.reached)
+    return sum(len(night.seeds.get(name, ())) for name in whole)
+
+
+def skipped(plan: Plan, night: Night) -> dict[str, str]:
+    """Why entries and canaries of the plan had no run, by their names in the ledger."""
+    tried = night.canaries
+    canaries = {
+        f"canary:{each.name}": "it was not tried" for each in plan.canary if each.name not in tried
+    }
+    return {**night.skipped, **canaries}
 
 
 def sentence(failing: Failing) -> str:
     """A failure in one sentence."""
-    what = f"{failing.verdict}: {', '.join(failing.invariants)}".removesuffix(": ")
     seeds = (
-        f"seed {failing.first_seed}"
+        f"1 run, seed {failing.first_seed}"
         if failing.times == 1
-        else f"{failing.times} runs, seeds {failing.first_seed} .. {failing.last_seed}"
+        else f"{failing.times:,} runs, seeds {failing.first_seed} to {failing.last_seed}"
     )
+    broke = ", ".join(failing.invariants)
+    what = f"{broke} broken" if broke else _DOUBTS.get(failing.verdict, failing.verdict)
     message = f": {failing.message}" if failing.message else ""
     return f"{failing.entry}: {what} ({seeds}){message}"
+
+
+_DOUBTS: Final = {"unknown": "in doubt"}
 
 
 def summary(
@@ -91,7 +108,7 @@ def summary(
     """The night as one JSON object; parameters as of ``suites``."""
     missing = coverage(plan, night)
     hunts = _hunts(plan, night, store, program)
-    return {
+    told = {
         "exit_code": code,
         "reasons": [red.reason for red in reds(plan, night)],
         "begun": night.begun.get("at"),
@@ -99,31 +116,44 @@ def summary(
         "resumed": night.resumed,
         "used_s": round(night.used_s, 3),
         "budget_s": plan.budget_s,
-        "skipped": dict(night.skipped),
         "histories": night.histories,
         "simulated_s": round(night.simulated_s, 3),
         "entries": {
-            entry: {
-                "runs": len(seeds),
-                "verdicts": dict(night.verdicts[entry]),
-                "used_s": round(night.spent_s.get(entry, 0.0), 3),
+            name: {
+                "runs": len(night.seeds[name]),
+                "verdicts": dict(night.verdicts[name]),
+                "used_s": round(night.spent_s.get(name, 0.0), 3),
+                "mutant": entry.mutant,
             }
-            for entry, seeds in sorted(night.seeds.items())
+            for name, entry in plan.entries.items()
+            if night.seeds.get(name)
         },
-        "failing": [_failing(each, program) for each in night.failing.values()],
+        "skipped": skipped(plan, night),
+        "failing": [
+            _failing(each, plan.entries[each.entry].mutant, program)
+            for each in night.failing.values()
+        ],
         "canaries": {
             name: {**told, "command": hunts.get(name)} for name, told in night.canaries.items()
         },
+        "not_tried": [each.name for each in plan.canary if each.name not in night.canaries],
         "twice": night.twice,
         "not_same_bytes": night.different,
         "harness_errors": list(dict.fromkeys(night.broken)),
         "reached": dict(sorted(night.reached.items())),
         "never": missing,
+        "coverage": {
+            "seeds": seeds_of_all(plan, night),
+            "seeds_needed": SEEDS_FOR_COVERAGE,
+            "wanted": len(WANTED),
+            "not_reached": never(night.reached),
+        },
         "dropped_runs": night.dropped,
     }
+    return {"headline": " ".join(sentences(told)), **told}
 
 
-def _failing(failing: Failing, program: Program) -> dict[str, Any]:
+def _failing(failing: Failing, mutant: str | None, program: Program) -> dict[str, Any]:
     again = failing.again
     interval = None
     if again is not None and again["times"] and failing.entry.startswith("live:"):
@@ -132,6 +162,8 @@ def _failing(failing: Failing, program: Program) -> dict[str, Any]:
         "entry": failing.entry,
         "verdict": failing.verdict,
         "invariants": list(failing.invariants),
+        "signature": failing.signature,
+        "mutant": mutant,
         "message": failing.message,
         "times": failing.times,
         "first_seed": failing.first_seed,

@@ -200,6 +200,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return seconds(self.budget)
 
     @property
+    def entries(self) -> dict[str, Sim | Live]:
+        """All simulations and live runs, by their names in the ledger."""
+        return {
+            **{f"sim:{sim.name}": sim for sim in self.sim},
+            **{f"live:{live.name}": live for live in self.live},
+        }
+
+    def share_s(self, entry: Sim | Live) -> float:
+        """Seconds of work that are an entry's by its weight."""
+        weights = sum(each.weight for each in self.entries.values())
+        return self.budget_s * entry.weight / weights
+
+    @property
     def store_limit_bytes(self) -> int | None:
         """Tell how much the store may hold."""
         return None if self.store_limit is None else size(self.store_limit)
@@ -275,7 +288,7 @@ def check(plan: Plan) -> None:
 
 def _check_spec(place: str, spec: RunSpec, nemesis: Sequence[str]) -> None:
     try:
-        systems.traits(spec.system).check_settings(spec.settings)
+        systems.traits(spec.system).of(spec).check_settings(spec.settings)
         if spec.env != SIM:
             environments.get(spec.env)
         workloads.get(spec.workload)(replace(spec, seed=1))

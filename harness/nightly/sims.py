@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import seeds as streams
 from harness.errors import UsageError
+from harness.nightly.ledger import Key, key_of
 from harness.nightly.plan import Canary, Sim
 from harness.sessions.plan import Plan
 from harness.sessions.reached import reached
@@ -18,10 +19,10 @@ from harness.sessions.simulated import SimRun, never_done, reason_of, save, simu
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Hunt, bugs, directed
 from harness.store.folder import Store
+from harness.store.signatures import of_doubt, signature
 from harness.verdict import Valid
 
 Line = dict[str, Any]
-Key = tuple[str, str, tuple[str, ...]]  # as of ``ledger.Failing.key``
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class Slice:
             if self._is_news(line, stored) or kept:
                 line["store"] = str(save(run, self.store).path)
         except UsageError as error:  # the options do not go with what this seed draws
-            return {**line, "verdict": "unknown", "harness_error": str(error)}
+            told = {"harness_error": str(error), "signature": of_doubt(str(error))}
+            return {**line, "verdict": "unknown", **told}
         except Exception as error:  # one seed's: it is told, and costs the others nothing
             return self.died(seed, reason_of(error), "".join(traceback.format_exception(error)))
         return line
@@ -80,7 +82,7 @@ class Slice:
     def _is_news(self, line: Mapping[str, Any], stored: Counter[Key]) -> bool:
         if line["verdict"] == "valid" and line.get("same_bytes") is not False:
             return False
-        key = self.entry, line["verdict"], tuple(line["invariants"])
+        key = key_of(line)
         stored[key] += 1
         return stored[key] <= self.left.get(key, self.fresh)
 
@@ -96,6 +98,10 @@ def _judged(run: SimRun) -> Line:
         "simulated_s": round(run.simulated_ns / 1e9, 3),
         "sha256": run.trace_sha256,
     }
+    if judgement.anomalies:
+        line["signature"] = signature(judgement.anomalies[0].invariant, first)
+    elif doubts:
+        line["signature"] = of_doubt(doubts[0])
     if run.verdict is not Valid.VALID:
         line["message"] = first
     if run.broken is not None:

@@ -20,6 +20,7 @@ from harness.processes.command import Answer, Program
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.zoo import bugs
 from harness.store.folder import Store
+from harness.store.signatures import of_doubt, signature
 
 SLICE_S: Final = 60.0  # of seeds of one entry, at most, before somebody else's turn
 LATE_S: Final = 300.0  # what a seed or a run may take beyond its time
@@ -92,21 +93,19 @@ class Worker:
 
         A live run that would take longer than the night has left does not begin.
         """
-        weights: dict[str, float] = {}
-        steps: dict[str, Callable[[], None]] = {}
-        for sim in self._plan.sim:
-            name = f"sim:{sim.name}"
-            weights[name], steps[name] = sim.weight, partial(self._sim, name, sim)
-        for live in self._plan.live:
-            if live.time_limit > self._left_s:
-                continue
-            name = f"live:{live.name}"
-            weights[name], steps[name] = live.weight, partial(self._live, name, live)
-        if not weights:
+        left_s, spent = self._left_s, self._night.spent_s
+        fits = {
+            name: entry
+            for name, entry in self._plan.entries.items()
+            if isinstance(entry, Sim) or entry.time_limit <= left_s
+        }
+        if not fits:
             return None
-        spent = self._night.spent_s
-        entry = min(weights, key=lambda name: spent.get(name, 0.0) / weights[name])
-        return entry, steps[entry]
+        name = min(fits, key=lambda name: spent.get(name, 0.0) / fits[name].weight)
+        entry = fits[name]
+        if isinstance(entry, Sim):
+            return name, partial(self._sim, name, entry)
+        return name, partial(self._live, name, entry)
 
     def _spend(self, entry: str, step: Callable[[], None]) -> None:
         began_s = time.monotonic()
@@ -127,7 +126,7 @@ class Worker:
     # ------------------------------------------------------------------ steps
 
     def _sim(self, entry: str, sim: Sim) -> None:
-        for_s = min(SLICE_S, max(1.0, self._left_s))
+        for_s = min(SLICE_S, max(1.0, min(self._left_s, self._plan.share_s(sim))))
         # each process its own part of the seeds; one that dies leaves for later what it had not
         # begun, and the seed it was at is done with: it must not end the next process, too
         todo = list(islice(self._seeds(entry), self._jobs * int(for_s * _SEEDS_PER_S)))
@@ -186,7 +185,7 @@ class Worker:
 
     def _live_canary(self, canary: Canary) -> Line:
         (bug,) = bugs([canary.mutant])
-        began_s, tries, seen = time.monotonic(), 0, set[str]()
+        began_s, tries, judged, seen = time.monotonic(), 0, 0, set[str]()
         broken = ""
         while True:
             left_s = canary.budget_s - (time.monotonic() - began_s)
@@ -195,13 +194,16 @@ class Worker:
             arguments = canary_arguments(canary, self._first + tries, self._store.root)
             answer = self._program.run(arguments, max(left_s, canary.time_limit) + LATE_S)
             tries += 1
-            broken = answer.broken or ""
+            broken = answer.broken or answer.value.get("harness_error") or ""
+            judged += not broken
             names = {anomaly["invariant"] for anomaly in answer.value.get("anomalies", ())}
             seen |= names
             if names & bug.breaks:
                 break
         caught = sorted(seen & bug.breaks)
-        found = ", ".join(sorted(seen)) or "nothing"
+        found = f"broke {', '.join(sorted(seen)) or 'nothing'}"
+        if not judged and not seen:  # none started, or none came to its end
+            found = "could not be judged"
         return {
             "t": "canary",
             "name": canary.name,
@@ -209,7 +211,7 @@ class Worker:
             "by": caught,
             "seed": self._first + tries - 1 if caught else None,
             "elapsed_s": round(time.monotonic() - began_s, 3),
-            "why": "" if caught else f"{tries} runs broke {found}; {broken}".rstrip("; "),
+            "why": "" if caught else f"{tries} runs {found}; {broken}".rstrip("; "),
         }
 
     # ------------------------------------------------------------------ after a failure
@@ -304,6 +306,7 @@ def _about(failing: Failing, kind: str) -> dict[str, Any]:
         "entry": failing.entry,
         "verdict": failing.verdict,
         "invariants": list(failing.invariants),
+        "signature": failing.signature,
     }
 
 
@@ -311,7 +314,8 @@ def _of_run(answer: Answer) -> Line:
     """Tell what ``krucible run`` told, as part of a ledger line."""
     told = answer.value
     if answer.broken is not None:
-        return {"verdict": "unknown", "harness_error": answer.broken}
+        why = answer.broken
+        return {"verdict": "unknown", "harness_error": why, "signature": of_doubt(why)}
     anomalies = told["anomalies"]
     doubts = [*told["system_reasons"], *told["coverage_reasons"], *told["harness_reasons"]]
     line: dict[str, Any] = {
@@ -319,6 +323,10 @@ def _of_run(answer: Answer) -> Line:
         "invariants": sorted({anomaly["invariant"] for anomaly in anomalies}),
         "store": told["store"],
     }
+    if anomalies:
+        line["signature"] = signature(anomalies[0]["invariant"], anomalies[0]["message"])
+    elif doubts:
+        line["signature"] = of_doubt(doubts[0])
     if told["verdict"] != "valid":
         line["message"] = anomalies[0]["message"] if anomalies else "; ".join(doubts)
     if told["harness_error"]:

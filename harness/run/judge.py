@@ -12,7 +12,8 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
@@ -20,9 +21,10 @@ from multiprocessing.context import ForkProcess
 from typing import Any
 
 from harness.contracts.checker import Checker, RunData
-from harness.registry import checkers
+from harness.registry import checkers, systems
 from harness.run.guard import guarded_checker
-from harness.verdict import Anomaly, CheckResult, Valid, exit_code, merge
+from harness.spec import RunSpec
+from harness.verdict import Anomaly, CheckResult, Known, Valid, exit_code, merge
 
 CHECKER_TIME_LIMIT_S = 300.0
 ANOMALIES_KEPT_MAX = 100
@@ -42,6 +44,7 @@ class Judgement:
     anomalies: tuple[Anomaly, ...] = ()  # of all checkers, without repeats, at most so many
     anomalies_total: int = 0  # how many there were before any were left out
     harness_reason: str | None = None
+    known: Mapping[str, int] = field(default_factory=dict)  # anomalies by finding, beside those
 
     @property
     def exit_code(self) -> int:
@@ -70,6 +73,7 @@ class Judgement:
             "exit_code": self.exit_code,
             "anomalies": [anomaly.to_json() for anomaly in self.anomalies],
             "anomalies_total": self.anomalies_total,
+            **({"known": dict(self.known)} if self.known else {}),
             "results": [result.to_json() for result in self.results],
         }
 
@@ -98,7 +102,7 @@ def judge(
     """
     found = {name: guarded_checker(name, lookup(name)) for name in dict.fromkeys(names)}
     results = _run_all(run, found, time_limit_s, jobs or os.cpu_count() or 1)
-    return conclude(results, harness_reason)
+    return conclude(results, harness_reason, known_of(run.spec))
 
 
 def judge_here(
@@ -109,11 +113,23 @@ def judge_here(
     For short runs by the thousand, as simulations are. Raises UnknownPluginError.
     """
     found = {name: guarded_checker(name, checkers.get(name)) for name in dict.fromkeys(names)}
-    return conclude([_check(name, checker, run) for name, checker in found.items()], harness_reason)
+    results = [_check(name, checker, run) for name, checker in found.items()]
+    return conclude(results, harness_reason, known_of(run.spec))
 
 
-def conclude(results: Sequence[CheckResult], harness_reason: str | None = None) -> Judgement:
-    """Tell what the results of all checkers come to."""
+def known_of(spec: RunSpec) -> tuple[Known, ...]:
+    """What the system of a run is known to do wrong."""
+    return systems.traits(spec.system).of(spec).known if spec.system in systems.names() else ()
+
+
+def conclude(
+    results: Sequence[CheckResult],
+    harness_reason: str | None = None,
+    known: Sequence[Known] = (),
+) -> Judgement:
+    """What the results of all checkers come to; what is ``known`` counts apart."""
+    told = Counter[str]()
+    results = [_without(result, known, told) for result in results]
     system = [r.valid for r in results if r.checker != COVERAGE]
     every = distinct(anomaly for result in results for anomaly in result.anomalies)
     return Judgement(
@@ -124,7 +140,23 @@ def conclude(results: Sequence[CheckResult], harness_reason: str | None = None) 
         anomalies=tuple(every[:ANOMALIES_KEPT_MAX]),
         anomalies_total=len(every),
         harness_reason=harness_reason,
+        known=dict(told),
     )
+
+
+def _without(result: CheckResult, known: Sequence[Known], told: Counter[str]) -> CheckResult:
+    """The result without what is known, which is counted in ``told`` by its finding."""
+    left = []
+    for anomaly in result.anomalies:
+        found = next((each for each in known if each.covers(anomaly)), None)
+        if found is None:
+            left.append(anomaly)
+        else:
+            told[found.finding] += 1
+    if len(left) == len(result.anomalies):
+        return result
+    valid = Valid.VALID if result.valid is Valid.INVALID and not left else result.valid
+    return replace(result, valid=valid, anomalies=tuple(left))
 
 
 def distinct(anomalies: Iterable[Anomaly]) -> list[Anomaly]:

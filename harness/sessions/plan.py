@@ -52,7 +52,10 @@ class Plan:
         system = systems.get(spec.system)
         spec = with_needed(spec)
         _check_fit(spec, system)
-        systems.traits(spec.system).check_settings(spec.settings)
+        traits = systems.traits(spec.system).of(spec)
+        traits.check_settings(spec.settings)
+        if (missing := traits.missing()) is not None:
+            raise UsageError(missing)
         schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
         workload = workloads.get(spec.workload)(spec)
         drawn = faults is None
@@ -94,27 +97,29 @@ def with_needed(spec: RunSpec) -> RunSpec:
 
 def checkers_of(spec: RunSpec, workload: Workload) -> list[str]:
     """Name the checkers of a workload, of the system, and of every run, that can judge a run."""
-    own = systems.traits(spec.system).checkers
+    own = systems.traits(spec.system).of(spec).checkers
     at_the_end = (LIVENESS,) if spec.env == SIM else ()
     return applicable(spec, (*workload.checkers, *own, *at_the_end, *STANDARD))
 
 
 def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
     """Name the checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
-    leaves = systems.traits(spec.system).leaves
+    leaves = systems.traits(spec.system).of(spec).leaves
     return [name for name in names if checkers.needs(name) <= leaves]
 
 
 def _check_fit(spec: RunSpec, system: Any) -> None:
     """Refuse what the system does not go with; a mistake in a name is told first."""
-    traits = systems.traits(spec.system)
+    traits = systems.traits(spec.system).of(spec)
     workloads.get(spec.workload)
-    _check_among("workload", spec.workload, traits.workloads, spec.system)
     if spec.env != SIM:
+        _check_among("workload", spec.workload, traits.workloads, spec.system)
         environments.get(spec.env)
         _check_among("env", spec.env, traits.envs, spec.system)
     elif not issubclass(system, Simulated):
         raise UsageError(f"system {spec.system!r} cannot be simulated; take kraft")
+    else:
+        _check_among("workload", spec.workload, traits.workloads, spec.system)
 
 
 def _check_among(option: str, chosen: str, fit: Collection[str] | None, name: str) -> None:

@@ -31,7 +31,7 @@ from harness.envs.sim import hosts as sim
 from harness.errors import UsageError
 from harness.history.ops import NEMESIS, VIOLATION, History, HistoryWriter, Op
 from harness.registry import systems, watches
-from harness.run.judge import Judgement, conclude, judge_here
+from harness.run.judge import Judgement, conclude, judge_here, known_of
 from harness.run.recorder import OpList, Recorder, Silence
 from harness.run.runner import Run, RunOptions, RunPlan, RunResult
 from harness.sessions.live import verdict
@@ -39,7 +39,7 @@ from harness.sessions.plan import Plan
 from harness.spec import SIM
 from harness.store.folder import RunDir, Store
 from harness.store.origin import Origin
-from harness.verdict import Anomaly, CheckResult, Valid
+from harness.verdict import Anomaly, CheckResult, Known, Valid
 
 OPTIONS = RunOptions(settle_s=5.0)
 NOWHERE = RunDir(Path("simulation"))  # no run of the store
@@ -111,6 +111,7 @@ class _Tape:
     watches: Mapping[str, Watch]
     stop_at: tuple[str, ...] | None  # None: anything
     freeze: Callable[[], None]  # called at the event that breaks something
+    known: tuple[Known, ...] = ()  # what ends nothing
     digest: Any = field(default_factory=hashlib.sha256)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     ops: OpList = field(default_factory=OpList)
@@ -173,6 +174,7 @@ class _Tape:
 
     def _violated(self, event: Mapping[str, Any], time_ns: int, found: Iterable[Anomaly]) -> None:
         wanted = self.stop_at
+        found = [a for a in found if not any(each.covers(a) for each in self.known)]
         first = next((a for a in found if wanted is None or a.invariant in wanted), None)
         if first is not None and self.stop is None:
             place = f"n{event['node']}", event["inc"], event["seq"]
@@ -252,7 +254,8 @@ class _Stage:
         self._watches = {
             name: watch(plan.spec, plan.faults, self._read_log) for name, watch in watches
         }
-        self._tape = _Tape(self._watches, plan.spec.stop_at, self._freeze)
+        known = known_of(plan.spec)
+        self._tape = _Tape(self._watches, plan.spec.stop_at, self._freeze, known)
         self._run: Run | None = None
         self._left: _Left | None = None
 
@@ -344,7 +347,7 @@ class _Stage:
             return judgement
         spinning = Anomaly("L12", f"the simulation could not go on: {self.stalled}")
         result = CheckResult("stalled", Valid.INVALID, (spinning,))
-        return conclude([*judgement.results, result], harness_reason)
+        return conclude([*judgement.results, result], harness_reason, known_of(self._plan.spec))
 
 
 def never_done(plan: Plan, reason: str, traceback: str | None = None) -> SimRun:
@@ -383,7 +386,11 @@ def save(run: SimRun, store: Store, origin: Origin | None = None) -> RunDir:
         run_dir.write_records(node, log)
         run_dir.write_snapshots(node, data.snapshots[node])
         run_dir.log(node).write_text("".join(f"{x}\n" for x in data.output[node]), encoding="utf-8")
-    versions = {"krucible": version("krucible"), "python": platform.python_version()}
+    versions = {
+        "krucible": version("krucible"),
+        "python": platform.python_version(),
+        **systems.traits(data.spec.system).of(data.spec).versions,
+    }
     run_dir.write_results(
         {
             **run.judgement.to_json(),

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from harness import seeds
 from harness.faults.schedule import about, length_s, paced, room
-from harness.registry import nemeses
+from harness.registry import nemeses, systems
 from harness.spec import SIM, STEADY, RunSpec
 
+DEFAULT_SYSTEM: Final = "kraft"
 VOTERS: Final[Mapping[int, float]] = {1: 1, 2: 0.5, 3: 6, 4: 1, 5: 3, 6: 0.5, 7: 1}
 OBSERVERS: Final[Mapping[int, float]] = {0: 1, 1: 2, 2: 3, 3: 1, 4: 0.5, 5: 0.5}
 WORKLOADS: Final[Mapping[str, float]] = {
@@ -54,18 +55,23 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         pinned: Fields of RunSpec that are given; ``settings`` replace drawn ones one by one.
     """
     given = dict(pinned or {})
+    traits = systems.traits(given.get("system", DEFAULT_SYSTEM))
+    traits = traits.simulated or traits
+    fit = {name: w for name, w in WORKLOADS.items() if name in (traits.workloads or WORKLOADS)}
     rng = seeds.rng(seed, "swarm")
     drawn: dict[str, Any] = {
         "voters": _weighted(rng, VOTERS),
         "observers": _weighted(rng, OBSERVERS),
-        "workload": _weighted(rng, WORKLOADS),
+        "workload": _weighted(rng, fit),
         "rate_hz": rng.choice(RATES_HZ),
         "concurrency": rng.randint(1, 10),
         "time_limit_s": rng.choice(TIMES_S),  # about; a seed is as long as its faults need
         "nemeses": _nemeses(seeds.rng(seed, "swarm", "nemeses")),
         "pace": _weighted(seeds.rng(seed, "swarm", "pace"), PACES),
     }
-    settings = {**_settings(seeds.rng(seed, "swarm", "settings")), **given.pop("settings", {})}
+    settings = _settings(seeds.rng(seed, "swarm", "settings"))
+    settings = {name: value for name, value in settings.items() if traits.takes(name)}
+    settings |= given.pop("settings", {})
     spec = {**drawn, **given}
     if spec["workload"] == "observers":
         spec["observers"] = max(1, spec["observers"])  # there must be somebody to read from,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -25,6 +25,7 @@ from harness.shrink.search import Failure, HaltedError
 from harness.shrink.story import story
 from harness.store.folder import Store
 from harness.store.origin import Origin
+from harness.store.reading import load_results
 from harness.verdict import Anomaly, Valid
 
 EXACT = replace(OPTIONS, last_round_s=0.0)  # a candidate has the faults it has, and no others
@@ -199,10 +200,17 @@ class Final:
     path: Path
 
 
-def final(candidate: Candidate, invariant: str, store: Store, of: str | None = None) -> Final:
+def final(
+    candidate: Candidate,
+    invariant: str,
+    store: Store,
+    of: str | None = None,
+    kept: Mapping[str, Sequence[float]] | None = None,
+) -> Final:
     """Simulate the outcome once more, save it with its report and its story.
 
-    ``of`` is the id of the run that was shrunk, where it was a stored one.
+    ``of`` is the id of the run that was shrunk, where it was a stored one; ``kept`` says how much
+    is left of what it had, by name: (left, had).
 
     Raises:
         HarnessError: It does not fail as it did before: the simulation is not deterministic.
@@ -214,7 +222,10 @@ def final(candidate: Candidate, invariant: str, store: Store, of: str | None = N
             f"the shrunk run broke {invariant} when it was tried and does not any more: the "
             "simulation is not deterministic; compare with `krucible sim --seed N --twice`"
         )
-    path = save(run, store, Origin("shrink", of)).path
+    place = save(run, store, Origin("shrink", of))
     lines = story(run.data, anomaly)
-    (path / STORY).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return Final(run, anomaly, lines, path)
+    (place.path / STORY).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    shrunk = {"kept": {name: list(pair) for name, pair in (kept or {}).items()}, "story": lines}
+    place.write_results({**(load_results(place) or {}), "shrunk": shrunk})
+    place.write_report()
+    return Final(run, anomaly, lines, place.path)

@@ -22,7 +22,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from harness.errors import UsageError
 from harness.faults import schedule
 from harness.spec import SIM, RunSpec
 from harness.store.origin import Origin
+from harness.store.provenance import provenance
 
 Render = Callable[[Path], str]  # a judged run's folder to its report, HTML
 
@@ -220,7 +221,8 @@ class Store:
             for folder in (run.events_dir, run.logs_dir, run.records_dir):
                 folder.mkdir()
             origin = origin or Origin("sim" if spec.env == SIM else "run")
-            run.write_origin(replace(origin, begun=now.isoformat(timespec="milliseconds")))
+            begun, made = now.isoformat(timespec="milliseconds"), asdict(provenance())
+            run.write_origin(replace(origin, begun=begun, **made))
             write_json(run.spec, spec.to_json())
             self._point_latest(run.path)
         except OSError as error:

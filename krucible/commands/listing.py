@@ -1,4 +1,4 @@
-"""``krucible list``: every plug-in with the first line of its docstring."""
+"""``krucible list``: every plug-in with the first line of its docstring, and every invariant."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import catalogue
 from harness.errors import UsageError
 from harness.registry import (
     Registry,
@@ -29,15 +30,18 @@ KINDS: dict[str, Registry[Any]] = {
     "models": models,
 }
 MUTANTS = "mutants"  # no registry of their own: every system offers its own
-ALL_KINDS = (*KINDS, MUTANTS)
+PLUGINS = (*KINDS, MUTANTS)
+INVARIANTS = "invariants"  # no plug-ins: what checkers and models judge
+ALL_KINDS = (*PLUGINS, INVARIANTS)
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="list",
-        help="List plug-ins: systems, environments, workloads, nemeses, checkers, models, mutants.",
-        short_help="List plug-ins of one kind or all.",
+        help="List plug-ins: systems, environments, workloads, nemeses, checkers, models, mutants; "
+        "and the invariants that are judged.",
+        short_help="List plug-ins of one kind or all, or invariants.",
         epilog="Example: krucible list nemeses --json",
     )(list_)
 
@@ -53,22 +57,32 @@ def list_(
 ) -> int:
     """Print names and descriptions."""
     if kind is not None and kind not in ALL_KINDS:
-        raise UsageError(unknown("kind of plug-in", kind, list(ALL_KINDS)))
+        raise UsageError(unknown("list", kind, list(ALL_KINDS)))
     found = {name: rows(name) for name in ([kind] if kind else ALL_KINDS)}
     if json:
         print_json(found[kind] if kind else found)
         return 0
     lines = [
-        (name, entry["name"], entry["description"])
-        for name, entries in found.items()
-        for entry in entries
+        (name, entry["name"], _told(entry)) for name, entries in found.items() for entry in entries
     ]
     print_table(("kind", "name", "what it does"), lines)
     return 0
 
 
+def _told(entry: dict[str, str]) -> str:
+    return ": ".join(filter(None, (entry.get("title"), entry["description"])))
+
+
 def rows(kind: str) -> list[dict[str, str]]:
-    """Name, description and what else a kind says of its plug-ins, sorted by name."""
+    """Name, description and what else a kind says of its plug-ins, sorted by name.
+
+    Invariants are in the order of their catalogue.
+    """
+    if kind == INVARIANTS:
+        return [
+            {"name": name, "title": meaning.title, "description": meaning.promise}
+            for name, meaning in catalogue.meanings().items()
+        ]
     if kind == MUTANTS:
         return [
             {**{k: v for k, v in row.items() if k != "scenario"}, "system": name}

@@ -17,11 +17,11 @@ from harness.errors import UsageError
 from harness.nightly import ledger as ledgers
 from harness.nightly import outcome
 from harness.nightly import plan as plans
+from harness.nightly.headline import colour
 from harness.nightly.junit import to_xml
-from harness.nightly.ledger import Ledger, Line, Night
+from harness.nightly.ledger import Ledger, Line, Night, key_of
 from harness.nightly.plan import Plan
 from harness.store.folder import write_json, write_whole
-from harness.verdict import EXIT_VALID
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
 from krucible.program import program, typed
@@ -196,14 +196,16 @@ def _times(night: Night, line: Line) -> int:
     """How often a run has failed like this one; 0 of one that has not, and of all other lines."""
     if line["t"] not in ("seed", "live"):
         return 0
-    key = str(line["entry"]), str(line["verdict"]), tuple(line["invariants"])
-    return night.failing[key].times if key in night.failing else 0
+    failing = night.failing.get(key_of(line))
+    return 0 if failing is None else failing.times
 
 
 def _status(night: Night) -> str:
     failing = sum(each.times for each in night.failing.values())
-    bad = f", {failing} not valid in {len(night.failing)} ways" if failing else ""
-    return f"{night.used_s:.0f} s of work, {night.histories} histories{bad}"
+    ways = len({each.signature for each in night.failing.values()})
+    bad = f", {failing} not valid in {ways} way{'' if ways == 1 else 's'}" if failing else ""
+    histories = f"{night.histories} {'history' if night.histories == 1 else 'histories'}"
+    return f"{night.used_s:.0f} s of work, {histories}{bad}"
 
 
 def _nothing(_: Line) -> str:
@@ -286,14 +288,11 @@ def _show(told: Mapping[str, Any]) -> None:
                 console.print(f"  {run}/report.html", markup=False)
     if len(told["failing"]) > SHOWN_MAX:
         console.print(f"and {len(told['failing']) - SHOWN_MAX} more ways to fail")
-    verdict = "GREEN" if told["exit_code"] == EXIT_VALID else "RED"
-    console.print(
-        f"{verdict}: {told['histories']} histories in {told['used_s']:.0f} s, of a budget of "
-        f"{told['budget_s']:.0f} s; {told['report']}",
-        style="bold green" if verdict == "GREEN" else "bold red",
-    )
-    for reason in told["reasons"]:
-        console.print(f"  {reason}", markup=False)
+    verdict = colour(told)
+    headline = f"{verdict.upper()}: {told['headline']}"
+    console.print(headline, style=f"bold {verdict}", markup=False)
+    for line in (*told["reasons"], told["report"]):
+        console.print(f"  {line}", markup=False)
 
 
 def _what(failing: Mapping[str, Any]) -> str:

@@ -15,6 +15,8 @@ from krucible.console import Json, out, print_json
 from krucible.program import typed
 from krucible.stores import opened
 
+_OF_STORES = ("*/*/spec.json", "nights/*/summary.json")  # a green night may have stored no run
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
@@ -48,8 +50,8 @@ def report(
 
 
 def _fleet(folder: Path) -> Path | None:
-    """The fleet report of a folder of runs; None for any other."""
-    if (folder / "spec.json").is_file() or not any(folder.glob("*/*/spec.json")):
+    """The fleet report of a folder of runs or nights; None for any other."""
+    if (folder / "spec.json").is_file() or not any(map(any, map(folder.glob, _OF_STORES))):
         return None
     from reports import fleet  # noqa: PLC0415 - it brings all pictures: not for --help
 

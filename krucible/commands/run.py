@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from harness import catalogue
 from harness.registry import systems
 from harness.run.judge import Judgement
 from harness.sessions import live as session
@@ -159,7 +160,8 @@ def show(done: session.Session) -> None:
     first_of = {a.invariant: a for a in reversed(judgement.anomalies)}
     for invariant, times in counts_of.items():
         more = f" (and {times - 1} more like it)" if times > 1 else ""
-        console.print(f"  {invariant}: {first_of[invariant].message}{more}", markup=False)
+        name = catalogue.full_name(invariant)
+        console.print(f"  {name}: {first_of[invariant].message}{more}", markup=False)
     for axis, reasons in judgement.reasons.items():
         for reason in reasons:
             console.print(f"  {axis}: {reason}", markup=False)

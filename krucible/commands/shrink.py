@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -235,19 +235,20 @@ def _report(failing: Meant, start: Candidate, found: Shrunk, store: Store) -> di
     from harness.shrink.tries import final  # noqa: PLC0415 - as above
 
     end = found.candidate
-    saved = final(end, found.invariant, store, failing.of)
     was, now = start.spec, end.spec
+    kept: dict[str, Sequence[float]] = {
+        "faults": [len(end.faults), len(start.faults)],
+        "ops": [found.failure.ops, found.original.ops],
+        "nodes": [now.voters + now.observers, was.voters + was.observers],
+        "seconds": [now.time_limit_s, was.time_limit_s],
+    }
+    saved = final(end, found.invariant, store, failing.of, kept)
     return {
         "run": failing.name,
         "reproduced": True,
         "invariant": found.invariant,
         "verdict": str(saved.run.verdict),
-        "kept": {
-            "faults": [len(end.faults), len(start.faults)],
-            "ops": [found.failure.ops, found.original.ops],
-            "nodes": [now.voters + now.observers, was.voters + was.observers],
-            "seconds": [now.time_limit_s, was.time_limit_s],
-        },
+        "kept": kept,
         "spec": saved.run.data.spec.to_json(),
         "schedule": [fault.to_json() for fault in end.faults],
         "anomaly": saved.anomaly.to_json(),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from harness import catalogue
 from harness.errors import UsageError
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.reached import never, reached
@@ -52,10 +53,10 @@ def add_to(app: typer.Typer) -> None:
         name="sim",
         help="Simulate runs: the same nodes, workloads, faults and checkers on a virtual clock, "
         "network and disk. The same seed gives the same bytes. Options that are not given are "
-        "drawn from the seed: sizes, workload, faults, settings. A failing seed is stored as a run, with "
-        "its schedule. A seed in which the harness fails is stored, too, and the other seeds go "
-        "on. Exits 1 when a seed was invalid, else 255 when the harness failed in one, else with "
-        "the worst exit code of a seed.",
+        "drawn from the seed: sizes, workload, faults, settings. A failing seed is stored as a "
+        "run, with its schedule. A seed in which the harness fails is stored, too, and the other "
+        "seeds go on. Exits 1 when a seed was invalid, else 255 when the harness failed in one, "
+        "else with the worst exit code of a seed.",
         short_help="Simulate runs in virtual time, from seeds.",
         epilog="Example: krucible sim --seeds 1..100 --jobs 2",
     )(sim)
@@ -333,7 +334,8 @@ def show_simulation(result: Mapping[str, Any]) -> None:
     first = {a["invariant"]: a["message"] for a in reversed(result["anomalies"])}
     for name, count in times.items():
         more = f" (and {count - 1} more like it)" if count > 1 else ""
-        console.print(f"  {name}: {first[name]}{more}", markup=False)
+        told = f"{catalogue.full_name(name)}: {first[name]}{more}"
+        console.print(f"  {told}", markup=False)
     stopped = result["stopped"]
     if stopped is not None:
         console.print(

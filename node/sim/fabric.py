@@ -106,7 +106,7 @@ class Fabric:
         self.loop = loop
         self.listeners: dict[Endpoint, Any] = {}
         self._seed = rng.getrandbits(64)
-        self._default = default
+        self.default = default
         # What delivers a message a second time, out of order; None: it must not come twice.
         self.again: Callable[[Callable[..., object]], Callable[..., object] | None] | None = None
         self._links: dict[tuple[str, str], Link] = {}
@@ -116,7 +116,7 @@ class Fabric:
         """The link from one host to another."""
         link = self._links.get((source, destination))
         if link is None:
-            link = self._links[source, destination] = self._default()
+            link = self._links[source, destination] = self.default()
             link.luck = Luck(Random(f"{self._seed}:{source}:{destination}").getrandbits(64))
         return link
 

@@ -8,13 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from node import mutants
-from node.config import NodeConfig
-from node.driver.process import EXIT_FATAL, UNSTARTABLE, Running
+from node.driver.process import EXIT_FATAL, UNSTARTABLE
 from node.driver.world import World
 from node.faults.disk.trouble import PROBE_FILE, VirtualTroubles
 from node.log.memory_disk import MemoryDisk, PowerCutError
@@ -25,12 +23,41 @@ from node.sim.process_state import PPM, RUNNING, ProcessState
 
 log = logging.getLogger("krucible.sim")
 
+Failed = Callable[[BaseException], None]
 Sink = Callable[[bytes], None]  # takes one line of JSON
 _encode = msgspec.json.Encoder().encode
 EXIT_UNSTARTABLE: Final = 254
 EXIT_KILLED: Final = -9
 CHANGES: Final = frozenset({"append", "pwrite", "truncate", "fsync", "rename", "unlink"})
 EPOCH_MS: Final = 1_700_000_000_000  # what the wall clocks show when a simulation begins
+
+
+class Runs(Protocol):
+    """A node at work in a process, as ``node.driver.process.Running`` is one."""
+
+    async def start(self) -> None:
+        """Listen, and join the quorum; raises OSError, ValueError, OverflowError."""
+        ...
+
+    async def stop(self, *, orderly: bool) -> None:
+        """Leave the quorum, then stop serving."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a host runs.
+
+    Attributes:
+        node_id: The node that it makes.
+        syncs: Whether fsyncs of its disk do anything.
+        begin: Makes the node of its surroundings, and of whom to tell that it failed; raises one
+            of ``node.driver.process.UNSTARTABLE``.
+    """
+
+    node_id: int
+    syncs: bool
+    begin: Callable[[World, Failed], Runs]
 
 
 class VirtualClock:
@@ -60,6 +87,7 @@ class VirtualTracer:
     def __init__(self, sink: Sink, common: Mapping[str, Any], clock_ns: Callable[[], int]) -> None:
         self._sink = sink
         self._common = dict(common)
+        self._encoded = _encode(self._common)[1:-1]
         self._clock_ns = clock_ns
         self._seq = 0
         self._lines: list[bytes] = []
@@ -82,6 +110,12 @@ class VirtualTracer:
         }
         self._lines.append(_encode(event))
 
+    def emit_encoded(self, tail: bytes) -> None:
+        """Take one event that is a line of JSON already, but for what all events have in front."""
+        self._seq += 1
+        head = b'{"ts":%d,"seq":%d,%b' % (self._clock_ns(), self._seq, self._encoded)
+        self._lines.append(head + tail)
+
     def flush(self) -> None:
         """Let the others see what was emitted."""
         if self._lines:
@@ -100,7 +134,7 @@ class _Life:
 
     process: VirtualProcess
     network: VirtualNetwork
-    running: Running | None = None
+    running: Runs | None = None
     code: int | None = None
 
 
@@ -142,18 +176,18 @@ class VirtualHost:
         """The exit code of the last process; None when none ended or one is there."""
         return None if self._life is None else self._life.code
 
-    def start(self, config: NodeConfig) -> None:
+    def start(self, program: Program) -> None:
         """Start a node process; that it could not is its exit code."""
         if self.process is not None:
             raise ValueError(f"a process runs already on {self.address}")
         self._lives += 1
-        self.disk.syncs = config.fsync
+        self.disk.syncs = program.syncs
         process = VirtualProcess(
-            self.fabric.loop, f"n{config.node_id}", lambda _, what: self._fatal(life, what)
+            self.fabric.loop, f"n{program.node_id}", lambda _, what: self._fatal(life, what)
         )
         process.set_rate(self.rate_ppm)
         life = self._life = _Life(process, VirtualNetwork(self.fabric, self.address))
-        process.do(self._begin, life, config)
+        process.do(self._begin, life, program)
 
     def stop(self) -> None:
         """SIGTERM."""
@@ -212,22 +246,21 @@ class VirtualHost:
 
     # ------------------------------------------------------------------ its life
 
-    def _begin(self, life: _Life, config: NodeConfig) -> None:
+    def _begin(self, life: _Life, program: Program) -> None:
         clock = VirtualClock(life.process.state, self.fabric, self)
-        common = {"node": config.node_id, "inc": self._lives}
+        common = {"node": program.node_id, "inc": self._lives}
 
         def tell(line: bytes) -> None:
             if life.code is None:  # the power may fail in the middle of a callback
                 self._sink(line)
 
         def tracer(directory_id: str) -> VirtualTracer:
-            self._owner = config.node_id, directory_id
+            self._owner = program.node_id, directory_id
             return VirtualTracer(tell, {**common, "dir": directory_id}, clock.trace_ns)
 
         world = World(self.disk, clock, life.network, self._lives, tracer)
         try:
-            parts = mutants.planted(config.mutant)
-            life.running = Running(config, parts, lambda error: self._failed(life, error), world)
+            life.running = program.begin(world, lambda error: self._failed(life, error))
         except UNSTARTABLE as error:
             log.warning("%s does not start: %s", life.process, error)
             self._end(life, EXIT_UNSTARTABLE)

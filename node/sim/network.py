@@ -38,12 +38,13 @@ from node.wire.errors import (
     WireError,
 )
 from node.wire.network import Ask, Done, ParseRecords
-from node.wire.payloads import EncodedRequest, api_schema, decode
+from node.wire.payloads import EncodedRequest, api_schema, decode, encode
 from node.wire.quorum.probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
 
 _TICK_S: Final = 1e-9
 T = TypeVar("T")
 Reject = Callable[[tuple[str, int], str], None]
+Raw = Callable[[int, int, bytes, Callable[[bytes], None]], None]  # API key, version, body, answer
 
 
 class VirtualInbound:
@@ -93,7 +94,7 @@ class VirtualInbound:
 class VirtualListener:
     """A listener of a process; see ``Network.listen``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter per thing that it serves
         self,
         fabric: Fabric,
         at: Endpoint,
@@ -102,6 +103,7 @@ class VirtualListener:
         apis: ApiTable,
         on_reject: Reject,
         features: Callable[[], Features],
+        raw: Raw | None = None,
     ) -> None:
         self.at = at
         self.handler = handler
@@ -109,6 +111,7 @@ class VirtualListener:
         self.apis = apis
         self.on_reject = on_reject
         self.features = features
+        self.raw = raw
         self.context: Context = copy_context()
         self.links: dict[int, VirtualLink] = {}
         self._fabric = fabric
@@ -175,6 +178,16 @@ class VirtualLink:
                 message,
                 lambda response, data: self._send(number, (response, data)),
             )
+
+    def take_bytes(self, api_key: int, version: int, body: bytes, number: int) -> None:
+        """Hand an encoded request to a server that reads such by itself, or decode it."""
+        if self.id not in self.listener.links:
+            return
+        if self.listener.raw is not None:
+            self.listener.raw(api_key, version, body, lambda answer: self._send(number, answer))
+        else:
+            request = decode(api_schema(api_key, version).request, body, surplus=True)
+            self.take(api_key, version, request, number)
 
     def versions(self, number: int) -> None:
         """Say what is served."""
@@ -302,6 +315,26 @@ class VirtualConnection:
 
         link = self._expect(answered, type(request).__name__, timeout_s)
         self._carry(link, link.take_ask, request, self._number)
+
+    def send_bytes(
+        self,
+        api_key: int,
+        version: int,
+        body: bytes,
+        timeout_s: float,
+        done: Callable[[bytes | WireError], None],
+    ) -> None:
+        """Send a request that is encoded already; ``done`` gets the answer's body, or the error.
+
+        Raises:
+            WireError: It cannot be sent; ``done`` will not be called.
+        """
+
+        def answered(outcome: Any) -> None:
+            done(outcome if isinstance(outcome, bytes | WireError) else encode(outcome))
+
+        link = self._expect(answered, f"version {version} of API {api_key}", timeout_s)
+        self._carry(link, link.take_bytes, api_key, version, body, self._number)
 
     def _response(self, response: Response, data: bytes) -> Response | Exception:
         """A replica's answer with the bytes that belong to it."""
@@ -458,7 +491,7 @@ class VirtualNetwork:
         await connection.open(timeout_s)
         return connection
 
-    def listen(
+    def listen(  # noqa: PLR0913 - as ``Network.listen``, and one more
         self,
         at: Endpoint,
         handler: Callable[[Any], None],
@@ -468,10 +501,11 @@ class VirtualNetwork:
         on_reject: Reject,
         tls: ssl.SSLContext | None,
         features: Callable[[], Features],
+        raw: Raw | None = None,
     ) -> VirtualListener:
-        """See ``Network``."""
+        """See ``Network``; ``raw`` takes the encoded requests of ``send_bytes``."""
         _no_tls(tls)
-        listener = VirtualListener(self.fabric, at, handler, ask, apis, on_reject, features)
+        listener = VirtualListener(self.fabric, at, handler, ask, apis, on_reject, features, raw)
         self.listening.append(listener)
         return listener
 

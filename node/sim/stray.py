@@ -14,7 +14,7 @@ from typing import Any
 from node.sim.fabric import Fabric
 from node.sim.network import VirtualLink, VirtualListener
 
-REPEATABLE = ("take_ask", "versions")  # methods of a VirtualLink
+REPEATABLE = ("take_ask", "take_bytes", "versions")  # methods of a VirtualLink
 
 
 class StrayLink(VirtualLink):

@@ -92,7 +92,7 @@ def vote_durability(tables: Tables) -> Sequence[Wrong]:
             "concat('n', node, ' forgot in epoch ', epoch, ' that it had voted for n',"
             " quorum_voted)",
             "known and type = 'qs' and quorum_voted is not null and quorum_epoch = epoch"
-            " and voted is null",
+            " and voted is null and coalesce(leader, -1) != quorum_voted",
         ),
     ]
 

@@ -17,6 +17,7 @@ ROLES_MAX = 60  # bars of one lane
 FAULTS_MAX = 12
 TEXT_FROM = 11.0  # percent of the width: a narrower bar has no room for words
 FAULTS = "faults"
+NODE_COLOURS = 9  # of run.css
 ROLES = frozenset({"follower", "candidate", "prospective", "resigned", "observer", "starting"})
 
 
@@ -161,7 +162,13 @@ def _role_bars(
         width = round(axis.at(min(bar.end_ns, window[1])) - x1, 2)
         if width <= 0:
             continue
-        tone = f"n{index % 7}" if bar.role == "leader" else bar.role if bar.role in ROLES else ""
+        tone = (
+            f"n{index % NODE_COLOURS}"
+            if bar.role == "leader"
+            else bar.role
+            if bar.role in ROLES
+            else ""
+        )
         words = _role_words(bar)
         times = f"{seconds(bar.start_ns)} to {seconds(bar.end_ns)}"
         text = words if width >= TEXT_FROM else ""

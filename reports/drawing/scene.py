@@ -19,7 +19,7 @@ TEXT_MAX = 160
 LIST_MAX = 8
 DRAWN = frozenset(  # types of events; of a long run all others would not fit into the memory
     {"start", "stop", "disk", "role", "qs", "vote", "elected", "append", "flush", "trunc", "hwm"}
-    | {"snap", "ack", "apply", "image", "voters"}
+    | {"snap", "ack", "apply", "image", "voters", "read"}
 )
 
 
@@ -29,6 +29,10 @@ class Told(Protocol):
     @property
     def events(self) -> Mapping[str, Iterable[Event]]:
         """Protocol events by node."""
+
+    @property
+    def voters(self) -> Sequence[str]:
+        """Names of the voters."""
 
     @property
     def logs(self) -> Mapping[str, Sequence[LogBatch]]:
@@ -64,13 +68,21 @@ class Scene:
         log = self._node_logs.get(node)
         return "" if log is None else log.link(time_ns)
 
+    @cached_property
+    def voters(self) -> list[str]:
+        """The names of the voters."""
+        return [clean(name, limit=60) for name in self.run.voters]
+
+    def raw(self, node: str) -> Iterable[Event]:
+        """All that a node told, as it came: read it once."""
+        return self.run.events.get(self._raw.get(node, node), ())
+
     def events(self, node: str) -> list[Event]:
         """The events of a node that pictures may show, in order of arrival."""
         if node not in self._events:
-            told = self.run.events.get(self._raw.get(node, node), ())
             placed = [
                 event
-                for event in told
+                for event in self.raw(node)
                 if word(event, "t") in DRAWN and integer(event.get("rx_ns")) is not None
             ]
             self._events[node] = sorted(placed, key=_arrival)

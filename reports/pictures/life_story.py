@@ -1,33 +1,38 @@
-"""The life of a committed record: who wrote it, who had it, who lost it, and what took its place.
+"""The life of a record: who wrote it, who had it, who read or lost it, and what took its place.
 
-Drawn of every finding that is about an offset of the log, and of acknowledged writes that are lost.
+Drawn of every finding that is about an offset of the log, of acknowledged writes that are lost, and
+of reads that missed a write or saw it too early.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 
 from checkers.committed.effects import write_of_op, write_of_record
 from checkers.replay.world import Batch
+from harness.history.ops import Op
 from reports.blocks import Note, Notes, Picture
 from reports.cluster import Event
+from reports.drawing.reads import answered_reads, confirmation
 from reports.drawing.records import contents
 from reports.drawing.replay import Change, changes_at, word
 from reports.drawing.scene import Scene, op_words
 from reports.drawing.story import NOTHING, StoryBuilder, Turn
 from reports.ops import Span
 from reports.pictures import Finding, painter
-from reports.text import clean, duration, integer
+from reports.text import clean, duration, integer, listing
 
 STEPS_MAX = 40
 VERSIONS_MAX = 6
 ELECTIONS_MAX = 6
 FAULTS_MAX = 6
 RAILS_MAX = 9
+READS_MAX = 6
 EARLY = " — before it was committed"
-_ABOUT = frozenset({"S7", "S8", "S9", "S10", "S11", "S13", "S17"})
+_READS = frozenset({"S34", "C8", "linearizability"})
+_ABOUT = frozenset({"S7", "S8", "S9", "S10", "S11", "S13", "S17"}) | _READS
 _NAMED = re.compile(r"\b(?:batch|offsets?) (\d{1,15})\b")  # where nothing else says which
 _API = {  # by which a client of ours asks for an op
     "write": "IncrementalAlterConfigs",
@@ -64,19 +69,43 @@ def _offset(finding: Finding, scene: Scene) -> int | None:
         told = high - 1
     if told is not None:
         return told if told >= 0 else None
-    spans = (scene.by_index.get(index) for index in finding.ops)
-    return next((at for span in spans if span and (at := _written(span, scene)) is not None), None)
+    spans = [span for span in map(scene.by_index.get, finding.ops) if span is not None]
+    if finding.invariant in _READS:
+        return _read(spans, scene)
+    return next((at for span in spans if (at := _written(span, scene)) is not None), None)
+
+
+def _read(spans: Sequence[Span], scene: Scene) -> int | None:
+    """Where the newest write is that an op among these wrote; else what the last read returned."""
+    writes = [write for span in spans if (write := write_of_op(span.invocation)) is not None]
+    seen = [(end.key, str(end.value)) for span in spans if (end := _answer(span)) is not None]
+    written = [at for write in writes if (at := _place(write, scene)) is not None]
+    found = [at for pair in reversed(seen) if (at := _place(pair, scene)) is not None]
+    return max(written, default=found[0] if found else None)
+
+
+def _answer(span: Span) -> Op | None:
+    """What a read returned; None of anything else."""
+    end = span.completion
+    answered = end is not None and end.type == "ok" and span.invocation.f.endswith("read")
+    return end if answered and end is not None and end.key is not None else None
+
+
+def _place(write: tuple[str | None, str], scene: Scene) -> int | None:
+    """Where the log of any node holds a write."""
+    for node in scene.nodes:
+        for batch in scene.log(node):
+            for at, record in enumerate(batch.records):
+                if write_of_record(record) == write:
+                    return integer(record.get("offset", batch.base + at))
+    return None
 
 
 def _written(span: Span, scene: Scene) -> int | None:
     """Tell where the log of any node holds what an op wrote; else what the node acknowledged."""
     write = write_of_op(span.invocation)
-    if write is not None:
-        for node in scene.nodes:
-            for batch in scene.log(node):
-                for record in batch.records:
-                    if write_of_record(record) == write:
-                        return integer(record.get("offset", batch.base))
+    if write is not None and (place := _place(write, scene)) is not None:
+        return place
     acks = [event for _, event in _acks(span, scene)]
     return integer(acks[0].get("off")) if len(acks) == 1 else None
 
@@ -112,6 +141,7 @@ class _Tale:
         self.versions = list(dict.fromkeys(batch for _, _, batch in firsts))
         self.start_ns = firsts[0][0] if firsts else 0
         self.builder = StoryBuilder()
+        self.committed_ns: int | None = None  # when the first node took it for committed
 
     def picture(self) -> Picture:
         """The story, under the contents that it is about."""
@@ -119,9 +149,11 @@ class _Tale:
             self._log(node)
         self._commits()
         self._acknowledged()
-        end_ns = self.builder.end_ns or self.start_ns
+        self._reads()
+        end_ns = max(self.builder.end_ns or self.start_ns, self.finding.time_ns or 0)
         self._elections(end_ns)
         self._faults(end_ns)
+        self._visible()
         rails = list(self.changes)[:RAILS_MAX]
         links = {node: self.scene.link(node) for node in rails}
         where = f"offset {self.offset}"
@@ -222,7 +254,8 @@ class _Tale:
             if held is None or (node, held) in told:
                 continue
             told.add((node, held))
-            committed = committed or held
+            if committed is None:
+                committed, self.committed_ns = held, event["rx_ns"]
             leads = event.get("as") == "leader"
             if not leads and held == committed:
                 continue
@@ -280,13 +313,70 @@ class _Tale:
         ]
         return found[0] if found else None
 
+    def _reads(self) -> None:
+        """The reads that the finding names, and who had confirmed the leader that answered."""
+        for index in self.finding.ops:
+            span = self.scene.by_index.get(index)
+            end = None if span is None else _answer(span)
+            if span is None or end is None or end.index != index:
+                continue
+            node = clean(span.invocation.node or "", limit=60)
+            link = self.scene.link(node, end.time_ns) if node else ""
+            begin_ns, process = span.invocation.time_ns, clean(end.process, limit=40)
+            text = f"is asked for op {span.invocation.index}, {_asked(span)}, by process {process}"
+            note = Note("?", "t-op", text, begin_ns, node, span.invocation.index, link)
+            self.builder.turns.append(Turn(begin_ns, node, 0, note))
+            early = self.committed_ns is None or end.time_ns < self.committed_ns
+            shown = (clean(end.key, limit=100), str(end.value)) in self._held_writes()
+            text = f"op {index} is answered: {op_words(span)}"
+            text += EARLY if shown and early else "" if shown else " — and not what is written here"
+            note = Note("@", "t-bad", text, end.time_ns, node, index, link)
+            self.builder.turns.append(Turn(end.time_ns, node, 1 << 40, note, strong=True))
+            self._confirmations(begin_ns, end.time_ns)
+
+    def _held_writes(self) -> set[tuple[str, str]]:
+        """The writes that any version of the record holds."""
+        out = set()
+        for node in self.scene.nodes:
+            for batch in self.scene.log(node):
+                for at, record in enumerate(batch.records):
+                    write = write_of_record(record)
+                    where = integer(record.get("offset", batch.base + at))
+                    if write is not None and where == self.offset:
+                        out.add((write[0], str(write[1])))
+        return out
+
+    def _confirmations(self, begin_ns: int, end_ns: int) -> None:
+        """Leaders that answered a read meanwhile, by how many they knew that they led."""
+        for node, event in answered_reads(self.scene, begin_ns, end_ns)[:READS_MAX]:
+            found = confirmation(event, node, self.scene)
+            if found is None:
+                continue
+            have = listing([name for name, _ in found.since])
+            enough = len(found.since) >= found.needed
+            lacks = listing([name for name, _ in found.before])
+            text = f"answers reads at high watermark {clean(event.get('off'), limit=20)}: "
+            text += f"{have} confirmed that it leads" if have else "it asked no majority"
+            text += f"; {lacks} did not" if lacks and not enough else ""
+            self._add(node, event, ("R", "t-good" if enough else "t-bad", text), strong=not enough)
+
+    def _visible(self) -> None:
+        """The moment of the finding, when the story would end before it."""
+        at, end_ns = self.finding.time_ns, self.builder.end_ns
+        if at is not None and (end_ns is None or end_ns < at):
+            note = Note("✗", "t-bad", "here it became visible", at)
+            self.builder.turns.append(Turn(at, "", 0, note, strong=True))
+
     def _elections(self, end_ns: int) -> None:
-        """Leaders that came after it was written."""
-        told = [
+        """The leader when it was written, and those that came after."""
+        every = [
             (node, event)
             for node, event in self.scene.told(frozenset({"elected"}))
-            if self.start_ns <= event["rx_ns"] <= end_ns
+            if event["rx_ns"] <= end_ns
         ]
+        told = [item for item in every if item[1]["rx_ns"] >= self.start_ns]
+        before = [item for item in every if item[1]["rx_ns"] < self.start_ns]
+        told += sorted(before, key=lambda item: int(item[1]["rx_ns"]))[-1:]
         for node, event in sorted(told, key=lambda item: int(item[1]["rx_ns"]))[:ELECTIONS_MAX]:
             start = integer(event.get("es"))
             came_after = event["rx_ns"] > self.start_ns
@@ -304,6 +394,11 @@ class _Tale:
             on = f" on {', '.join(fault.targets)}" if fault.targets else ""
             note = Note("!", "t-fault", f"fault: {fault.nemesis}{on}", at)
             self.builder.turns.append(Turn(at, "", 0, note))
+
+
+def _asked(span: Span) -> str:
+    key = "" if span.invocation.key is None else f" {clean(span.invocation.key, limit=60)}"
+    return f"{clean(span.invocation.f, limit=40)}{key}"
 
 
 def _at_most(value: object, limit: int) -> bool:

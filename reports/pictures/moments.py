@@ -18,7 +18,7 @@ ROOM_NS = 1_000_000_000  # shown before and after what happened in one moment
 @painter(90, rest=True)
 def moments(finding: Finding, scene: Scene) -> Picture | None:
     """Lanes of the nodes around the time of the finding, with what it names marked."""
-    shown = chosen([*_events(finding, scene), *_ops(finding, scene)])
+    shown = chosen([*_events(finding, scene), *_ops(finding, scene), *visible(finding)])
     named = {moment.node for moment in shown} | set(finding.nodes)
     nodes = [node for node in scene.nodes if node in named] or scene.nodes
     nodes = nodes[:NODES_MAX]
@@ -51,6 +51,16 @@ def _events(finding: Finding, scene: Scene) -> list[Moment]:
     return out
 
 
+def visible(finding: Finding) -> list[Moment]:
+    """The moment of the finding, when all that it names was before."""
+    times = [at for event in finding.events if (at := integer(event.get("rx_ns"))) is not None]
+    if finding.time_ns is None or not times or finding.time_ns <= max(times):
+        return []
+    node = finding.nodes[0] if finding.nodes else ""
+    text = "here it became visible"
+    return [Moment(finding.time_ns, node, 1 << 40, "t-bad", text, strong=True)]
+
+
 def _ops(finding: Finding, scene: Scene) -> list[Moment]:
     """Ops on the lanes of the nodes that were asked."""
     spans = {
@@ -71,6 +81,7 @@ def _window(finding: Finding, scene: Scene, shown: Sequence[Moment]) -> tuple[in
     if not shown:
         return 0, scene.end_ns
     times = [moment.time_ns for moment in shown]
+    times += [] if finding.time_ns is None else [finding.time_ns]
     if finding.invariant.startswith("L"):
         return 0, max(scene.end_ns, *times)
     room = max((max(times) - min(times)) // 10, ROOM_NS)

@@ -11,6 +11,7 @@ from reports.drawing.replay import word
 from reports.drawing.scene import Scene
 from reports.drawing.words import words
 from reports.pictures import Finding, painter
+from reports.pictures.moments import visible
 from reports.text import integer, listing
 
 NODES_MAX = 9
@@ -31,7 +32,9 @@ def two_leaders(finding: Finding, scene: Scene) -> Picture | None:
         epoch = next((each for each in told if each is not None), None)
     if epoch is None:
         return None
-    moments = chosen([*_evidence(finding, scene), *_elections(epoch, finding, scene)])
+    moments = chosen(
+        [*_evidence(finding, scene), *_elections(epoch, finding, scene), *visible(finding)]
+    )
     leaders = _leaders(epoch, scene)
     named = {m.node for m in moments} | {m.to for m in moments} | set(leaders)
     nodes = [node for node in scene.nodes if node in named][:NODES_MAX]

@@ -55,7 +55,7 @@ const REIGNS = (() => {
   for (const reign of out) reign.twice = (holders.get(reign.epoch) || []).size > 1;
   return { spans: out, rows };
 })();
-const FAULT_ROWS = inRows(D.faults, 8);
+const FAULT_ROWS = inRows(D.faults, 40); // each of those that overlap in a lane of its own
 
 // Gives each span (t0, t1) the first free row, at most `most` rows, and the start of the next one
 // in it; returns how many it took.

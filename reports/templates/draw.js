@@ -149,7 +149,7 @@ function paintRoles(track) {
         const left = Math.max(x0, LEFT) + 4, room = Math.min(x1, W) - left - 2;
         const label = [`${name} e${epoch ?? "?"}`, `e${epoch ?? "?"}`].find((text) => ctx.measureText(text).width <= room);
         if (label && track.each > 12) {
-          ctx.fillStyle = name === "leader" ? C["on-leader"] : C.dim;
+          ctx.fillStyle = name === "leader" ? C["on-leader"] : C.ink;
           ctx.fillText(label, left, y + high / 2 + 0.5);
         }
       }
@@ -250,6 +250,19 @@ function paintOp(i, y, high) {
     const cut = outcome === FAIL && high > 4 ? Math.round(high / 3) : 0;
     ctx.fillRect(x0, y + cut, wide > 4 ? wide - 0.75 : wide, high - cut);
   }
+  if (wide > 26 && high > 9) paintValue(i, x0, wide, y + high / 2 + (outcome === FAIL ? high / 6 : 0.5));
+}
+
+// What a wide bar did: the key, what was written, what came back.
+function paintValue(i, x0, wide, y) {
+  const value = valueText(OPS.value[i], i), result = valueText(OPS.result[i], i);
+  if (value === null || result === null) { readTexts(i).then(redraw); return; }
+  const answer = result === value || result === "" ? "" : ` → ${result}`;
+  const left = Math.max(x0, LEFT) + 3, room = Math.min(x0 + wide, W) - left - 3;
+  const text = [`${OPS.f(i)} ${OPS.key(i)} ${value}${answer}`, `${value}${answer}`].find((each) => ctx.measureText(each).width <= room);
+  if (!text || !text.trim()) return;
+  ctx.fillStyle = OPS.outcome[i] === INFO ? C.ink : C["on-leader"];
+  ctx.fillText(text.replace(/  +/g, " "), left, y);
 }
 
 // More ops than pixels: per two pixels the shares of fail and info, never thinner than visible.

@@ -1,28 +1,34 @@
-// fleet.js: the table of runs: filter by verdict and words, sort by column, a page at a time.
+// fleet.js: the table of runs (filter by verdict and words, sort, a page at a time), and tables
+// that are in the document and only have to be sorted.
 
 const PAGE = 200;
 const MARK = { valid: "✓", invalid: "✗", unknown: "?", broken: "!", unjudged: "·" };
+const WORST = Object.fromEntries(["invalid", "broken", "unknown", "unjudged", "valid"].map((word, n) => [word, n]));
 const D = JSON.parse($("data").textContent);
-const LINK = D.columns.length - 1, NUMBERS = new Set([3, 5]);
-const words = D.rows.map((row) => row.slice(0, LINK).join(" ").toLowerCase());
-const shown = new Set(D.rows.map((row) => row[1]));
-let found = [], at = 0, sort = null;
+const BEGAN = 0, VERDICT = 1, RUN_OF = 2, OPS = 5, LINK = D.columns.length - 1, NUMBERS = new Set([3, OPS]);
+const words = D.rows.map((row) => [D.said[row[VERDICT]], ...row.slice(0, LINK)].join(" ").toLowerCase());
+const shown = new Set(D.rows.map((row) => row[VERDICT]));
+let found = [], at = 0, sort = [BEGAN, -1]; // the latest first, as they come
+
+const order = (x, y) => typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true });
 
 function cell(row, column) {
   const td = document.createElement("td");
+  td.dataset.label = D.columns[column];
   if (column === LINK) {
     const a = document.createElement("a");
     a.href = row[LINK];
     a.textContent = "report";
     td.append(a);
-  } else if (column === 1) {
+  } else if (column === VERDICT) {
     const span = document.createElement("span");
-    span.className = `verdict ${row[1]}`;
-    span.textContent = `${MARK[row[1]]} ${row[1]}`;
+    span.className = `verdict ${row[VERDICT]}`;
+    span.textContent = `${MARK[row[VERDICT]]} ${D.said[row[VERDICT]]}`;
     td.append(span);
   } else {
-    td.textContent = typeof row[column] === "number" && column === 5 ? row[column].toLocaleString("en") : row[column];
+    td.textContent = typeof row[column] === "number" && column === OPS ? row[column].toLocaleString("en") : row[column];
     if (NUMBERS.has(column)) td.className = "num";
+    if (column === RUN_OF) td.className = "name";
   }
   return td;
 }
@@ -40,43 +46,80 @@ function more() {
 }
 
 function compare(a, b) {
-  const [column, sign] = sort, x = D.rows[a][column], y = D.rows[b][column];
-  const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true });
-  return sign * order || a - b;
+  const [column, sign] = sort, value = (n) => column === VERDICT ? WORST[D.rows[n][VERDICT]] : D.rows[n][column];
+  return sign * order(value(a), value(b)) || a - b;
 }
 
 function again() {
   const wanted = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
   found = [];
   for (let n = 0; n < D.rows.length; n++) {
-    if (shown.has(D.rows[n][1]) && wanted.every((word) => words[n].includes(word))) found.push(n);
+    if (shown.has(D.rows[n][VERDICT]) && wanted.every((word) => words[n].includes(word))) found.push(n);
   }
-  if (sort) found.sort(compare);
+  found.sort(compare);
   $("table").tBodies[0].replaceChildren();
   at = 0;
   more();
 }
 
-function head() {
-  const row = $("table").tHead.rows[0];
-  D.columns.forEach((name, column) => {
-    const th = document.createElement("th"), button = document.createElement("button");
-    if (NUMBERS.has(column)) th.className = "num";
-    button.type = "button";
-    button.textContent = name;
-    button.addEventListener("click", () => {
-      const down = sort && sort[0] === column && sort[1] === 1;
-      sort = [column, down ? -1 : 1];
-      for (const other of row.cells) other.removeAttribute("aria-sort");
-      th.setAttribute("aria-sort", down ? "descending" : "ascending");
-      again();
-    });
-    if (column === LINK) th.textContent = ""; else th.append(button);
-    row.append(th);
+function showSort(row, column, sign) {
+  for (const th of row.cells) th.removeAttribute("aria-sort");
+  row.cells[column].setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
+}
+
+// A heading becomes a button: Tab finds it, Enter, Space and a click sort by its column.
+function sortButton(th, change) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.append(...th.childNodes);
+  th.append(button);
+  button.addEventListener("click", () => {
+    const sign = th.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    showSort(th.parentElement, th.cellIndex, sign);
+    change(th.cellIndex, sign);
   });
 }
 
+function head() {
+  const row = $("table").tHead.rows[0], choice = $("sort-by");
+  D.columns.forEach((name, column) => {
+    const th = document.createElement("th");
+    if (NUMBERS.has(column)) th.className = "num";
+    row.append(th);
+    if (column === LINK) return;
+    th.textContent = name;
+    sortButton(th, (...by) => {
+      sort = by;
+      choice.value = by.join();
+      again();
+    });
+    for (const [sign, how] of [[1, "up"], [-1, "down"]]) choice.append(new Option(`${name}, ${how}`, `${column},${sign}`));
+  });
+  choice.value = sort.join();
+  choice.addEventListener("change", () => {
+    sort = choice.value.split(",").map(Number);
+    showSort(row, ...sort);
+    again();
+  });
+  showSort(row, ...sort);
+}
+
+function sortable(table) {
+  const body = table.tBodies[0], rows = [...body.rows];
+  const value = (row, column) => {
+    const td = row.cells[column];
+    return td.dataset.sort === undefined ? td.textContent : Number(td.dataset.sort);
+  };
+  for (const th of table.tHead.rows[0].cells) {
+    sortButton(th, (column, sign) => {
+      rows.sort((a, b) => sign * order(value(a, column), value(b, column)));
+      body.append(...rows);
+    });
+  }
+}
+
 for (const button of document.querySelectorAll("button.copy")) copyButton(button);
+for (const table of document.querySelectorAll("table.sortable")) sortable(table);
 for (const button of document.querySelectorAll("#by-verdict button")) {
   button.addEventListener("click", () => {
     const on = button.getAttribute("aria-pressed") !== "true";
@@ -85,9 +128,9 @@ for (const button of document.querySelectorAll("#by-verdict button")) {
     again();
   });
 }
-$("find").addEventListener("input", again);
-$("more").addEventListener("click", more);
 if (D.rows.length) {
+  $("find").addEventListener("input", again);
+  $("more").addEventListener("click", more);
   document.querySelector("#runs .tools").hidden = false;
   $("table").hidden = false;
   head();

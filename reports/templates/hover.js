@@ -3,7 +3,7 @@
 
 const tip = document.getElementById("tip"), pinnedBox = document.getElementById("pinned");
 const overCtx = over.getContext("2d");
-let pointer = null, hovered = null, pinned = null;
+let pointer = null, hovered = null, pinned = null, selected = null;
 
 const FIND = { anomalies: findAnomaly, faults: findFault, leader: findReign, roles: findRole, hwm: findHwm, snapshots: findSnapshot,
   rate: findRate, latency: findLatency, clients: findClient };
@@ -45,9 +45,9 @@ function findAnomaly(track, x) {
 }
 
 function sayAnomaly([count, invariant, t]) {
-  const message = document.querySelector(`#anomaly-${count} .message`);
+  const title = document.querySelector(`#anomaly-${count} .what b`);
   return { title: `anomaly ${count}: ${invariant}`, t0: t, t1: t, anomaly: count,
-    rows: [["at", time(t, 1)], ["what", message ? message.textContent : ""]] };
+    rows: [["at", time(t, 1)], ["what", title ? title.textContent : ""]] };
 }
 
 function findFault(track, x, y) {
@@ -163,6 +163,12 @@ function leave() {
   drawOver();
 }
 
+function select(x0, x1) {
+  selected = x0 === null ? null : [Math.max(LEFT, Math.min(x0, x1)), Math.max(x0, x1)];
+  tip.hidden = true;
+  drawOver();
+}
+
 function pin(found) {
   pinned = found;
   pinnedBox.hidden = !found;
@@ -176,6 +182,13 @@ function drawOver() {
   overCtx.beginPath();
   overCtx.rect(LEFT, 0, W - LEFT, H);
   overCtx.clip();
+  if (selected) {
+    overCtx.fillStyle = C.link;
+    overCtx.globalAlpha = 0.18;
+    overCtx.fillRect(selected[0], 0, selected[1] - selected[0], H);
+    overCtx.globalAlpha = 1;
+    for (const x of selected) overCtx.fillRect(Math.round(x), 0, 1, H);
+  }
   if (pointer && pointer.x >= LEFT) {
     overCtx.fillStyle = C.edge;
     overCtx.fillRect(Math.round(pointer.x), 0, 1, H);

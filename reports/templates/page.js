@@ -100,7 +100,7 @@ function filters() {
   OUTCOMES.forEach((name, at) => toggle($("outcomes"), name, name, true, (on) => { shown.outcomes[at] = on; }));
   NODES.forEach((name) => {
     const at = D.nodes.indexOf(name);
-    toggle($("nodes-shown"), name, at < 0 ? "" : "n" + (at % 7), true, (on) => { shown.nodes[on ? "add" : "delete"](name); });
+    toggle($("nodes-shown"), name, at < 0 ? "" : "n" + (at % NODE_COLOURS), true, (on) => { shown.nodes[on ? "add" : "delete"](name); });
   });
   if (D.ops.fs.length > 1) for (const f of D.ops.fs.slice(0, 12)) toggle($("fs"), D.ops.texts[f], "", true, (on) => { shown.fs[on ? "add" : "delete"](f); });
   const client = $("client");
@@ -191,7 +191,7 @@ function dragging() {
   let from = null;
   base.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
-    from = { x: event.offsetX, t0: view.t0, t1: view.t1, moved: false };
+    from = { x: event.offsetX, t0: view.t0, t1: view.t1, moved: false, pans: event.shiftKey || event.pointerType === "touch" };
     base.setPointerCapture(event.pointerId);
     $("hint").hidden = true;
   });
@@ -199,6 +199,7 @@ function dragging() {
     if (!from) { hover(event.offsetX, event.offsetY); return; }
     if (Math.abs(event.offsetX - from.x) > 3) from.moved = true;
     if (!from.moved) return;
+    if (!from.pans) { select(from.x, event.offsetX); return; }
     base.classList.add("dragging");
     const by = ((from.x - event.offsetX) / (W - LEFT)) * (from.t1 - from.t0);
     leave();
@@ -206,12 +207,20 @@ function dragging() {
   });
   const done = (event) => {
     if (from && !from.moved && event.type === "pointerup") click(event);
+    else if (from && !from.pans && event.type === "pointerup") showBetween(from.x, event.offsetX);
+    select(null);
     from = null;
     base.classList.remove("dragging");
   };
   base.addEventListener("pointerup", done);
   base.addEventListener("pointercancel", done);
   base.addEventListener("pointerleave", () => { if (!from) leave(); });
+}
+
+// The span of time that was dragged over, at least a few pixels of it.
+function showBetween(x0, x1) {
+  const [first, last] = [Math.max(LEFT, Math.min(x0, x1)), Math.min(W, Math.max(x0, x1))];
+  if (last - first > 3) show(tOf(first), tOf(last));
 }
 
 function click(event) {

@@ -37,20 +37,21 @@ function colours() {
   C = { font: "11px " + getComputedStyle(document.body).fontFamily };
   for (const name of ["bg", "panel", "ink", "dim", "line", "ok", "fail", "info", "bad", "good", "maybe", "band",
     "edge", "hover", "link", "follower", "candidate", "prospective", "unattached", "resigned",
-    "observer", "starting", "on-leader", "n0", "n1", "n2", "n3", "n4", "n5", "n6"]) {
+    "observer", "starting", "on-leader", "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"]) {
     C[name] = style.getPropertyValue("--" + name).trim();
   }
   C.outcome = [C.ok, C.fail, C.info];
 }
-const nodeColour = (node) => C["n" + (node % 7)];
+const NODE_COLOURS = 9;
+const nodeColour = (node) => C["n" + (node % NODE_COLOURS)];
 
 // Stacks the tracks; every track has a name, a top, a height and (rows) a row height.
 function layout() {
   const narrow = plot.clientWidth < 640;
   W = plot.clientWidth;
   LEFT = narrow ? 58 : 92;
-  const rows = chosen.rows.length, row = rows > 12 ? 11 : 15;
-  const each = chosen.clients.length > 60 ? 4 : chosen.clients.length > 24 ? 7 : 11;
+  const rows = chosen.rows.length, row = rows > 12 ? 14 : 20;
+  const each = chosen.clients.length > 60 ? 4 : chosen.clients.length > 24 ? 7 : chosen.clients.length > 12 ? 11 : 15;
   const wanted = [
     ["axis", 24],
     D.anomalies.length && ["anomalies", 18],

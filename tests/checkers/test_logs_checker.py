@@ -36,16 +36,16 @@ def test_logs_that_agree_as_far_as_they_go_are_valid() -> None:
 
 def test_another_content_at_an_offset_of_the_same_epoch_breaks_log_matching() -> None:
     other = (*LOG[:4], replace(LOG[4], crc=99), LOG[5])
-    assert "S7" in broken(judge(n1=LOG, n2=LOG, n3=other))
+    assert broken(judge(n1=LOG, n2=LOG, n3=other)) == {"S7", "S8"}
 
 
 def test_a_hole_is_found() -> None:
-    assert broken(judge(n1=LOG, n2=(*LOG[:2], *LOG[3:])))
+    assert broken(judge(n1=LOG, n2=(*LOG[:2], *LOG[3:]))) == {"S8"}
 
 
 def test_epochs_that_fall_are_found() -> None:
     falling = (*LOG[:5], replace(LOG[5], epoch=1))
-    assert broken(judge(n1=LOG[:5], n2=falling))
+    assert broken(judge(n1=LOG[:5], n2=falling)) == {"S4"}
 
 
 def test_one_log_has_nobody_to_agree_with() -> None:
@@ -56,5 +56,5 @@ def test_one_log_has_nobody_to_agree_with() -> None:
 def test_the_log_of_a_cluster_of_one_is_judged_by_itself() -> None:
     assert judge(voters=1, n1=LOG).valid is Valid.VALID
     assert set(judge(voters=1, n1=LOG).checked) == {"S4", "S7", "S8"}
-    assert broken(judge(voters=1, n1=(*LOG[:2], *LOG[3:])))
+    assert broken(judge(voters=1, n1=(*LOG[:2], *LOG[3:]))) == {"S8"}
     assert judge(voters=1, n1=()).reason == "0 nodes left a log, want 1"

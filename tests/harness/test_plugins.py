@@ -59,7 +59,7 @@ from tests.support.simulated.virtual_time import run_virtual
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 SPEC = RunSpec(seed=11, system="atom", voters=3, observers=2, concurrency=10)
-LEAVES = frozenset(("events", "records", "output"))
+LEAVES = frozenset(("events", "records", "output", "images"))
 OPS_TRIED = 60
 STEPS_MAX = 10_000
 EVERY = [(kind, name) for kind, registry in KINDS.items() for name in registry.names()]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.contracts.meaning import Meaning
 from harness.contracts.traits import SystemTraits
 from harness.errors import HarnessError, UnknownPluginError
 from harness.registry import Registry
@@ -124,3 +125,20 @@ def test_a_system_that_says_nothing_takes_all_and_leaves_nothing() -> None:
     assert (traits.leaves, traits.workloads, traits.envs) == (frozenset(), None, None)
     assert list(traits.mutants()) == []
     assert traits.why_not(object, RunSpec(seed=1)) is None
+
+
+def test_a_plugin_says_which_invariants_it_judges(registry: Registry[None]) -> None:
+    one, two = (Meaning(name, "It holds.", "It matters.", "us") for name in ("X1", "X2"))
+    registry.register("kill", judges=(one, two))(kill)
+    registry.register("pause", judges=(one,))(pause)
+
+    assert registry.judges("kill") == (one, two)
+    assert registry.judges("pause") == (one,)
+    assert registry.meanings() == [one, two]
+
+
+def test_two_plugins_do_not_mean_different_things_by_one_name(registry: Registry[None]) -> None:
+    registry.register("kill", judges=(Meaning("X1", "It holds.", "It matters.", "us"),))(kill)
+    with pytest.raises(HarnessError, match="'pause' has words of its own for X1"):
+        registry.register("pause", judges=(Meaning("X1", "It may.", "It may.", "us"),))(pause)
+    assert registry.names() == ["kill"]

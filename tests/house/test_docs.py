@@ -13,19 +13,21 @@ from pathlib import Path
 import pytest
 
 from krucible.app import VERBS
-from krucible.commands.listing import ALL_KINDS, rows
+from krucible.commands.listing import PLUGINS, rows
 from node import mutants
 from node.catalogue.impossible import PENDING, ROWS
 from node.catalogue.rows import NAMES, row_of
 from tests.support.commands.command import krucible
 from tests.support.commands.source import tracked
 from tests.support.pages.docs import cli_page, plugins_page
+from tests.support.pages.invariants import invariants_page
 from tests.support.pages.nemeses import nemeses_page
 from tests.support.pages.zoo import hunts, readme_page, zoo_page
 from tests.support.places import ROOT
 
 PAGES = {
     "docs/cli.md": cli_page,
+    "docs/invariants.md": invariants_page,
     "docs/nemeses.md": nemeses_page,
     "docs/plugins.md": plugins_page,
     "docs/zoo.md": zoo_page,
@@ -58,7 +60,7 @@ def test_every_command_and_plugin_is_documented() -> None:
         assert f"## krucible {verb}\n" in cli
         assert f"Example: `krucible {verb}" in cli
     plugins = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
-    for kind in ALL_KINDS:
+    for kind in PLUGINS:
         assert f"## {kind}\n" in plugins
         assert all(f"| `{row['name']}` |" in plugins for row in rows(kind))
 

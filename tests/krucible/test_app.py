@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from harness.catalogue import place
 from harness.errors import EnvError
 from harness.healing.heal import Leftover
 from harness.processes.command import PARENT
@@ -27,7 +28,8 @@ from krucible.console import plain_table
 from krucible.program import program
 from tests.support.commands.command import krucible
 
-KINDS = ("systems", "environments", "workloads", "nemeses", "checkers", "models", "mutants")
+PLUGINS = ("systems", "environments", "workloads", "nemeses", "checkers", "models", "mutants")
+KINDS = (*PLUGINS, "invariants")
 START_S = 0.15  # of Python itself, which is not ours to quieten
 
 
@@ -185,7 +187,7 @@ def test_the_program_answers_with_what_its_verb_prints() -> None:
         ("repro latest --store no-such-store", "there is no run yet; `krucible run` makes one"),
         ("repro x7 --store no-such-store", "has the id or name 'x7'"),
         ("report latest --store no-such-store", "there is no run yet"),
-        ("list nemesis", "no kind of plug-in is called 'nemesis': did you mean 'nemeses'?"),
+        ("list nemesis", "no list is called 'nemesis': did you mean 'nemeses'?"),
         ("doctor now", "unexpected extra argument"),
     ],
 )
@@ -274,19 +276,34 @@ def test_a_list_is_objects_with_names(kind: str) -> None:
     rows = krucible("list", kind, "--json").json
     names = [row["name"] for row in rows]
     assert names
-    assert names == sorted(set(names))
+    assert names == sorted(set(names), key=place if kind == "invariants" else None)
     assert all(row["description"] for row in rows)
 
 
 def test_lists_name_what_is_there() -> None:
     everything = krucible("list", "--json").json
     assert tuple(everything) == KINDS
+    for kind, found in everything.items():
+        assert krucible("list", kind, "--json").json == found
+        assert [row["name"] for row in found] == sorted({row["name"] for row in found}) != []
+        assert all(row["description"] for row in found)
     names = {kind: [row["name"] for row in rows] for kind, rows in everything.items()}
     assert {"atom", "kraft"} <= set(names["systems"])
     assert {"register", "cas-register", "kv-append"} <= set(names["models"])
     assert {"kill", "pause"} <= set(names["nemeses"])
     assert all(row["family"] for row in everything["nemeses"])
     assert all(row["breaks"] and row["system"] for row in everything["mutants"])
+
+
+def test_a_list_of_invariants_has_their_titles_and_promises() -> None:
+    rows = {row["name"]: row for row in krucible("list", "invariants", "--json").json}
+    assert rows["S3"]["title"] == "vote durability"
+    lines = krucible("list", "invariants").out.splitlines()
+    assert len(lines) == 1 + len(rows)
+    found = next(line for line in lines if line.split()[1] == "S3")
+    assert found.endswith(f"vote durability: {rows['S3']['description']}")
+    crash = next(line for line in lines if line.split()[1] == "crash")
+    assert crash.endswith(f" {rows['crash']['description']}")
 
 
 def test_a_list_for_people_has_a_line_for_each() -> None:

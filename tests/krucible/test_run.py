@@ -33,7 +33,7 @@ def invalid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
     store = tmp_path_factory.mktemp("invalid")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KRUCIBLE_STATE", str(store / "state"))
-        bug = ("--set", "atom.bug=lost-write", "--set", "atom.bug-rate=0.3")
+        bug = ("--set", "atom.bug=lost-write", "--set", "atom.bug-rate=1")
         return krucible("run", *ATOM, *bug, "--seed", 7, "--store", store, "--json"), store
 
 

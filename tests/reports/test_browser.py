@@ -1,23 +1,21 @@
 """The run report in a real browser: its script, its policy, its looks."""
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from harness.spec import RunSpec
+from harness.history.ops import NEMESIS, History
 from harness.store.folder import Store
-from reports.fleet import write_fleet
 from reports.run_report import render_run, render_stored
 from tests.support.reports import big_run
 from tests.support.reports.blocks import ops_of
+from tests.support.reports.browser import MARKS, Opened, Visits, launched
 from tests.support.reports.runs import (
-    HOSTILE,
     VALID_RESULT,
     broken_result,
     empty_run,
@@ -26,87 +24,15 @@ from tests.support.reports.runs import (
     make_run,
 )
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        shutil.which(CHROMIUM) is None,
-        reason=f"no Chromium at {CHROMIUM}: apt-get install chromium, or set CHROMIUM",
-    ),
-]
-ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+pytestmark = MARKS
 READY = "html[data-ready]"  # the ops were read
 SCRIPTS = "[...document.scripts].filter(s => s.type === '').length"  # those that run
-WATCH = """
-window.violations = [];
-document.addEventListener("securitypolicyviolation", e => violations.push(e.violatedDirective));
-"""
-
-
-@dataclass
-class Opened:
-    """A page, and everything that went wrong in it."""
-
-    page: Any
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def refuse(self, dialog: Any) -> None:
-        """A dialog of the page: something foreign ran."""
-        self.complaints.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-    def assert_calm(self) -> None:
-        assert self.complaints == []
-        assert self.page.evaluate("window.violations") == []
-        assert len(self.requests) == 1, self.requests
-
-    def window(self) -> str:
-        """The visible span of time, as the page says it."""
-        return str(self.page.locator("#window").text_content())
-
-    def await_window(self, change: Callable[[], None]) -> str:
-        """Do something that moves the window; returns the new one."""
-        before = self.window()
-        change()
-        self.page.wait_for_function(
-            "before => document.getElementById('window').textContent !== before", arg=before
-        )
-        return self.window()
-
-    def track_y(self, share: float) -> float:
-        """A height on the canvas."""
-        return float(self.page.locator("#base").bounding_box()["height"]) * share
-
-    def picture(self) -> str:
-        """The canvas as a PNG in a data URL."""
-        return str(self.page.evaluate("document.getElementById('base').toDataURL()"))
-
-    def painted(self) -> int:
-        """How many different colours the canvas shows."""
-        script = """() => {
-          const c = document.getElementById('base');
-          const image = c.getContext('2d').getImageData(0, 0, c.width, c.height);
-          return new Set(new Uint32Array(image.data.buffer)).size;
-        }"""
-        return int(self.page.evaluate(script))
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+    with launched() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -127,27 +53,16 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def visit(browser: Any, reports: dict[str, Path]) -> Iterator[Callable[..., Opened]]:
-    contexts = []
+    visits = Visits(browser)
 
     def go(name: str | Path, **options: Any) -> Opened:
-        options.setdefault("viewport", {"width": 1300, "height": 900})
-        context = browser.new_context(**options)
-        contexts.append(context)
-        context.add_init_script(WATCH)
-        opened = Opened(context.new_page())
-        page = opened.page
-        page.on("console", lambda message: opened.complaints.append(message.text))
-        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
-        page.on("dialog", opened.refuse)
-        page.on("request", lambda request: opened.requests.append(request.url))
-        page.goto((reports[name] if isinstance(name, str) else name).as_uri())
+        opened = visits.open(reports[name] if isinstance(name, str) else name, **options)
         if isinstance(name, str) and name != "empty" and options.get("java_script_enabled", True):
-            page.wait_for_selector(READY, state="attached")
+            opened.page.wait_for_selector(READY, state="attached")
         return opened
 
     yield go
-    for context in contexts:
-        context.close()
+    visits.close()
 
 
 @pytest.mark.parametrize("name", ["broken", "valid", "empty", "hostile"])
@@ -200,17 +115,42 @@ def test_wheel_scrolls_the_page_unless_the_timeline_has_focus(visit: Callable[..
     assert page.locator("#hint").is_visible()
 
 
-def test_drag_pans(visit: Callable[..., Opened]) -> None:
+def test_drag_zooms_in_on_what_it_covers(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    whole, y = _seconds(opened.window()), opened.track_y(0.5)
+    canvas.hover(position={"x": 500, "y": y})
+    box = canvas.bounding_box()
+    page.mouse.down()
+    page.mouse.move(box["x"] + 800, box["y"] + y, steps=4)
+    assert _seconds(opened.window()) == whole  # it moves when the button is let go
+    first, last = _seconds(opened.await_window(page.mouse.up))
+    left, wide = 92, box["width"] - 92  # the plot without its gutter
+    for x, at in ((500, first), (800, last)):
+        share = (x - left) / wide
+        assert at == pytest.approx(whole[0] + share * (whole[1] - whole[0]), rel=0.03)
+    assert not page.locator("#pinned").is_visible()  # a drag is no click
+    canvas.press("0")
+    opened.assert_calm()
+
+
+def _seconds(window: str) -> list[float]:
+    return [float(word) for word in re.findall(r"([\d.]+) s ", window)[:2]]
+
+
+def test_drag_with_shift_pans(visit: Callable[..., Opened]) -> None:
     opened = visit("broken")
     page, canvas = opened.page, opened.page.locator("#base")
     opened.await_window(lambda: page.locator("[data-do=in]").click())
     canvas.hover(position={"x": 800, "y": opened.track_y(0.5)})
+    page.keyboard.down("Shift")
     page.mouse.down()
     box = canvas.bounding_box()
     moved = opened.await_window(
         lambda: page.mouse.move(box["x"] + 500, box["y"] + opened.track_y(0.5), steps=4)
     )
     page.mouse.up()
+    page.keyboard.up("Shift")
     assert opened.window() == moved
     assert not page.locator("#pinned").is_visible()  # a drag is no click
 
@@ -276,8 +216,7 @@ def test_anomaly_link_moves_the_timeline(visit: Callable[..., Opened]) -> None:
 
 def test_log_link_opens_the_log(visit: Callable[..., Opened]) -> None:
     page = visit("broken").page
-    page.locator("#node-2 > summary").click()
-    assert page.locator("#node-2").get_attribute("open") is None
+    assert page.locator("details.node[open]").count() == 0  # pages of lines that say little
     page.locator("#anomaly-1 .meta a.to-log").click()
     assert page.locator("#node-2").get_attribute("open") is not None
 
@@ -316,6 +255,167 @@ def test_fits_and_paints(
     page.screenshot(path=tmp_path / f"{scheme}-{width}.png", full_page=True)
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 27)")
+
+
+# The contrast of every text against what lies behind it, where it is less than 4.5 to 1.
+CONTRAST = """() => {
+  const parts = text => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const paint = e.tagName === 'svg' && e.querySelector(':scope > rect, :scope > circle');
+      const colour = getComputedStyle(paint || e)[paint ? 'fill' : 'backgroundColor'];
+      const found = colour === 'none' ? [0, 0, 0, 0] : parts(colour);
+      if (found.length < 4 || found[3] === 1) return found;
+    }
+    return [255, 255, 255];
+  };
+  const dim = [], seen = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (seen.nextNode()) {
+    const e = seen.currentNode.parentElement;
+    if (!seen.currentNode.textContent.trim() || !e.checkVisibility()) continue;
+    const drawn = e.closest('svg') && e.closest('text');
+    const style = getComputedStyle(drawn || e);
+    const [a, b] = [light(parts(drawn ? style.fill : style.color)), light(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) {
+      const text = seen.currentNode.textContent.trim().slice(0, 30);
+      dim.push(`${ratio.toFixed(2)} ${e.tagName}.${e.getAttribute('class')}: ${text}`);
+    }
+  }
+  return [...new Set(dim)];
+}"""
+# The contrast of what the timeline writes upon each colour of it.
+PAINTS = """() => {
+  const style = getComputedStyle(document.documentElement);
+  const light = name => {
+    const n = parseInt(style.getPropertyValue('--' + name).trim().slice(1), 16);
+    return [n >> 16, (n >> 8) & 255, n & 255].map(v => v / 255)
+      .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+      .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+  };
+  const ratio = (one, other) => {
+    const [a, b] = [light(one), light(other)];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const pairs = [..."012345678"].map(n => ['on-leader', 'n' + n]);
+  for (const on of ['ok', 'fail']) pairs.push(['on-leader', on]);
+  for (const role of ['follower', 'candidate', 'prospective', 'unattached', 'resigned',
+    'observer', 'starting']) pairs.push(['ink', role]);
+  for (const name of ['dim', 'bad', 'maybe', 'good', 'link']) pairs.push([name, 'bg']);
+  return pairs.filter(([a, b]) => !(ratio(a, b) >= 4.5)).map(pair => pair.join(' on '));
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read(visit: Callable[..., Opened], scheme: str) -> None:
+    page = visit("broken", color_scheme=scheme).page
+    page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    assert page.evaluate(CONTRAST) == []
+    assert page.evaluate(PAINTS) == []
+
+
+def test_nine_nodes_have_nine_colours(visit: Callable[..., Opened], tmp_path: Path) -> None:
+    run = make_run(ops=200, voters=5, observers=4)
+    (tmp_path / "nine.html").write_text(render_run(run, VALID_RESULT), encoding="utf-8")
+    page = visit(tmp_path / "nine.html").page
+    page.wait_for_selector(READY, state="attached")
+    colours = """[...document.querySelectorAll('#nodes-shown .swatch')]
+      .map(box => getComputedStyle(box).backgroundColor)"""
+    assert len(set(page.evaluate(colours))) == 9
+
+
+def test_faults_that_overlap_have_lanes_of_their_own(
+    visit: Callable[..., Opened], tmp_path: Path
+) -> None:
+    run = make_run(ops=200, faults=1)
+    begun = [op for op in run.history if op.process == NEMESIS][:2]
+    history = list(run.history)
+    for id_ in range(1, 12):
+        for op in begun:
+            value = {**op.value, "id": id_}
+            history.append(structs.replace(op, index=len(history), value=value))
+    history.sort(key=lambda op: op.time_ns)
+    history = [structs.replace(op, index=at) for at, op in enumerate(history)]
+    page = tmp_path / "many.html"
+    page.write_text(
+        render_run(replace(run, history=History(history)), VALID_RESULT), encoding="utf-8"
+    )
+    opened = visit(page)
+    opened.page.wait_for_selector(READY, state="attached")
+    opened.page.locator("#base").scroll_into_view_if_needed()
+    seen = set()
+    for row in range(40):
+        opened.page.mouse.move(0, 0)
+        box = opened.page.locator("#base").bounding_box()
+        opened.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 26 + row * 8)
+        tip = opened.page.locator("#tip")
+        if tip.is_visible() and "fault" in (title := str(tip.locator("b").text_content())):
+            seen.add(title)
+    assert len(seen) == 12
+
+
+WRITTEN = """
+window.written = [];
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+  written.push(text);
+  return fillText.call(this, text, ...rest);
+};
+"""
+
+
+def test_wide_bars_say_their_values(visit: Callable[..., Opened]) -> None:
+    opened = visit("broken")
+    page, canvas = opened.page, opened.page.locator("#base")
+    page.add_init_script(WRITTEN)
+    page.reload()
+    page.wait_for_selector(READY, state="attached")
+    for _ in range(8):
+        opened.await_window(lambda: canvas.press("+"))
+    page.wait_for_function("() => written.some(text => /^(read|write) k\\d.*\\d/.test(text))")
+
+
+def test_checkers_say_what_they_had_nothing_of_and_keep_their_names_whole(
+    visit: Callable[..., Opened], tmp_path: Path
+) -> None:
+    checked = {"S10 truncations": 3, "S2 votes": 9, "S1 epochs": 4, "S26": 0, "S3": 0}
+    first = {**VALID_RESULT["results"][0], "checked": checked}
+    path = tmp_path / "idle.html"
+    path.write_text(
+        render_run(make_run(ops=100), {**VALID_RESULT, "results": [first]}), encoding="utf-8"
+    )
+    page = visit(path, viewport={"width": 390, "height": 800}).page
+    page.wait_for_selector(READY, state="attached")
+    row = page.locator("#checkers tbody tr").first
+    names = [" ".join(text.split()) for text in row.locator(".pair .name").all_inner_texts()]
+    assert names == ["S1 epochs", "S2 votes", "S10 truncations"]
+    assert row.locator(".idle").inner_text() == "Not exercised in this run: S3, S26"
+    lines = page.evaluate("document.querySelector('#checkers tbody td').getClientRects()[0].height")
+    name = page.evaluate("""(() => {
+      const range = document.createRange();
+      range.selectNodeContents(document.querySelector('#checkers tbody td'));
+      return range.getClientRects().length;
+    })()""")
+    assert name == 1, lines
+
+
+def test_the_first_screen_of_a_phone_has_the_defect(visit: Callable[..., Opened]) -> None:
+    page = visit("broken", viewport={"width": 390, "height": 844}).page
+    for side in ("expected", "found"):
+        if page.locator(f"header .{side}").count():
+            box = page.locator(f"header .{side}").bounding_box()
+            assert box["y"] + box["height"] < 844
+    assert page.locator("header .found").count() + page.locator("h1").count() >= 1
+
+
+def test_pictures_are_as_wide_as_their_card(visit: Callable[..., Opened]) -> None:
+    page = visit("broken").page
+    body = page.locator("#anomaly-1 .body").bounding_box()
+    picture = page.locator("#anomaly-1 .picture").first.bounding_box()
+    assert picture["width"] > body["width"] - 40
 
 
 def test_prints_on_white_with_everything_open(visit: Callable[..., Opened]) -> None:
@@ -503,64 +603,3 @@ def test_snapshots_have_a_lane_and_say_what_they_hold(read: tuple[Opened, Ops]) 
     assert "snapshot made" in page.locator("#legend").inner_text()
     page.locator("#base").scroll_into_view_if_needed()
     assert "up to" in str(page.evaluate(SWEEP, ["snapshot made", 0.5]))
-
-
-# --------------------------------------------------------------------------- the fleet's page
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of 260 runs, and one that is hostile; the page of it."""
-    store = Store(tmp_path_factory.mktemp("fleet") / "store")
-    anomaly = {"invariant": "S1", "message": "n1 and n2 lead epoch 3", "time_ns": 10**9}
-    valid = {"system": "valid", "coverage": "valid", "harness": "ok"}
-    page = render_run(empty_run(), {})
-    for seed in range(260):
-        bad = {"system": "invalid", "anomalies": [anomaly]} if seed % 50 == 7 else {}
-        run_dir = store.new_run(RunSpec(seed=seed, nemeses=("kill",)))
-        run_dir.write_results({**valid, "anomalies": [], "results": [], **bad})
-        run_dir.report.write_text(page)
-    shown = HOSTILE.replace("\ud800", "")
-    foreign = {"invariant": shown, "message": shown, "time_ns": 1}
-    run_dir = store.new_run(RunSpec(seed=999, mutant="x", nemeses=("kill",)))
-    run_dir.write_results({**valid, "system": "invalid", "anomalies": [foreign], "results": []})
-    return write_fleet(store.root)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1300, 380])
-def test_the_fleet_opens_in_both_themes_and_on_a_phone(
-    visit: Callable[..., Opened], fleet: Path, scheme: str, width: int
-) -> None:
-    opened = visit(fleet, color_scheme=scheme, viewport={"width": width, "height": 800})
-    page = opened.page
-    assert page.locator("#table tbody tr").count() == 200
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("svg.bars rect").count() > 1
-    opened.assert_calm()
-
-
-def test_the_fleet_filters_sorts_and_leads_to_a_run(
-    visit: Callable[..., Opened], fleet: Path
-) -> None:
-    opened = visit(fleet)
-    page, rows = opened.page, opened.page.locator("#table tbody tr")
-    assert opened.window() == "200 of 261 shown"
-    opened.await_window(lambda: page.locator("#more").click())
-    assert rows.count() == 261
-    opened.await_window(lambda: page.locator("[data-verdict=valid]").click())
-    assert rows.count() == 7
-    opened.await_window(lambda: page.locator("#find").fill("lead epoch"))
-    assert rows.count() == 6
-    seeds = "[...document.querySelectorAll('#table tbody tr')].map(r => +r.cells[3].textContent)"
-    page.locator("#table th button", has_text="seed").click()
-    assert page.evaluate(seeds) == [7, 57, 107, 157, 207, 257]
-    page.locator("#table th button", has_text="seed").click()
-    assert page.evaluate(seeds) == [257, 207, 157, 107, 57, 7]
-    assert page.locator("#ways details").count() == 2
-    assert page.locator("#ways code").first.text_content().startswith("krucible repro ")
-    opened.assert_calm()
-    rows.first.locator("a").click()
-    page.wait_for_url("**/report.html")
-    assert "krucible run report" in page.locator(".subject").text_content()
-    assert opened.complaints == []

@@ -77,7 +77,7 @@ def test_painters_are_found_by_themselves() -> None:
     names = [each.name for each in painters()]
     assert set(names) == {
         *("two_leaders", "no_order", "cycle", "diverging_logs", "diverging_states"),
-        *("life_story", "snapshot_cover", "moments"),
+        *("life_story", "snapshot_cover", "moments", "unconfirmed_read"),
     }
     assert names[-1] == "moments"
 

@@ -92,8 +92,8 @@ def test_invalid_names_invariant_node_and_time() -> None:
     run = make_run(ops=400, faults=2)
     results = broken_result(run)
     at = results["anomalies"][0]["time_ns"] / 1e9
-    expected = f"INVALID: S3 broken by n2 at {at:.1f} s: a node forgot its vote, and 1 more anomaly"
-    assert headline(run, results) == expected
+    title = "n2 granted its vote in epoch 4 to n1, and after its restart to n3"
+    assert headline(run, results) == f"INVALID: {title}, at {at:.1f} s (S3); 1 more anomaly"
     assert "granted its vote in epoch 4" in page(run, results).headline()
 
 
@@ -226,7 +226,7 @@ def test_an_anomaly_of_two_checkers_is_shown_once_with_both() -> None:
     model = build_model(empty_run(), results)
     assert [(a.checker, a.title) for a in model.anomalies] == [("b, a", "election safety")]
     assert model.anomalies_left_out == 6
-    assert model.headline.sentence.endswith("and 6 more anomalies")
+    assert model.headline.sentence.endswith("; 6 more anomalies")
 
 
 def test_warnings_of_the_store_are_told() -> None:
@@ -253,7 +253,7 @@ def test_long_lists_are_cut_and_say_so() -> None:
     )
     model = build_model(run, many)
     assert (len(model.anomalies), model.anomalies_left_out) == (200, 50)
-    assert "and 249 more anomalies" in model.headline.sentence
+    assert "; 249 more anomalies" in model.headline.sentence
     assert model.anomalies[0].ops_left_out > 0
     assert model.anomalies[0].events_left_out == 50
 

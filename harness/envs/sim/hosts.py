@@ -17,10 +17,9 @@ from harness.envs.sim.disks import NODE_DIR, SimDisks, SimPower, down
 from harness.envs.sim.net import SimNet
 from harness.errors import EnvError
 from harness.spec import SIM
-from node.config import NodeConfig
 from node.core.types import Endpoint
 from node.sim.fabric import Fabric
-from node.sim.host import EXIT_KILLED, VirtualHost
+from node.sim.host import EXIT_KILLED, Program, VirtualHost
 from node.sim.loop import StalledError, VirtualLoop
 from node.sim.network import VirtualNetwork
 from node.sim.output import VirtualOutput
@@ -122,13 +121,13 @@ class Sim:
         """Programs do not run here."""
         raise EnvError(f"{node}: {' '.join(argv)} ({env}) cannot run on a simulated host")
 
-    def launch(self, node: str, config: NodeConfig) -> None:
+    def launch(self, node: str, program: Program) -> None:
         """Start a process of the node."""
         host = self.host(node)
         if host.process is not None:
             raise EnvError(f"{node} runs already")
         self._starts[node] += 1
-        host.start(config)
+        host.start(program)
 
     async def signal(self, node: str, signal_number: int) -> None:
         """SIGKILL, SIGTERM, SIGSTOP or SIGCONT; raises EnvError when there is no process."""

@@ -9,7 +9,6 @@ from harness.contracts.environment import Link, Probe
 from harness.contracts.hosts import Shape
 from harness.envs.nodes.names import known
 from node.sim.fabric import MS, Fabric
-from node.sim.fabric import Link as FabricLink
 from node.sim.host import VirtualHost
 from node.sim.network import VirtualNetwork
 
@@ -72,7 +71,7 @@ class SimNet:
 
     async def shape(self, owner: int, links: Iterable[Link], shape: Shape | None) -> None:
         """See ``Packets``."""
-        plain = FabricLink()
+        plain = self._fabric.default()
         for link in links:
             shapes = self._shapes.setdefault(link, {})
             shapes.pop(owner, None)

@@ -56,13 +56,12 @@ _WANTED = (
     (_LOG4J, "log4j-core", LOG4J_VERSION, ""),
     (_LOG4J, "log4j-slf4j-impl", LOG4J_VERSION, ""),
 )
-POM = (
+_POM = (
     "<project><modelVersion>4.0.0</modelVersion>"
     "<groupId>krucible</groupId><artifactId>interop</artifactId><version>1</version>"
-    "<packaging>pom</packaging><dependencies>"
-    + "".join(_DEPENDENCY.format(*wanted) + "</dependency>" for wanted in _WANTED)
-    + "</dependencies></project>\n"
+    "<packaging>pom</packaging><dependencies>{}</dependencies></project>\n"
 )
+POM = _POM.format("".join(_DEPENDENCY.format(*wanted) + "</dependency>" for wanted in _WANTED))
 
 LOG4J_CONFIG = """\
 status = error
@@ -137,10 +136,27 @@ def fetch() -> KafkaDist:
         home.parent.mkdir(parents=True, exist_ok=True)
         with _locked(home.parent / ".lock"):
             if not home.is_dir():
-                _make(home)
+                _make(home, POM)
             if not dist.archive.exists():  # it remembers where its jars lie: after the renaming
                 _archive_classes(dist)
     return dist
+
+
+def fetch_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
+    """Find other jars (group, artifact, version) in the cache by a name, or fetch them.
+
+    Raises:
+        KafkaMissingError: There is no Maven, or it could not fetch them.
+    """
+    rows = "".join(_DEPENDENCY.format(*each, "") + "</dependency>" for each in wanted)
+    pom = _POM.format(rows)
+    tag = hashlib.sha256(pom.encode()).hexdigest()[:8]
+    home = cache_folder() / f"{name}-{tag}"
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(home.parent / ".lock"):
+        if not home.is_dir():
+            _make(home, pom)
+    return home / "lib"
 
 
 def cache_folder() -> Path:
@@ -168,7 +184,7 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _make(home: Path) -> None:
+def _make(home: Path, pom: str) -> None:
     """Fetch into a folder of another name and rename it when it is complete."""
     mvn = shutil.which("mvn")
     if mvn is None:
@@ -176,7 +192,7 @@ def _make(home: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.parent) as scratch:
         made = Path(scratch) / home.name
         made.mkdir()
-        (made / "pom.xml").write_text(POM, encoding="utf-8")
+        (made / "pom.xml").write_text(pom, encoding="utf-8")
         (made / "log4j2.properties").write_text(LOG4J_CONFIG, encoding="utf-8")
         _resolve(mvn, made)
         made.rename(home)

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
+from harness.contracts.clients import RegisterClient
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, MountsDisks
 from harness.contracts.traits import SystemTraits
+from harness.envs.sim.hosts import Sim
 from harness.errors import EnvError, UsageError
+from harness.kafka.client import KafkaClient
 from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
@@ -27,7 +30,11 @@ from harness.systems.kafka.distribution import (
     SERVER,
     KafkaDist,
 )
+from harness.systems.kafka.simulated.jvm import missing
+from harness.systems.kafka.simulated.site import KafkaSite
+from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum, why_not
+from harness.verdict import Known
 from node.config import NodeConfig
 
 OURS: Final = "krucible."  # what settings of our own node begin with
@@ -87,6 +94,15 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
 
 
+# Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
+KNOWN: Final = (Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),)
+
+
+def is_kafkas(name: str) -> bool:
+    """Whether a setting that a swarm draws is one of Kafka's, or of how its quorum is made."""
+    return not name.startswith(OURS) or name == QUORUM_SETTING
+
+
 @systems.register(
     "kafka",
     SystemTraits(
@@ -98,6 +114,16 @@ def check_settings(settings: Mapping[str, str]) -> None:
         jvms=True,
         check_settings=check_settings,
         why_not=why_not,
+        simulated=SystemTraits(
+            leaves=frozenset({"events", "records", "output"}),
+            workloads=frozenset({"register", "membership", "describe"}),
+            versions={"kafka": KAFKA_VERSION},
+            check_settings=check_settings,
+            known=KNOWN,
+            missing=missing,
+            takes=is_kafkas,
+            why_not=why_not,
+        ),
     ),
 )
 class Kafka(KraftNodes):
@@ -119,8 +145,21 @@ class Kafka(KraftNodes):
         super().__init__(spec, environment, run_dir)
         self._dist: KafkaDist | None = None
 
+    def site(self, environment: Environment) -> Site:
+        """Where its nodes live: as processes, or on simulated hosts."""
+        if isinstance(environment, Sim):
+            return KafkaSite(environment, self._spec)
+        return super().site(environment)
+
+    def register_client(self) -> RegisterClient:
+        """A register is a topic's ``retention.ms``; of simulated nodes."""
+        return KafkaClient(self.cluster())
+
     async def setup(self) -> None:
         """Find Kafka, or fetch it; then as any system of KRaft nodes."""
+        if isinstance(self._env, Sim):
+            await super().setup()
+            return
         try:
             self._dist = await asyncio.to_thread(kafka_dist.fetch)
         except kafka_dist.KafkaMissingError as error:
@@ -143,6 +182,9 @@ class Kafka(KraftNodes):
         return super()._config({k: v for k, v in settings.items() if k in (*known, *quorum)})
 
     async def _launch(self, name: str) -> None:
+        if isinstance(self._env, Sim):
+            await super()._launch(name)
+            return
         assert self._dist is not None, "set up before started"  # noqa: S101
         node, config = self._node[name], self._env.node_dir(name) / _CONFIG
         known = {k: v for k, v in node.settings.items() if not k.startswith(OURS)}

@@ -8,19 +8,13 @@ from typing import Any
 
 from harness import seeds
 from harness.contracts.clients import RegisterClient, TopicClient
-from harness.contracts.environment import Environment
-from harness.contracts.evidence import LogBatch
 from harness.contracts.traits import SystemTraits
 from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
 from harness.registry import systems
-from harness.spec import RunSpec
-from harness.store.folder import RunDir
 from harness.systems.nodes.processes import TIMERS, KraftNodes, check_quorum, of_node, why_not
-from harness.systems.nodes.stored_log import LogTail
 from node import mutants as seeded
 from node.config import ConfigError, parse
-from node.log.memory_disk import MemoryDisk
 
 # Settings that say which node it is and where its things are: the harness gives them.
 OWN_SETTINGS: Mapping[str, str] = {
@@ -68,7 +62,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
 @systems.register(
     "kraft",
     SystemTraits(
-        leaves=frozenset({"events", "records", "output"}),
+        leaves=frozenset({"events", "records", "output", "images"}),
         check_settings=check_settings,
         mutants=mutants,
         why_not=why_not,
@@ -81,20 +75,6 @@ class Kraft(KraftNodes):
     """
 
     name = "kraft"
-
-    def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
-        """Name the nodes; nothing is started."""
-        super().__init__(spec, environment, run_dir)
-        self._tails: dict[str, LogTail] = {}
-
-    def read_log(self, node: str, begin: int, below: int) -> list[LogBatch]:
-        """Batches of the node's log while it runs on a simulated disk; see ``LogTail``."""
-        disk, tail = self._site.disk(node), self._tails.get(node)
-        if not isinstance(disk, MemoryDisk):
-            return []
-        if tail is None:
-            tail = self._tails[node] = LogTail(self._site.data_dir(node), self._read)
-        return tail.read(disk, begin, below)
 
     def event_files(self) -> dict[str, Path]:
         """Tell where each node writes its protocol events."""

@@ -17,6 +17,7 @@ from harness.processes.python import module_argv
 from node.clock import SystemClock
 from node.config import parse
 from node.log.disk import Disk, FileDisk
+from node.sim.program import program_of
 from node.wire.network import Network, Sockets
 
 _CONFIG = "node.properties"
@@ -113,7 +114,7 @@ class VirtualSite:
 
     async def launch(self, node: str, settings: Mapping[str, str]) -> None:
         """Start a process on the host."""
-        self._env.launch(node, parse(dict(settings)))
+        self._env.launch(node, program_of(parse(dict(settings))))
 
 
 def site_of(environment: Environment) -> Site:

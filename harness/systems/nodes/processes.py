@@ -24,12 +24,13 @@ from harness.kafka.route import Cluster
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kraft.sites import Site, site_of
-from harness.systems.nodes.stored_log import read_log, read_snapshots
+from harness.systems.nodes.stored_log import LogTail, read_log, read_snapshots
 from node.config import ConfigError, NodeConfig, parse
 from node.core.messages import AddVoterRequest, RemoveVoterRequest
 from node.core.types import Endpoint, Listener, ReplicaKey
 from node.formatting import Quorum, format_node
 from node.log.layout import uuid_to_text
+from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
 from node.wire.errors import ConnectFailed
 
@@ -99,11 +100,16 @@ class KraftNodes:
         self._spec = spec
         self._env = environment
         self._run_dir = run_dir
-        self._site: Site = site_of(environment)
+        self._site = self.site(environment)
         self._node: dict[str, Node] = {}
         self._read: dict[bytes, LogBatch] = {}  # of the nodes' logs, which have most in common
         self._roles: dict[str, Role] = {}
         self._disks: dict[int, int] = {}  # how many each node has lost
+        self._tails: dict[str, LogTail] = {}
+
+    def site(self, environment: Environment) -> Site:
+        """Where its nodes live."""
+        return site_of(environment)
 
     # ------------------------------------------------------------------ lifecycle
 
@@ -182,6 +188,15 @@ class KraftNodes:
     def stored_snapshots(self, node: str) -> list[LogSnapshot]:
         """The node's snapshots as they lie on its disk."""
         return read_snapshots(self._site.data_dir(node), self._site.disk(node))
+
+    def read_log(self, node: str, begin: int, below: int) -> list[LogBatch]:
+        """Batches of the node's log while it runs on a simulated disk; see ``LogTail``."""
+        disk, tail = self._site.disk(node), self._tails.get(node)
+        if not isinstance(disk, MemoryDisk):
+            return []
+        if tail is None:
+            tail = self._tails[node] = LogTail(self._site.data_dir(node), self._read)
+        return tail.read(disk, begin, below)
 
     # ------------------------------------------------------------------ Kill, Pause, Roles
 

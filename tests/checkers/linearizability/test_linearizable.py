@@ -22,7 +22,7 @@ from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError, UnknownPluginError, UsageError
 from harness.history.formats import Conventions
 from harness.history.ops import History, Op
-from harness.registry import checkers, models
+from harness.registry import checkers
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
 from tests.support.linearizability.brute import (
@@ -587,11 +587,6 @@ def test_check_file_judges_topics_with_their_ids(tmp_path: Path) -> None:
 
     assert result.valid is Valid.INVALID
     assert {anomaly.invariant for anomaly in result.anomalies} == {"C11"}
-
-
-def test_models_are_listed_with_a_description() -> None:
-    for name in ("register", "cas-register", "kv-append", "set", "mutex", "topics"):
-        assert models.describe(name).endswith((".", "one.", "nil.", "empty."))
 
 
 def test_a_limit_that_is_reached_while_a_history_is_read_is_said() -> None:

@@ -17,11 +17,13 @@ import pytest
 
 from harness.errors import UsageError
 from harness.nightly import ledger, outcome, plan, sims
+from harness.nightly.headline import length
 from harness.nightly.junit import Case, Suite, to_xml
 from harness.nightly.ledger import Ledger, Night
 from harness.nightly.plan import Canary
 from harness.nightly.rotation import rotate, size_of
-from harness.processes.command import KRUCIBLE
+from harness.nightly.work import Worker
+from harness.processes.command import KRUCIBLE, Program
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
 from harness.spec import RunSpec
@@ -111,6 +113,14 @@ def test_the_plan_of_ours_passes_its_own_checks() -> None:
     plan.check(plan.DEFAULT)
 
 
+def test_entries_share_the_budget_by_their_weights() -> None:
+    """So a slice of one leaves the others their time, also in a short night."""
+    both = plan.Sim(name="a", weight=3), plan.Live(name="a")
+    shared = plan.Plan(budget="1m", sim=both[:1], live=both[1:])
+    assert list(shared.entries) == ["sim:a", "live:a"]
+    assert [shared.share_s(each) for each in both] == [45.0, 15.0]
+
+
 @pytest.mark.parametrize("name", ["night.toml", "hour.toml"])
 def test_an_example_in_the_docs_is_a_plan(name: str) -> None:
     """With every table there is, and with seeds that answer for coverage."""
@@ -183,6 +193,23 @@ def test_failures_alike_are_one_way_to_fail() -> None:
     ]
 
 
+def test_a_run_fails_in_the_way_of_what_it_broke_first() -> None:
+    """Also where it broke more besides; lines of older nights tell invariants only."""
+    night = Night()
+    night.take(seed_line(1, "invalid", invariants=["S1"], signature="S1: n# leads"))
+    night.take(seed_line(2, "invalid", invariants=["S1", "S9"], signature="S1: n# leads"))
+    night.take(seed_line(3, "invalid", invariants=["S1"], signature="S1: n# votes"))
+    night.take(seed_line(4, "invalid", invariants=["S1"]))
+    assert [(f.signature, f.times) for f in night.failing.values()] == [
+        ("S1: n# leads", 2),
+        ("S1: n# votes", 1),
+        ("S1", 1),
+    ]
+    again = {"t": "again", "reproduced": 2, "times": 2}
+    night.take({**seed_line(3, "invalid"), **again, "signature": "S1: n# votes"})
+    assert [failing.again is None for failing in night.failing.values()] == [True, False, True]
+
+
 def test_only_a_night_of_the_same_plan_that_is_not_over_goes_on(tmp_path: Path) -> None:
     """``summary.json`` ends a night."""
     folder = tmp_path / ledger.FOLDER / "20260101T000000Z-aa"
@@ -216,7 +243,7 @@ PLAN = plan.Plan(
             "canary forgotten-vote was not caught: nothing",
         ),
         ([seed_line(1, same_bytes=False), CANARY], EXIT_HARNESS, "not the same bytes twice"),
-        ([seed_line(1, "unknown"), CANARY], EXIT_UNKNOWN, "sim:a: unknown (seed 1)"),
+        ([seed_line(1, "unknown"), CANARY], EXIT_UNKNOWN, "sim:a: in doubt (1 run, seed 1)"),
         (
             [seed_line(1, "unknown", harness_error="boom"), CANARY],
             EXIT_HARNESS,
@@ -226,7 +253,7 @@ PLAN = plan.Plan(
         (
             [seed_line(1, "invalid", invariants=["S1"], same_bytes=False)],
             EXIT_INVALID,
-            "sim:a: invalid: S1 (seed 1)",
+            "sim:a: S1 broken (1 run, seed 1)",
         ),
         (
             [*map(seed_line, range(outcome.SEEDS_FOR_COVERAGE)), CANARY],
@@ -258,6 +285,126 @@ def test_junit_can_say_anything() -> None:
     (case,) = root.iter("testcase")
     assert case.findtext("failure") == "<script>\ufffd\ufffd]]>&\n\ufffd[31mred"
     assert root[0].get("failures") == "1"
+
+
+# --------------------------------------------------------------------------- in words
+
+
+def told_of(wanted: plan.Plan, *lines: dict[str, Any]) -> dict[str, Any]:
+    """The summary of a night with these lines."""
+    night = Night()
+    for line in ({"t": "begin", "first_seed": 5}, *lines):
+        night.take(line)
+    code = outcome.exit_code(wanted, night)
+    return outcome.summary(wanted, night, Path("/s"), KRUCIBLE, code=code)
+
+
+SEEDED = plan.Plan(
+    budget="1h", sim=(plan.Sim(name="a", mutant="no-flush"), plan.Sim(name="b", voters=3))
+)
+SPENT = {"t": "spent", "entry": "sim:a", "s": 3540.0}
+
+
+def bad(seed: int, **more: Any) -> dict[str, Any]:
+    """A line of a seed that broke S1."""
+    more = {"invariants": ["S1"], "signature": "S1: two lead", **more}
+    return seed_line(seed, "invalid", **more)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lines", "headline"),
+    [
+        (PLAN, [seed_line(1), CANARY, SPENT], "1 history, all valid, in 59 min."),
+        (
+            PLAN,
+            [*map(seed_line, range(3)), CANARY, SPENT],
+            "3 histories, all valid, in 59 min.",
+        ),
+        (
+            PLAN,
+            [
+                *(seed_line(seed) for seed in (1, 2)),
+                *(bad(seed) for seed in (3, 4)),
+                bad(5, signature="S1: another"),
+                {**CANARY, "caught": False, "why": "nothing"},
+                SPENT,
+            ],
+            (
+                "3 of 5 histories are invalid, in 2 ways. The seeded bug forgotten-vote was not caught."
+                " It took 59 min."
+            ),
+        ),
+        (
+            SEEDED,
+            [bad(1), bad(2), SPENT],
+            (
+                "All failures are runs with a seeded bug. 2 of 2 histories are invalid. It took"
+                " 59 min."
+            ),
+        ),
+        (
+            SEEDED,
+            [bad(1), bad(2, entry="sim:b"), SPENT],
+            (
+                "1 of 2 histories is invalid, in 1 way. 1 more run with a seeded bug failed, as it"
+                " should. It took 59 min."
+            ),
+        ),
+        (
+            PLAN,
+            [seed_line(1), {"t": "broke", "reason": "r"}, {"t": "broke", "reason": "q"}, CANARY],
+            "The harness broke: r; and in 1 other way. It checked 1 history in 0 s.",
+        ),
+        (
+            PLAN,
+            [seed_line(1, "unknown", message="m"), seed_line(2), CANARY],
+            "1 of 2 histories is in doubt. It took 0 s.",
+        ),
+        (PLAN, [CANARY], "No history was checked. It took 0 s."),
+        (
+            PLAN,
+            [seed_line(1, same_bytes=False)],
+            (
+                "1 seed did not give the same bytes twice. The seeded bug forgotten-vote was not tried."
+                " It checked 1 history in 0 s."
+            ),
+        ),
+    ],
+)
+def test_a_night_is_told_in_sentences(
+    wanted: plan.Plan, lines: list[dict[str, Any]], headline: str
+) -> None:
+    """What matters most comes first; what a seeded bug broke is no news."""
+    assert told_of(wanted, *lines)["headline"] == headline
+
+
+def test_a_failure_counts_once_however_many_entries_meet_it() -> None:
+    """A way to fail is a signature: it is the same in a simulation and in a live run."""
+    wanted = plan.Plan(budget="1h", sim=(plan.Sim(name="a"),), live=(plan.Live(name="x"),))
+    told = told_of(wanted, bad(1), {**bad(1), "t": "live", "entry": "live:x"})
+    assert len(told["failing"]) == 2
+    assert told["headline"].startswith("2 of 2 histories are invalid, in 1 way.")
+
+
+def test_a_summary_says_what_was_left_out() -> None:
+    """Entries without a run, canaries that were not tried; and what coverage lacks seeds for."""
+    skipped = {"t": "skipped", "entry": "live:x", "reason": "the budget was used up"}
+    told = told_of(PLAN, seed_line(1), skipped)
+    assert told["skipped"] == {
+        "live:x": "the budget was used up",
+        "canary:forgotten-vote": "it was not tried",
+    }
+    assert (told["coverage"]["seeds"], told["coverage"]["seeds_needed"]) == (1, 300)
+    assert told["coverage"]["not_reached"]
+    assert told["never"] is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.4, "0 s"), (89.0, "89 s"), (3540, "59 min"), (28_680, "7 h 58 min"), (28_800, "8 h")],
+)
+def test_lengths_of_time_are_told_as_people_do(seconds: float, told: str) -> None:
+    assert length(seconds) == told
 
 
 # --------------------------------------------------------------------------- the store's limit
@@ -293,6 +440,34 @@ def test_valid_runs_are_dropped_oldest_first_and_no_other(tmp_path: Path) -> Non
     assert left == [kept.path, *(run.path for run in others)]
     assert done.left_bytes == sum(size_of(path) for path in left)
     assert not list(tmp_path.glob("*/.dropped*"))
+
+
+# --------------------------------------------------------------------------- live canaries
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        ("the nodes did not start", "could not be judged; the nodes did not start"),
+        (None, "broke nothing"),
+    ],
+)
+def test_runs_that_never_started_have_not_missed_a_bug(
+    tmp_path: Path, error: str | None, why: str
+) -> None:
+    """The night is red for either, and says which."""
+    told = repr({"anomalies": [], "harness_error": error})
+    command = f"import json, sys; print(json.dumps({told})); sys.exit({EXIT_HARNESS})"
+    canary = Canary(mutant="forgotten-vote", live=True, budget="1s")
+    wanted = msgspec.structs.replace(PLAN, budget="1s", sim=(), canary=(canary,))
+    book = Ledger(tmp_path)
+    book.add({"t": "begin", "first_seed": 1}, {"t": "spent", "entry": "sim:a", "s": 1.0})
+    program = Program((sys.executable, "-c", command))
+    Worker(wanted, book, Store(tmp_path), program, lambda _: None).work()
+    book.close()
+    line = book.night.canaries[canary.name]
+    assert not line["caught"]
+    assert line["why"].split(" runs ")[1] == why
 
 
 # --------------------------------------------------------------------------- whole nights

@@ -15,9 +15,9 @@ from harness.contracts.checker import Checker, RunData
 from harness.errors import UnknownPluginError
 from harness.history.ops import History, Op
 from harness.registry import checkers
-from harness.run.judge import ANOMALIES_KEPT_MAX, STANDARD, Judgement, distinct, judge
+from harness.run.judge import ANOMALIES_KEPT_MAX, STANDARD, Judgement, conclude, distinct, judge
 from harness.spec import RunSpec
-from harness.verdict import Anomaly, CheckResult, Valid
+from harness.verdict import Anomaly, CheckResult, Known, Valid
 
 
 def run_data() -> RunData:
@@ -179,3 +179,14 @@ def test_the_registered_checkers_judge_an_empty_run_without_breaking() -> None:
     assert [r.checker for r in judgement.results] == names
     assert not any("broke" in (r.reason or "") for r in judgement.results)
     assert (judgement.system, judgement.coverage) == ("unknown", "unknown")
+
+
+def test_what_is_known_of_a_system_counts_apart() -> None:
+    known = (Known("S1", "has two leaders", "docs"), Known("S2", "leaders", "elsewhere"))
+    other = Anomaly("S1", "epoch 8 has no leader")
+    results = [CheckResult("a", Valid.INVALID, (BAD,)), CheckResult("b", Valid.INVALID, (other,))]
+    assert conclude(results[:1], known=known).system is Valid.VALID
+    judgement = conclude(results, known=known)
+    assert (judgement.system, judgement.anomalies) == (Valid.INVALID, (other,))
+    assert judgement.known == {"docs": 1} == judgement.to_json()["known"]
+    assert "known" not in conclude(results).to_json()

@@ -32,8 +32,8 @@ from harness.verdict import EXIT_HARNESS, Anomaly, CheckResult, Valid
 from krucible.commands import sim as sim_command
 from krucible.meant import meant
 from krucible.stores import opened
-from node.config import NodeConfig
 from node.sim import loop as loop_module
+from node.sim.host import Program
 from tests.support.commands.command import krucible
 from tests.support.commands.process import COMMAND
 from tests.support.places import ROOT
@@ -317,10 +317,10 @@ def break_at(monkeypatch: pytest.MonkeyPatch, start: int | None, where: str) -> 
     """Let something of ours raise when a node is started for the nth time."""
     launch = Sim.launch
 
-    def broken(environment: Sim, node: str, config: NodeConfig) -> None:
+    def broken(environment: Sim, node: str, program: Program) -> None:
         if environment.process(node).pid == start and where == "call":
             raise LookupError("of ours")
-        launch(environment, node, config)
+        launch(environment, node, program)
         if environment.process(node).pid == start:
             environment.loop.call_soon(lambda: int("of ours"), context=Context())
 

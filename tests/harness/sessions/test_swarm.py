@@ -145,3 +145,11 @@ def test_what_happened_is_counted_from_events_and_ops() -> None:
     missing = never(counts)
     assert "snapshot install" not in missing
     assert set(missing) == set(WANTED) - set(counts)
+
+
+def test_a_system_draws_only_what_fits_it() -> None:
+    specs = [draw(seed, {"system": "kafka"}) for seed in range(60)]
+    assert {spec.workload for spec in specs} == {"register", "membership", "describe"}
+    names = {name for spec in specs for name in spec.settings}
+    assert {name for name in names if name.startswith("krucible.")} == {"krucible.quorum"}
+    assert "controller.quorum.election.timeout.ms" in names

@@ -16,6 +16,7 @@ from node import mutants
 from node.catalogue.impossible import PENDING, ROWS
 from node.catalogue.scenario import Scenario
 from node.mutants import Mutant
+from tests.support.simulated.judged import judged
 
 ROW_LAST = 80
 
@@ -33,7 +34,10 @@ SHAPES = {shape(m.scenario): (m.name, m.scenario) for m in DIRECTED if m.scenari
 def play(scenario: Scenario, seed: int, mutant: str | None) -> SimRun:
     """Simulate a scenario."""
     stop_at = tuple(mutants.get(mutant).breaks) if mutant else None
-    return simulate(plan_of(scenario.to_json(), seed, mutant, stop_at))
+    run = simulate(plan_of(scenario.to_json(), seed, mutant, stop_at))
+    for checker, named, said in judged(run.judgement):
+        assert named <= said, f"{checker} does not say that it judges {sorted(named - said)}"
+    return run
 
 
 @pytest.mark.parametrize("mutant", DIRECTED, ids=lambda m: m.name)

@@ -196,7 +196,8 @@ def test_bytes_are_those_of_kafkas_schemas(record: MetadataRecord, expected: str
 
 
 def test_several_records_are_encoded_in_order() -> None:
-    assert encode_records([NoOpRecord(), NoOpRecord()]) == (NO_OP, NO_OP)
+    level = FeatureLevelRecord(name="f", feature_level=1)
+    assert encode_records([level, NoOpRecord()]) == (encode_record(level), NO_OP)
 
 
 @pytest.mark.parametrize(

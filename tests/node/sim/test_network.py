@@ -21,7 +21,7 @@ from node.wire.api import CONTROLLER_APIS, ApiKey
 from node.wire.api_versions import Features
 from node.wire.errors import ConnectFailed, Disconnected, LocalProtocolError, RequestTimedOut
 from node.wire.network import QuorumCaller
-from node.wire.payloads import api_schema
+from node.wire.payloads import api_schema, encode
 from node.wire.structs import NO_THROTTLE, build
 
 SERVER = Endpoint("10.0.0.1", 9093)
@@ -359,3 +359,53 @@ def test_what_a_link_draws_is_of_the_moment_and_not_of_what_was_before() -> None
     assert less == whole[2:]
     assert less[0] != less[1], "one after the other within a moment"
     assert luck_of([7 * MS], "c") != luck_of([7 * MS]) != luck_of([7 * MS], seed=2)
+
+
+# --------------------------------------------------------------------------- encoded requests
+
+
+def ask_bytes(world: World) -> list[Any]:
+    """Send the question as bytes; gives what came of it."""
+    found: list[Any] = []
+
+    async def main() -> None:
+        connection = await world.client.connect(SERVER)
+        connection.send_bytes(SCHEMA.key, SCHEMA.version, encode(QUESTION), 1.0, found.append)
+        with pytest.raises(LocalProtocolError, match="in flight"):
+            connection.send_bytes(SCHEMA.key, SCHEMA.version, b"", 1.0, found.append)
+        await asyncio.sleep(0.1)
+
+    world.run(main())
+    return found
+
+
+def test_an_encoded_request_is_decoded_for_who_wants_it_so(world: World) -> None:
+    assert ask_bytes(world) == [encode(ANSWER)]
+    assert [each.body for each in world.seen] == [QUESTION]
+
+
+def test_an_encoded_request_goes_as_it_is_to_who_reads_bytes(world: World) -> None:
+    seen = []
+
+    def raw(key: int, version: int, body: bytes, answer: Callable[[bytes], None]) -> None:
+        seen.append((key, version, body))
+        answer(b"so it is")
+
+    world.loop.run_until_complete(asyncio.sleep(0))
+    world.listener.raw = raw
+    assert ask_bytes(world) == [b"so it is"]
+    assert seen == [(SCHEMA.key, SCHEMA.version, encode(QUESTION))]
+    assert not world.seen
+
+
+def test_who_sent_bytes_hears_that_the_connection_broke(world: World) -> None:
+    world.mute = True
+    found: list[Any] = []
+
+    async def main() -> None:
+        connection = await world.client.connect(SERVER)
+        connection.send_bytes(SCHEMA.key, SCHEMA.version, encode(QUESTION), 0.5, found.append)
+        await asyncio.sleep(1)
+
+    world.run(main())
+    assert [type(each) for each in found] == [RequestTimedOut]

@@ -9,7 +9,7 @@ import typer.main
 
 from krucible.app import VERBS, build
 from krucible.commands.check import PRECEDENCE
-from krucible.commands.listing import ALL_KINDS, rows
+from krucible.commands.listing import PLUGINS, rows
 
 Row = Sequence[str]
 REMARK = "<!-- Made by `pytest tests/house/test_docs.py --rewrite`; do not edit. -->"
@@ -85,7 +85,7 @@ def _default(param: Any) -> str:
 def _plugins() -> Iterator[str]:
     yield from ("# Plug-ins", "", REMARK, "")
     yield "What `krucible list` shows for this project; [adding.md](adding.md) says how to add one."
-    for kind in ALL_KINDS:
+    for kind in PLUGINS:
         entries = rows(kind)
         extra = sorted({key for entry in entries for key in entry} - {"name", "description"})
         head = ("name", *extra, "what it does")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkers.monitor.catalogue import INVARIANTS, place
+from checkers.monitor.catalogue import INVARIANTS
+from harness.catalogue import place
 from pipeline.keyed import KEYED
 from pipeline.schemas import TABLES
 from pipeline.transforms import TRANSFORMS

@@ -15,6 +15,7 @@ from node.log.meta_properties import format_directory, random_id
 from node.sim.fabric import Fabric
 from node.sim.host import VirtualHost
 from node.sim.loop import VirtualLoop
+from node.sim.program import program_of
 
 PORT = 9093
 DATA = Path("/data")
@@ -70,7 +71,7 @@ class SimCluster:
     def start(self, *numbers: int) -> None:
         """Start these nodes, or all."""
         for number in numbers or self.hosts:
-            self.hosts[number].start(self.configs[number])
+            self.hosts[number].start(program_of(self.configs[number]))
 
     def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
         """Run a coroutine to its end, then stop the world."""

@@ -1,0 +1,153 @@
+package org.apache.kafka.raft;
+
+import java.util.Collection;
+import java.util.Optional;
+
+import org.apache.kafka.common.Uuid;
+
+/** Protocol events (node/trace.py) as JSON lines without their heads; {@link #take} empties it. */
+final class SimEvents {
+    private final StringBuilder out = new StringBuilder();
+    private boolean first;
+    private boolean isHeld; // until the first event is told, which is known last
+
+    /** Begin an event of an epoch. */
+    SimEvents event(int epoch, String type) {
+        out.append(",\"ep\":").append(epoch).append(",\"t\":\"").append(type).append('"');
+        return this;
+    }
+
+    SimEvents put(String name, long value) {
+        out.append(",\"").append(name).append("\":").append(value);
+        return this;
+    }
+
+    SimEvents put(String name, boolean value) {
+        out.append(",\"").append(name).append("\":").append(value);
+        return this;
+    }
+
+    SimEvents put(String name, String value) {
+        out.append(",\"").append(name).append("\":");
+        if (value == null) {
+            out.append("null");
+        } else {
+            text(value);
+        }
+        return this;
+    }
+
+    /** A number, or null where it is negative: an id, an epoch or an offset that is not known. */
+    SimEvents known(String name, long value) {
+        return value < 0 ? put(name, (String) null) : put(name, value);
+    }
+
+    SimEvents directory(String name, Optional<Uuid> id) {
+        return put(name, id.map(SimEvents::hex).orElse(null));
+    }
+
+    /** A list of numbers. */
+    SimEvents ids(String name, Iterable<Integer> ids) {
+        open(name, '[');
+        for (int id : ids) {
+            comma();
+            out.append(id);
+        }
+        return close(']');
+    }
+
+    /** A list of keys: [id, directory or null]. */
+    SimEvents keys(String name, Collection<ReplicaKey> keys) {
+        open(name, '[');
+        for (ReplicaKey key : keys) {
+            comma();
+            key(key);
+        }
+        return close(']');
+    }
+
+    void key(ReplicaKey key) {
+        out.append('[').append(key.id()).append(',');
+        if (key.directoryId().isPresent()) {
+            text(hex(key.directoryId().get()));
+        } else {
+            out.append("null");
+        }
+        out.append(']');
+    }
+
+    SimEvents open(String name, char bracket) {
+        out.append(",\"").append(name).append("\":").append(bracket);
+        first = true;
+        return this;
+    }
+
+    SimEvents comma() {
+        if (!first) {
+            out.append(',');
+        }
+        first = false;
+        return this;
+    }
+
+    SimEvents raw(String json) {
+        out.append(json);
+        return this;
+    }
+
+    SimEvents close(char bracket) {
+        out.append(bracket);
+        first = false;
+        return this;
+    }
+
+    /** End the event. */
+    void end() {
+        out.append("}\n");
+    }
+
+    /** Keep all events back. */
+    void hold() {
+        isHeld = true;
+    }
+
+    /** Let them go, behind the event that was told last. */
+    void release(int held) {
+        String last = out.substring(held);
+        out.setLength(held);
+        out.insert(0, last);
+        isHeld = false;
+    }
+
+    int length() {
+        return out.length();
+    }
+
+    String take() {
+        if (isHeld || out.length() == 0) {
+            return "";
+        }
+        String told = out.toString();
+        out.setLength(0);
+        return told;
+    }
+
+    static String hex(Uuid id) {
+        return String.format("%016x%016x", id.getMostSignificantBits(), id.getLeastSignificantBits());
+    }
+
+    private void text(String value) {
+        out.append('"');
+        for (int i = 0; i < value.length(); i++) {
+            char c = value.charAt(i);
+            if (c == '"' || c == '\\') {
+                out.append('\\').append(c);
+            } else if (c < ' ') {
+                out.append(String.format("\\u%04x", (int) c));
+            } else {
+                out.append(c);
+            }
+        }
+        out.append('"');
+    }
+}

@@ -1,0 +1,30 @@
+package krucible;
+
+/** Kinds of inputs and outputs of a {@link Replica}; the same numbers are in {@code packed.py}. */
+public final class Kinds {
+    // inputs
+    public static final byte REQUEST = 1; // a: number, b: -, d: version << 8 | api key; body
+    public static final byte ANSWER = 2; // a: correlation; body of the answer
+    public static final byte UNANSWERED = 3; // a: correlation, b: error code
+    public static final byte APPEND = 4; // a: token, b: epoch; values, each with its length (int)
+    public static final byte SNAPSHOT = 5; // b: epoch, c: end offset; values likewise
+    public static final byte SHUTDOWN = 6; // a: timeout in ms
+    public static final byte RESIGN = 7; // b: epoch
+    // outputs
+    public static final byte WAIT = 20; // c: ms until the next turn is due
+    public static final byte EVENT = 21; // lines of JSON without their heads
+    public static final byte LOG = 22; // a: level (10, 20, 30, 40); text
+    public static final byte SEND = 23; // a: correlation, b: port, c: node, d: as above; host, 0, body
+    public static final byte REPLY = 24; // a: number; body
+    public static final byte APPENDED = 25; // a: token, c: last offset
+    public static final byte REFUSED = 26; // a: token; why
+    public static final byte COMMITTED = 27; // a: how many offsets, b: epoch, c: base offset; size of the batch (int), values
+    public static final byte LOADED = 28; // b: epoch, c: end offset of a snapshot; values
+    public static final byte LEADER = 29; // a: node or -1, b: epoch
+    public static final byte FATAL = 30; // what ended the process
+    public static final byte STOPPED = 31; // in good order
+    public static final byte REJECTED = 32; // a: number of a request that cannot be read; why
+
+    private Kinds() {
+    }
+}

@@ -1,0 +1,112 @@
+"""The JVM inside this process, and Kafka's releases in it, each in a class loader of its own.
+
+A JVM can be started once in a process, and none survives a fork: whoever simulates in processes of
+its own must fork them before the first simulation of Kafka, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from harness.errors import EnvError
+from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch
+from harness.systems.kafka.simulated.bridge import bridge, is_there
+from harness.systems.kafka.simulated.compiled import Classes, classes
+from node.wire.api import ApiRange, ApiTable, table
+
+APIS: Final = "org.apache.kafka.raft.SimApis"
+REPLICA: Final = "org.apache.kafka.raft.SimReplica"
+OPTIONS: Final = (
+    "-Xmx768m",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-Xrs",  # signals are Python's
+    "-Xlog:disable",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    # for ``Chance``: compiled code has the salt in it, and some is compiled before we come
+    "-XX:CompileCommand=quiet",
+    *(
+        f"-XX:CompileCommand=exclude,java/util/ImmutableCollections${name},*"
+        for name in ("Set12$1", "SetN$SetNIterator", "MapN$MapNIterator", "MapN$1")
+    ),
+)
+_started: list[int] = []  # in which process
+
+
+def missing() -> str | None:
+    """Say in one line what is missing to simulate Kafka, and how to get it; None: nothing."""
+    if not is_there():
+        return "JPype1 is missing, to run Kafka in the simulator: pip install 'krucible[kafka]'"
+    try:
+        _distribution()
+    except KafkaMissingError as error:
+        return f"{error}; then `make kafka`"
+    return None
+
+
+@cache
+def _distribution() -> KafkaDist:
+    return fetch()
+
+
+class Release:
+    """A release of Kafka in the JVM of this process."""
+
+    def __init__(self, found: Classes) -> None:
+        jpype = self._jpype = bridge()
+        url = jpype.JClass("java.net.URLClassLoader")
+        paths = [found.own, *found.jars]
+        urls = [jpype.JClass("java.io.File")(str(path)).toURI().toURL() for path in paths]
+        loader = url(jpype.JArray(jpype.JClass("java.net.URL"))(urls), _system_loader(jpype))
+        replica = jpype.JClass("java.lang.Class").forName(REPLICA, True, loader)
+        self._make = replica.getDeclaredConstructors()[0]
+        told = jpype.JClass("java.lang.Class").forName(APIS, True, loader)
+        versions = [int(each) for each in told.getMethod("versions").invoke(None)]
+        rows = zip(*[iter(versions)] * 3, strict=True)
+        self.apis: ApiTable = table(ApiRange(*row) for row in rows)
+
+    def replica(
+        self, settings: Mapping[str, str], identity: Mapping[str, str], disk: object
+    ) -> Any:
+        """A ``krucible.Replica`` of this release, with a ``krucible.Disk``."""
+        jpype = self._jpype
+        return self._make.newInstance(_map(jpype, settings), _map(jpype, identity), disk)
+
+
+@cache
+def release() -> Release:
+    """The release that is fetched; starts the JVM. Raises EnvError."""
+    why = missing()
+    if why is not None:
+        raise EnvError(why)
+    found = classes(_distribution())
+    _start(found.seam, _distribution().java)
+    return Release(found)
+
+
+def _start(seam: Path, java: Path) -> None:
+    jpype = bridge()
+    if _started and _started[0] != os.getpid():
+        raise EnvError("this process was forked from one with a JVM: it cannot simulate Kafka")
+    if jpype.isJVMStarted():
+        raise EnvError("there is a JVM already in this process, started by somebody else")
+    library = java.resolve().parent.parent / "lib" / "server" / "libjvm.so"
+    path = str(library) if library.exists() else jpype.getDefaultJVMPath()
+    jpype.startJVM(path, *OPTIONS, classpath=[str(seam)], convertStrings=False)
+    _started.append(os.getpid())
+    jpype.JClass("krucible.Chance").fix()
+
+
+def _system_loader(jpype: Any) -> Any:
+    return jpype.JClass("java.lang.ClassLoader").getSystemClassLoader()
+
+
+def _map(jpype: Any, values: Mapping[str, str]) -> Any:
+    made = jpype.JClass("java.util.HashMap")()
+    for key, value in values.items():
+        made.put(key, value)
+    return cast("Any", made)

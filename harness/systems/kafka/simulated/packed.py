@@ -1,0 +1,88 @@
+"""Inputs and outputs of a ``krucible.Replica``, packed into bytes: a call of Java costs more.
+
+Numbers and meanings are those of ``java/seam/krucible/Kinds.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Final, NamedTuple
+
+_HEAD: Final = Struct(">biiqhi")
+_LENGTH: Final = Struct(">i")
+KEY_BITS: Final = 8
+
+
+class Kind(IntEnum):
+    """What an input asks for, or an output tells of."""
+
+    REQUEST = 1
+    ANSWER = 2
+    UNANSWERED = 3
+    APPEND = 4
+    SNAPSHOT = 5
+    SHUTDOWN = 6
+    RESIGN = 7
+    WAIT = 20
+    EVENT = 21
+    LOG = 22
+    SEND = 23
+    REPLY = 24
+    APPENDED = 25
+    REFUSED = 26
+    COMMITTED = 27
+    LOADED = 28
+    LEADER = 29
+    FATAL = 30
+    STOPPED = 31
+    REJECTED = 32
+
+
+class Item(NamedTuple):
+    """One of them; which field means what depends on the kind."""
+
+    kind: int
+    a: int
+    b: int
+    c: int
+    d: int
+    data: bytes
+
+
+def pack(kind: Kind, a: int = 0, b: int = 0, c: int = 0, d: int = 0, data: bytes = b"") -> bytes:
+    """One input as bytes."""
+    return _HEAD.pack(kind, a, b, c, d, len(data)) + data
+
+
+def unpack(data: bytes) -> Iterator[Item]:
+    """All outputs of a turn, in their order."""
+    position = 0
+    while position < len(data):
+        kind, a, b, c, d, size = _HEAD.unpack_from(data, position)
+        position += _HEAD.size
+        yield Item(kind, a, b, c, d, data[position : position + size])
+        position += size
+
+
+def pack_values(values: Iterable[bytes]) -> bytes:
+    """Values of records, each with its length."""
+    return b"".join(_LENGTH.pack(len(value)) + value for value in values)
+
+
+def unpack_values(data: bytes) -> list[bytes]:
+    """The values again."""
+    values, position = [], 0
+    while position < len(data):
+        (size,) = _LENGTH.unpack_from(data, position)
+        position += _LENGTH.size
+        values.append(data[position : position + size])
+        position += size
+    return values
+
+
+def unpack_batch(data: bytes) -> tuple[int, list[bytes]]:
+    """The size of a committed batch in bytes, and the values of its records."""
+    (size,) = _LENGTH.unpack_from(data)
+    return size, unpack_values(data[_LENGTH.size :])

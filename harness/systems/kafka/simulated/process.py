@@ -1,0 +1,380 @@
+"""A process of Kafka's on a simulated host: its raft client, driven by the virtual loop.
+
+Whatever happens to it - a message, an answer, a time that has come - is a turn of the client, in
+Java; what it does then comes back as outputs. Above it is a state machine, which serves clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, cast
+
+from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
+from harness.systems.kafka.simulated.jvm import Release
+from harness.systems.kafka.simulated.packed import (
+    KEY_BITS,
+    Item,
+    Kind,
+    pack,
+    pack_values,
+    unpack,
+    unpack_batch,
+    unpack_values,
+)
+from harness.systems.kafka.simulated.peers import Asked, Peers
+from node.config import NodeConfig
+from node.core.messages import Request
+from node.core.types import Endpoint
+from node.driver.apis.call import Inbound
+from node.driver.world import World
+from node.log.layout import partition_dir
+from node.log.meta_properties import MetaPropertiesError, load_meta_properties
+from node.sim.host import VirtualTracer
+from node.sim.network import VirtualListener, VirtualNetwork
+from node.wire.api import ALL_APIS, ApiKey, ApiRange, ApiTable, table
+from node.wire.api_versions import Features
+from node.wire.network import Answer
+from node.wire.payloads import encode
+
+log = logging.getLogger("krucible.kafka")
+
+SHUTDOWN_MS: Final = 5_000
+NO_WAIT: Final = 2**62
+TICK_S: Final = 1e-9  # times are rounded to it
+_NOT_AVAILABLE: Final = 8  # BROKER_NOT_AVAILABLE: how a channel tells that a request failed
+RAFT_APIS: Final = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UPDATE_RAFT_VOTER,
+    }
+)
+
+
+class KafkaFatalError(Exception):
+    """Raised when the raft thread has thrown something: the process ends, as Kafka's does."""
+
+
+class StateMachine(Protocol):
+    """What stands above the raft client, and serves clients."""
+
+    apis: frozenset[ApiKey]  # that it serves
+
+    def committed(self, end: int, epoch: int, size: int, values: list[bytes]) -> None:
+        """The next batch, up to just below ``end`` and of so many bytes, is committed.
+
+        One of control records has no values.
+        """
+        ...
+
+    def loaded(self, end: int, epoch: int, values: list[bytes]) -> None:
+        """A snapshot takes the place of all state."""
+        ...
+
+    def led_by(self, leader: int | None, epoch: int) -> None:
+        """The node follows that leader now, or leads, having applied all before its epoch."""
+        ...
+
+    def serve(self, request: Inbound) -> None:
+        """Answer a client."""
+        ...
+
+
+class KafkaProcess:
+    """One process; see ``node.sim.host.Runs``.
+
+    Args:
+        release: The Kafka.
+        config: What the harness knows of the node.
+        settings: All that it is told.
+        seed: Of its random numbers.
+        world: Its surroundings.
+        on_fatal: Told what ended it.
+        machine: Makes what stands above.
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        config: NodeConfig,
+        settings: Mapping[str, str],
+        seed: int,
+        world: World,
+        on_fatal: Callable[[BaseException], None],
+        machine: Callable[[KafkaProcess], StateMachine],
+    ) -> None:
+        meta = load_meta_properties(world.disk, config.log_dir)
+        if meta is None:
+            raise MetaPropertiesError(f"{config.log_dir} is not formatted")
+        self.config = config
+        self.settings = settings
+        self.world = world
+        self.cluster_id = meta.cluster_id
+        self.seed = seed
+        self._tracer = cast("VirtualTracer", world.trace(meta.directory_id.hex))
+        identity = {
+            "node.id": str(config.node_id),
+            "directory.id": meta.directory_id.hex,
+            "cluster.id": meta.cluster_id,
+            "seed": str((seed * 1_000_003 + world.incarnation) % 2**63),
+        }
+        self._disk = PartitionDisk(world.disk, partition_dir(config.log_dir), self._tell)
+        self._java: Any = release.replica(settings, identity, java_disk(self._disk))
+        self._fatal = on_fatal
+        self._loop = asyncio.get_running_loop()
+        timeout_ms = int(settings.get("controller.quorum.request.timeout.ms", 2000))
+        network = cast("VirtualNetwork", world.network)
+        self._peers = Peers(network, timeout_ms / 1e3, self._answered)
+        self._answers: dict[int, Callable[[bytes], None]] = {}
+        self._rejects: dict[int, Callable[[str], None]] = {}
+        self._tokens: dict[int, Callable[[int | None], None]] = {}
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None  # fires no later than the next turn is due
+        self._timer_s = 0.0
+        self._due_s: float | None = None
+        self._inputs: list[bytes] = []
+        self._in_turn = False
+        self._is_over = False
+        self.epoch = 0  # of the leader that it has heard of
+        self._stopped: asyncio.Future[None] | None = None
+        self.machine = machine(self)
+        self._listener: VirtualListener = network.listen(
+            config.listeners[0].bind,
+            self._serve,
+            ask=self._ask,
+            apis=_common(release.apis, (*RAFT_APIS, *self.machine.apis)),
+            on_reject=lambda peer, reason: log.warning("closed %s:%s: %s", *peer, reason),
+            tls=None,
+            features=lambda: Features({}, {}, -1),
+            raw=self._raw,
+        )
+
+    # ------------------------------------------------------------------ lifecycle
+
+    async def start(self) -> None:
+        """Listen, and let the raft client begin."""
+        await self._listener.start()
+        self._do(lambda: self._java.start(*self._times()))
+
+    async def stop(self, *, orderly: bool) -> None:
+        """Leave the quorum in good order, then stop serving."""
+        if orderly and not self._is_over:
+            self._stopped = self._loop.create_future()
+            self.put(pack(Kind.SHUTDOWN, SHUTDOWN_MS))
+            await self._stopped
+            self.trace("stop", self.epoch, why="signal")
+        self._close()
+        await self._listener.close()
+
+    def _close(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._java.close()
+            self._java = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._peers.close()
+
+    # ------------------------------------------------------------------ turns
+
+    def put(self, input_: bytes) -> None:
+        """Let the client have an input, now or after the present turn."""
+        self._inputs.append(input_)
+        if not self._in_turn:
+            self._turns()
+
+    def _turns(self) -> None:
+        while self._inputs and not self._is_over:
+            inputs, self._inputs = b"".join(self._inputs), []
+            self._do(lambda data=inputs: self._java.turn(*self._times(), data))  # type: ignore[misc]
+
+    def _due(self) -> None:
+        self._timer = None
+        due_s = self._due_s
+        if due_s is None or self._is_over:
+            return
+        if self._loop.time() < due_s - TICK_S:
+            self._timer, self._timer_s = self._loop.call_at(due_s, self._due), due_s
+        elif not self._in_turn:
+            self._do(lambda: self._java.turn(*self._times(), b""))
+            self._turns()
+
+    def _times(self) -> tuple[int, int]:
+        clock = self.world.clock
+        return clock.now_ms() * 1_000_000, clock.wall_ms()
+
+    def _do(self, call: Callable[[], Any]) -> None:
+        """Make a turn, and do what it asks for."""
+        if self._is_over:
+            return
+        self._in_turn = True
+        try:
+            for item in unpack(bytes(call())):
+                if item.kind == Kind.EVENT:
+                    self._tell(item.data)
+                else:
+                    self._output(item)
+        finally:
+            self._in_turn = False
+        self._tracer.flush()
+        if self._inputs and not self._is_over:
+            self._turns()
+
+    def _output(self, item: Item) -> None:
+        match item.kind:
+            case Kind.WAIT:
+                self._wait(item.c)
+            case Kind.LOG:
+                log.log(item.a, "%s", item.data.decode())
+            case Kind.SEND | Kind.REPLY | Kind.REJECTED:
+                self._message(item)
+            case Kind.STOPPED:
+                if self._stopped is not None and not self._stopped.done():
+                    self._stopped.set_result(None)
+            case Kind.FATAL:
+                self._failed(item.data.decode())
+            case _:
+                self._to_machine(item)
+
+    def _message(self, item: Item) -> None:
+        """Send a request, or an answer."""
+        number, data = item.a, item.data
+        if item.kind == Kind.SEND:
+            host, _, body = data.partition(b"\0")
+            key, version = item.d & (1 << KEY_BITS) - 1, item.d >> KEY_BITS
+            self._peers.send(Endpoint(host.decode(), item.b), Asked(number, key, version, body))
+            return
+        answer, reject = self._answers.pop(number), self._rejects.pop(number, None)
+        if item.kind == Kind.REPLY:
+            answer(data)
+        elif reject is not None:
+            reject(data.decode())
+
+    def _to_machine(self, item: Item) -> None:
+        """Tell the state machine what has become of the log."""
+        match item.kind:
+            case Kind.APPENDED:
+                self._tokens.pop(item.a)(item.c)
+            case Kind.REFUSED:
+                self._tokens.pop(item.a)(None)
+            case Kind.COMMITTED:
+                size, values = unpack_batch(item.data)
+                self.machine.committed(item.c + item.a, item.b, size, values)
+            case Kind.LOADED:
+                self.machine.loaded(item.c, item.b, unpack_values(item.data))
+            case Kind.LEADER:
+                self.epoch = item.b
+                self.machine.led_by(None if item.a < 0 else item.a, item.b)
+            case _:
+                raise AssertionError(f"no output of kind {item.kind}")
+
+    def _wait(self, wait_ms: int) -> None:
+        """Be called when the client's poll would have ended by itself."""
+        if wait_ms >= NO_WAIT:
+            self._due_s = None
+            return
+        due_s = self._due_s = self._loop.time() + max(0, wait_ms) / 1e3
+        if self._timer is not None:
+            if self._timer_s <= due_s:
+                return  # one timer for many turns: most put the next one off
+            self._timer.cancel()
+        self._timer, self._timer_s = self._loop.call_at(due_s, self._due), due_s
+
+    def _failed(self, trace: str) -> None:
+        log.critical("Encountered fatal fault: Unexpected error in raft IO thread\n%s", trace)
+        self._tracer.flush()
+        self._close()
+        self._fatal(KafkaFatalError(trace.partition("\n")[0]))
+
+    # ------------------------------------------------------------------ the trace
+
+    def _tell(self, lines: bytes) -> None:
+        for line in lines.splitlines():
+            self._tracer.emit_encoded(line)
+        if lines:
+            self._tracer.flush()
+
+    def trace(self, type_: str, epoch: int, **fields: object) -> None:
+        """Tell of an event of the state machine's."""
+        self._tracer.emit(type_, epoch, fields)
+
+    @property
+    def seq(self) -> int:
+        """The number of the newest event."""
+        return self._tracer.seq
+
+    # ------------------------------------------------------------------ messages
+
+    def _answered(self, correlation: int, answer: bytes | None) -> None:
+        if answer is None:
+            self.put(pack(Kind.UNANSWERED, correlation, _NOT_AVAILABLE))
+        else:
+            self.put(pack(Kind.ANSWER, correlation, data=answer))
+
+    def _raw(
+        self,
+        api_key: int,
+        version: int,
+        body: bytes,
+        answer: Callable[[bytes], None],
+        reject: Callable[[str], None] | None = None,
+    ) -> None:
+        if self._is_over:
+            return
+        self._number += 1
+        self._answers[self._number] = answer
+        if reject is not None:
+            self._rejects[self._number] = reject
+        self.put(pack(Kind.REQUEST, self._number, d=version << KEY_BITS | api_key, data=body))
+
+    def _serve(self, request: Inbound) -> None:
+        if request.api_key in RAFT_APIS:
+            body = encode(request.body)
+            self._raw(request.api_key, request.version, body, request.reply, reject=request.reject)
+        else:
+            self.machine.serve(request)
+
+    def _ask(self, _: int, message: Request, answer: Answer) -> None:
+        """Take a request of a node of ours."""
+        raise NotImplementedError(f"{type(message).__name__}: no nodes of ours beside Kafka's yet")
+
+    # ------------------------------------------------------------------ for the state machine
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Call something after a time, unless the process is over by then."""
+
+        def due() -> None:
+            if not self._is_over:
+                call()
+
+        self._loop.call_later(delay_s, due)
+
+    def append(self, epoch: int, values: list[bytes], done: Callable[[int | None], None]) -> None:
+        """Append records as an epoch's leader; ``done`` gets the last offset, None: refused."""
+        self._number += 1
+        self._tokens[self._number] = done
+        self.put(pack(Kind.APPEND, self._number, epoch, data=pack_values(values)))
+
+    def snapshot(self, end: int, epoch: int, values: list[bytes]) -> None:
+        """Write a snapshot of the state below ``end``, whose last record is of ``epoch``."""
+        self.put(pack(Kind.SNAPSHOT, 0, epoch, end, data=pack_values(values)))
+
+
+def _common(theirs: ApiTable, keys: Iterable[int]) -> ApiTable:
+    """The versions of APIs that a release of Kafka and our clients both know."""
+    return table(
+        ApiRange(
+            key,
+            max(theirs[key].min_version, ALL_APIS[key].min_version),
+            min(theirs[key].max_version, ALL_APIS[key].max_version),
+        )
+        for key in keys
+    )

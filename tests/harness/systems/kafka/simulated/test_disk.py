@@ -1,0 +1,70 @@
+"""A partition's folder on a simulated disk: what Kafka's log and snapshots do to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.systems.kafka.simulated.disk import PartitionDisk
+from node.log.memory_disk import MemoryDisk
+
+FOLDER = Path("/data/partition")
+
+
+@pytest.fixture
+def memory() -> MemoryDisk:
+    return MemoryDisk()
+
+
+def disk_of(memory: MemoryDisk, told: list[bytes] | None = None) -> PartitionDisk:
+    return PartitionDisk(memory, FOLDER, ([] if told is None else told).append)
+
+
+def test_events_are_told_before_the_disk_changes(memory: MemoryDisk) -> None:
+    told: list[bytes] = []
+    disk = disk_of(memory, told)
+
+    def refuse(operation: str, path: Path) -> None:
+        if operation == "append":
+            raise OSError(28, "No space left on device", str(path))
+
+    memory.fault = refuse
+    disk.create(b"first", "a.log")
+    with pytest.raises(OSError, match="No space left"):
+        disk.append(b"second", "a.log", b"data")
+    assert told == [b"first", b"second"]
+    assert disk.read("a.log") == b""
+
+
+def test_a_crash_takes_what_was_not_fsynced(memory: MemoryDisk) -> None:
+    disk = disk_of(memory)
+    disk.create(b"", "a.log")
+    disk.append(b"", "a.log", b"kept")
+    disk.fsync(b"", "a.log")
+    disk.fsync_names(b"")
+    disk.append(b"", "a.log", b" and lost")
+    disk.create(b"", "b.log")
+    assert disk.durable("a.log") == 4
+    memory.crash()
+    again = disk_of(memory)
+    assert again.list() == ["a.log"]
+    assert again.read("a.log") == b"kept"
+    assert again.read("b.log") is None
+
+
+def test_a_file_is_put_in_the_place_of_another(memory: MemoryDisk) -> None:
+    disk = disk_of(memory)
+    for name, content in (("new", b"new"), ("old", b"older")):
+        disk.create(b"", name)
+        disk.append(b"", name, content)
+    disk.rename(b"", "new", "old")
+    assert disk.list() == ["old"]
+    disk.append(b"", "old", b"er")
+    assert disk.read("old") == b"newer"
+    disk.truncate(b"", "old", 2)
+    assert disk.read("old") == b"ne"
+    disk.create(b"", "old")
+    assert disk.read("old") == b""
+    disk.unlink(b"", "old")
+    assert disk.list() == []

@@ -1,0 +1,101 @@
+"""Apache Kafka's own raft client inside the simulator: replays, faults, and what they find.
+
+Each simulation runs in a process of its own: a JVM cannot be started twice in one, nor forked.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.systems.kafka.distribution import KafkaDist
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 300
+
+
+def sim(*options: object, command: str = "sim") -> tuple[int, str]:
+    """Run a command of krucible; exit code and standard output."""
+    argv = [sys.executable, "-m", "krucible", command, *map(str, options)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout
+
+
+def results(store: Path) -> dict[int, dict[str, Any]]:
+    """The results of all runs of a store, by seed."""
+    folders = [path.parent for path in store.glob("*/*/results.json") if not path.is_symlink()]
+    return {
+        json.loads((folder / "spec.json").read_bytes())["seed"]: json.loads(
+            (folder / "results.json").read_bytes()
+        )
+        for folder in folders
+        if folder.name != "latest"
+    }
+
+
+@pytest.fixture(scope="module")
+def stores(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Thirty seeds of the swarm, brief ones, twice, in two processes at a time."""
+    assert kafka.archive.is_file()
+    found = [tmp_path_factory.mktemp(name) for name in ("once", "again")]
+    options: Sequence[object] = (
+        *("--system", "kafka", "--seeds", "1..30", "--jobs", 1, "--save", "--json"),
+        *("--voters", 3, "--observers", 0, "--time-limit", 2, "--go-on"),
+    )
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(lambda store: sim(*options, "--store", store), found))
+    assert ended[0][0] == ended[1][0] == 0, ended[0][1][-2000:]
+    return found
+
+
+def test_the_same_seed_gives_the_same_bytes(stores: list[Path]) -> None:
+    once, again = map(results, stores)
+    assert len(once) == len(again) == 30
+    hashes = {seed: told["trace_sha256"] for seed, told in once.items()}
+    assert hashes == {seed: told["trace_sha256"] for seed, told in again.items()}
+    assert len(set(hashes.values())) == 30
+    for folder in sorted(stores[0].glob("*/*/logs")):
+        (other,) = stores[1].glob(
+            f"{folder.parent.parent.name}/*-{folder.parent.name.split('-')[-1]}/logs"
+        )
+        for log in folder.iterdir():
+            assert log.read_text() == (other / log.name).read_text()
+
+
+def test_invariants_are_judged_by_its_own_events(stores: list[Path]) -> None:
+    checked: dict[str, int] = {}
+    for told in results(stores[0]).values():
+        assert told["system"] == "valid", told["anomalies"]
+        assert told["versions"]["kafka"]
+        for each in told["results"]:
+            for name, count in each.get("checked", {}).items():
+                checked[name] = checked.get(name, 0) + count
+    wanted = "S1 S2 S3 S4 S7 S8 S9 S11 S12 S13 S14 S15 S16 S19 S20 S31"
+    assert not [name for name in wanted.split() if not checked.get(name)], checked
+
+
+def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    assert kafka.archive.is_file()
+    options = "--system kafka --nemesis power --workload register --voters 3 --observers 0"
+    lies = ("--time-limit", 20, "--set", "krucible.fsync=false")
+    code, out = sim(*options.split(), "--seed", 1, *lies, "--json", "--store", tmp_path)
+    assert code == 1, out
+    told = json.loads(out)
+    broken = {anomaly["invariant"] for anomaly in told["anomalies"]}
+    assert broken & {"S3", "S10", "S13", "S25"}
+    code, out = sim(told["store"], "--json", command="repro")
+    assert code == 1, out
+    assert json.loads(out)["same_as_before"], out
+    code, out = sim(told["store"], "--json", "--budget", 20, "--jobs", 1, command="shrink")
+    assert code in (0, 1), out
