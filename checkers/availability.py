@@ -19,7 +19,7 @@ LOCAL = frozenset({"local-read"})  # answered by one node alone: says nothing of
 
 @checkers.register(NAME)
 def availability(run: RunData) -> CheckResult:
-    """Spans of more than a second with no ok op though clients tried, and recovery after heals.
+    """Spans of more than a second without an ok op, and the time to recover after each heal.
 
     It promises nothing about the system, so it is always VALID. O(n log n).
     """

@@ -24,7 +24,7 @@ NAME = "consensus"
 
 @checkers.register(NAME, needs=("events", "records"), judges=(*meanings_of(NAME), S18))
 def consensus(run: RunData) -> CheckResult:
-    """Election safety, durable votes, log matching, quorum-backed commits, acked writes survive.
+    """Judge elections, votes, logs, commits and acknowledged writes by what nodes told.
 
     Judges S1 to S33 and L4 of the catalogue, snapshots and voter changes with them. O(n log n) in
     the events. UNKNOWN without events, and when the trace lacks some of what was to be judged.
@@ -88,7 +88,7 @@ def _judge_end(run: RunData, monitor: Monitor) -> _End:
 
 
 def _judge_stopped(run: RunData, monitor: Monitor) -> _End:
-    """What clients were told so far, if all that was committed is still on the disks."""
+    """Tell what clients were told so far, if all that was committed is still on the disks."""
     end = _End(undecided="stopped: what the disks held was not judged")
     if committed(run, monitor.world.commits).end < monitor.world.commits.end:
         return end
@@ -101,7 +101,7 @@ def _judge_stopped(run: RunData, monitor: Monitor) -> _End:
 
 
 def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
-    """What became of the clients' ops, and what nobody asked for."""
+    """Tell what became of the clients' ops, and what nobody asked for."""
     commits, voters = monitor.world.commits, monitor.world.committed_voters()
     names = run.voters if voters is None else tuple(sorted(map(str, voters)))
     records = committed_records(run.logs, commits)
@@ -114,7 +114,7 @@ def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
 
 
 def _doubts(monitor: Monitor, undecided: str | None) -> str | None:
-    """Why the verdict is not sure, in one line."""
+    """Tell why the verdict is not sure, in one line."""
     doubts = [*monitor.gaps[:3]]
     if monitor.gaps_total > len(doubts):
         doubts.append(f"and {monitor.gaps_total - len(doubts)} more gaps in the trace")

@@ -42,7 +42,7 @@ class Reign:
 
 @checkers.register(NAME, needs=("events",), judges=(ReadsConfirmed.meaning,))
 def describe(run: RunData) -> CheckResult:
-    """DescribeQuorum tells high watermark, log ends and voters as they were. O(n k)."""
+    """DescribeQuorum answers with the true high watermark, log ends and voters. O(n k)."""
     asked = [i for i in run.history.intervals() if i.invocation.f == F]
     answered = [i for i in asked if i.outcome == "ok" and i.completion is not None]
     trace = Whole.of(run.events)
@@ -107,7 +107,7 @@ def _went_on(event: Event, reign: Reign) -> None:
 def _judge(
     view: Told, interval: Interval, reigns: Mapping[tuple[int, int | None], Reign], late_ns: int
 ) -> Iterator[Anomaly]:
-    """What a leader told that was not so at any time while it was asked."""
+    """Tell what a leader told that was not so at any time while it was asked."""
     assert interval.completion is not None  # noqa: S101 - it was answered
     began_ns, ended_ns = interval.invocation.time_ns, interval.completion.time_ns + late_ns
     leader, epoch = view["leader"], view["epoch"]
@@ -144,7 +144,7 @@ def _lie(view: Told, interval: Interval, what: str) -> Anomaly:
 
 
 def _in(steps: Sequence[tuple[int, Any]], began_ns: int, ended_ns: int) -> list[Any]:
-    """What held at some time between: the last before it, and all that came during it."""
+    """Tell what held at some time between: the last before it, and all that came during it."""
     before = [what for at_ns, what in steps if at_ns <= began_ns]
     return [*before[-1:], *[what for at_ns, what in steps if began_ns < at_ns <= ended_ns]]
 
@@ -162,7 +162,7 @@ def _is_within(value: int | None, low: int | None, high: int | None) -> bool:
 
 
 def _fetched(reign: Reign, node: int, began_ns: int, ended_ns: int) -> set[int | None]:
-    """Where a node may have been, as far as the leader knew: nowhere before its first fetch.
+    """Tell where a node may have been, as far as the leader knew: nowhere before its first fetch.
 
     Nor is it anywhere to a leader that has learned of its disk just now (kraft.version 1).
     """

@@ -44,7 +44,7 @@ class Change:
 
     @property
     def wrote(self) -> bool:
-        """Whether the partition was changed: it may have been so already."""
+        """Tell whether the partition was changed: it may have been so already."""
         return self.got[2] != self.pep
 
 
@@ -76,7 +76,7 @@ class Facts:
 
 @checkers.register(NAME, judges=(PartitionShape.meaning, PartitionEpochs.meaning, C5))
 def isr(run: RunData) -> CheckResult:
-    """Each ISR was changed from the state its leader knew, with members as they were. O(n log n).
+    """Each change of an ISR starts from the state that its leader knew. O(n log n).
 
     Raises:
         HistoryFormatError: Ops that do not pair, or values of another shape.

@@ -78,7 +78,7 @@ LINEARIZABILITY = Meaning(
 
 @checkers.register(NAME, judges=(LINEARIZABILITY,))
 def linearizable(run: RunData) -> CheckResult:
-    """Reads, writes and cas of every key have one order that agrees with time and every answer.
+    """Reads, writes and cas of every key can be linearized.
 
     Local reads are not linearizable by promise and are left out. Model: a register with
     compare-and-set, initially nil. Assumes: ops with a key; order of index is real order. What
@@ -133,7 +133,7 @@ def check_file(
 
 
 def _judge(name: str, model: Any) -> Callable[..., CheckResult]:
-    """How a model has its histories judged."""
+    """Tell how a model has its histories judged."""
     if isinstance(model, Judge):
         return guarded_judge(name, model.check)
     if isinstance(model, JudgeBesides):
@@ -321,7 +321,7 @@ class _Check:
         )
 
     def _short(self, key: Hashable, where: str, stuck: Call | None) -> Anomaly:
-        """What is left to say when the limits leave no room for an explanation."""
+        """Tell what is left to say when the limits leave no room for an explanation."""
         what = "" if stuck is None else f"; nothing explains op {stuck.index} any more"
         return Anomaly(
             self._invariant,

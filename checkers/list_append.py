@@ -36,7 +36,7 @@ INVARIANTS = {  # of anomalies by name; any other is a matter of order
 
 @checkers.register(NAME, judges=(AcknowledgedAfterCommit.meaning, S18, ReadsConfirmed.meaning))
 def list_append(run: RunData) -> CheckResult:
-    """No append is lost, doubled or invented, and one order explains all reads. O(n log n).
+    """Appends are not lost, doubled or invented, and reads are strictly serializable. O(n log n).
 
     What became of an append of unknown outcome is taken from the committed log, where that was
     read back.

@@ -101,7 +101,7 @@ def log_scan(run: RunData) -> CheckResult:
 
 
 def _refused(run: RunData) -> dict[str, list[int]]:
-    """Which errors the disks of nodes gave because of a fault: errno by node."""
+    """Tell which errors the disks of nodes gave because of a fault: errno by node."""
     found: dict[str, list[int]] = {}
     for seen in _evidence(run, "disk"):
         if isinstance(seen.get("errno"), int):
@@ -125,7 +125,7 @@ def _evidence(run: RunData, what: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_bare(finding: Finding) -> bool:
-    """Whether it says, itself or by its cause, that a snapshot is missing."""
+    """Tell whether it says, itself or by its cause, that a snapshot is missing."""
     return any(_NO_SNAPSHOT in line for line in (finding.line, *finding.why))
 
 

@@ -23,7 +23,7 @@ JUDGED = (MonotonicEpoch.meaning, RecordIdentity.meaning, LogMatching.meaning)
 
 @checkers.register(NAME, needs=("records",), judges=JUDGED)
 def logs(run: RunData) -> CheckResult:
-    """Log matching, no holes, rising epochs: all that final logs can decide alone. O(n log n).
+    """Final logs match, have no holes, and their epochs rise. O(n log n).
 
     UNKNOWN when less than two nodes left a log (one, in a cluster of one), or the invariants had
     nothing to compare.

@@ -23,7 +23,7 @@ ADDS = ("add-voter", RESTORE)
 
 @checkers.register(NAME, judges=(AcknowledgedAfterCommit.meaning, L6))
 def membership(run: RunData) -> CheckResult:
-    """The last change of each voter that was confirmed is in force, and all came back. O(n k)."""
+    """The last confirmed change of each voter is in force, and all voters are back. O(n k)."""
     every = [
         interval
         for interval in run.history.intervals()
@@ -78,7 +78,7 @@ def _of_node(node: str, look: Interval, changes: Sequence[Interval]) -> Iterable
 
 
 def _may_follow(other: Interval, interval: Interval) -> bool:
-    """Whether ``other`` may have taken effect after ``interval`` did."""
+    """Tell whether ``other`` may have taken effect after ``interval`` did."""
     end = other.completion
     if other.outcome == "info" or end is None:
         return True

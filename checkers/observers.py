@@ -43,7 +43,7 @@ JUDGED = (C2, C5, C8, C9, C11, L8, AtomicBatches.meaning, ReadsConfirmed.meaning
     NAME, needs=("events", "records", "images"), judges=(*meanings_of(NAME), *JUDGED)
 )
 def observers(run: RunData) -> CheckResult:
-    """Images are folds of the committed log (C8), local reads never go back, all converge (L8).
+    """Images follow the committed log (C8), local reads never go back, all nodes converge (L8).
 
     Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C12).
     O(n log n). UNKNOWN without events, and when nothing could be compared. Of a simulation that
@@ -95,7 +95,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
 
 
 def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterator[Anomaly]:
-    """What the snapshots on the disks hold; whether one can be read at all is for S23."""
+    """Tell what the snapshots on the disks hold; whether one can be read at all is for S23."""
     for node, snapshots in sorted(run.snapshots.items()):
         for snapshot in snapshots:
             if snapshot.error is None:
@@ -109,7 +109,7 @@ def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterat
 
 
 def _sums(*counts: Mapping[str, int]) -> dict[str, int]:
-    """What each invariant examined, by several who looked; in the order of the catalogue."""
+    """Tell what each invariant examined, by several who looked; in the order of the catalogue."""
     total: Counter[str] = Counter()
     for count in counts:
         total.update(count)

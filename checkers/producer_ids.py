@@ -36,7 +36,7 @@ class Block:
 
 @checkers.register(NAME, judges=(C11, ReadsConfirmed.meaning, BrokerEpochs.meaning))
 def producer_ids(run: RunData) -> CheckResult:
-    """No producer id was given away twice, and later blocks are above earlier ones. O(n log n)."""
+    """Producer ids are given once, and later blocks are above earlier ones. O(n log n)."""
     every = run.history.intervals()
     done = [i for i in every if i.invocation.f == F]
     stale = [i for i in every if i.invocation.f == STALE]

@@ -46,7 +46,7 @@ def stats(run: RunData) -> CheckResult:
 
 
 def counts(intervals: Iterable[Interval]) -> dict[str, dict[str, int]]:
-    """How many ops of each f ended ok, fail and info."""
+    """Tell how many ops of each f ended ok, fail and info."""
     by_f: dict[str, Counter[str]] = defaultdict(Counter)
     for interval in intervals:
         by_f[interval.invocation.f][interval.outcome] += 1

@@ -13,6 +13,6 @@ from harness.verdict import CheckResult
 
 @checkers.register(NAME, judges=(LINEARIZABILITY, *JUDGED))
 def topics(run: RunData) -> CheckResult:
-    """One winner per contended name, topics whole or not at all, topic ids never reused."""
+    """Each contended name has one creator, topics are whole, topic ids are never reused."""
     ops = History(op for op in run.history.clients() if op.f in FS)
     return check_topics(ops, check_history, conventions=Conventions(equal_times="ordered"))

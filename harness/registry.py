@@ -151,12 +151,12 @@ class Registry(Generic[T]):
         return ((name, self._plugins[name]) for name in self.names())
 
     def traits(self, name: str) -> T:
-        """What the plug-in has said of itself; raises UnknownPluginError."""
+        """Tell what the plug-in has said of itself; raises UnknownPluginError."""
         self.get(name)
         return self._traits[name]
 
     def needs(self, name: str) -> frozenset[str]:
-        """What the plug-in said it needs."""
+        """Tell what the plug-in said it needs."""
         self.get(name)
         return self._needs[name]
 

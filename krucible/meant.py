@@ -41,7 +41,7 @@ class Meant:
 
     @property
     def simulated(self) -> bool:
-        """Whether it is the same again to the byte."""
+        """Tell whether it is the same again to the byte."""
         return self.spec.env == SIM
 
     @property
@@ -124,14 +124,16 @@ def _schedule_file(path: Path) -> Path | None:
 
 def _schedule(file: Path, pinned: Mapping[str, Any], seed: int | None) -> Meant:
     if asked_for(pinned):
-        raise UsageError(f"--nemesis: {file} says itself which faults there are; leave it out")
+        raise UsageError(f"--nemesis: the faults are those of {file}; leave --nemesis out")
     faults = tuple(schedule.load(file))
     beside = RunDir(file.parent).spec
     if not beside.is_file():
         named = {"nemeses": tuple(sorted({fault.nemesis for fault in faults})) or ("none",)}
         spec = draw(SEED if seed is None else seed, {**pinned, **named})
     elif seed is not None:
-        raise UsageError(f"--seed {seed}: {beside} has one; change it there, or move the schedule")
+        raise UsageError(
+            f"--seed {seed}: {beside} has a seed; change it there, or move the schedule"
+        )
     else:
         spec = load_spec(beside)
         settings = {**spec.settings, **pinned.get("settings", {})}

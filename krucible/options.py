@@ -132,7 +132,7 @@ def to_the_end(given: Mapping[str, Any], *, go_on: bool) -> dict[str, Any]:
 
 
 def asked_for(pinned: Mapping[str, Any]) -> bool:
-    """Whether faults were asked for: one that was only drawn may as well not fit."""
+    """Tell whether faults were asked for: one that was only drawn may as well not fit."""
     return "nemeses" in pinned
 
 

@@ -130,7 +130,7 @@ class BadClocks:
 
 @nemeses.register("clock-rate")
 class ClockRate(BadClocks):
-    """Let the clocks of nodes run fast or slow; heal sets the rate right, not what was lost.
+    """Let the clocks of nodes run fast or slow; heal restores the rate, but not the lost time.
 
     Params: ``target``; ``ppm``, millionths of the true speed.
     """
@@ -160,7 +160,7 @@ class ClockRate(BadClocks):
 
 @nemeses.register("clock-jump")
 class ClockJump(BadClocks):
-    """Set the wall clocks of nodes forward or back; heal sets them right, by a jump as well.
+    """Set the wall clocks of nodes forward or back; heal sets them right by another jump.
 
     Params: ``target``; ``ms``, how far, negative = back.
     """
@@ -197,7 +197,7 @@ def clocks_of(environment: Environment) -> ClockOrders:
 
 
 def unread(read: Mapping[str, Any]) -> dict[str, Any]:
-    """What evidence says of a reading that its process did not make, or not to the ms."""
+    """Tell what evidence says of a reading that its process did not make, or not to the ms."""
     return {name: read[name] for name in ("unread", "precision_ms") if name in read}
 
 
@@ -248,7 +248,7 @@ async def _set_rates(
 
 
 async def _rates(nodes: Sequence[str], environment: Environment) -> list[dict[str, Any]]:
-    """How fast the clocks of nodes go, read over a while."""
+    """Tell how fast the clocks of nodes go, read over a while."""
     clocks = clocks_of(environment)
     began = {node: await clocks.clock(node) for node in nodes}
     pids = {node: environment.process(node).pid for node in nodes}

@@ -51,7 +51,7 @@ class _Strobe:
 
 @nemeses.register("clock-strobe")
 class ClockStrobe(BadClocks):
-    """Let the wall clocks of nodes jump ahead and back again and again; heal sets them right.
+    """Let the wall clocks of nodes jump ahead and back repeatedly; heal sets them right.
 
     Params: ``target``; ``ms``, how far ahead and how far back; ``period_ms`` between two jumps.
     """
@@ -175,5 +175,5 @@ def _ahead_ms(read: Mapping[str, Any]) -> int:
 
 
 def _reads(environment: Environment, node: str) -> bool:
-    """Whether the process is there and looks at its clock."""
+    """Tell whether the process is there and looks at its clock."""
     return environment.process(node).state not in STILL

@@ -94,7 +94,7 @@ class Cycles:
 
 @nemeses.register("rolling-restart")
 class RollingRestart(Cycles):
-    """Stop and start all nodes in good order, round after round; heal ends it where it is.
+    """Stop and start one node after the other, round after round; heal stops that.
 
     Params: ``pause_ms`` between a node's start and the next one's end; ``down_ms``.
     """
@@ -126,7 +126,7 @@ class RollingRestart(Cycles):
 
 @nemeses.register("restart-storm")
 class RestartStorm(Cycles):
-    """Kill nodes and start them again and again, a moment later each time; heal lets them run.
+    """Kill and start nodes repeatedly, a moment later each time; heal lets them run.
 
     Params: ``target``, a name of ``nemesis.common.targets``; ``up_ms``, ``down_ms``.
     """

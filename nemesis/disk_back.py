@@ -31,7 +31,7 @@ RETENTION_SETTINGS = ("metadata.max.retention.bytes", "metadata.max.retention.ms
 
 @nemeses.register("disk-old-copy")
 class OldCopy(DiskDamage):
-    """Kill a node and restore the copy of its disk of some time ago; heal starts it.
+    """Kill a node and restore an older copy of its disk; heal starts it.
 
     Params: ``target``; ``age_ms`` of the copy.
     """
@@ -145,6 +145,6 @@ class LostSnapshot(DiskDamage):
 
 
 async def log_start(node: str, cluster: Cluster) -> int:
-    """Where a node's log begins on its disk; 0 when it is empty."""
+    """Tell where a node's log begins on its disk; 0 when it is empty."""
     log = await stored_log(node, cluster)
     return log[0].base if log else 0

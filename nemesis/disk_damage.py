@@ -53,7 +53,7 @@ class DiskDamage:
     forgets_votes = False  # of its own: so no voter may be left that could ask for them again
 
     async def prepare(self, fault: Fault, node: str, cluster: Cluster) -> None:
-        """What comes before the node is killed."""
+        """Tell what comes before the node is killed."""
 
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Damage the disk; what was done, or None when there is nothing to damage."""
@@ -141,7 +141,7 @@ class DiskDamage:
         }
 
     async def is_spare(self, node: str, cluster: Cluster) -> bool:
-        """Whether nothing is lost to the cluster with what this disk will lose."""
+        """Tell whether nothing is lost to the cluster with what this disk will lose."""
         enough = len(cluster.system.voters) // 2
         if self.needs_copies and await _copies(node, cluster) <= enough:
             return False
@@ -185,7 +185,7 @@ class BitFlip(DiskDamage):
 
 @nemeses.register("disk-lost-tail")
 class LostTail(DiskDamage):
-    """Kill a node and cut off an end of its log that it had fsynced; heal starts it.
+    """Kill a node and cut fsynced records off the end of its log; heal starts it.
 
     Only where a majority of the voters holds the same log without it.
     """
@@ -225,7 +225,7 @@ async def log_end(node: str, cluster: Cluster) -> int:
 
 
 async def _copies(node: str, cluster: Cluster) -> int:
-    """How many other voters hold all of a node's log."""
+    """Tell how many other voters hold all of a node's log."""
     log = await stored_log(node, cluster)
     if not log:
         return 0
@@ -235,7 +235,7 @@ async def _copies(node: str, cluster: Cluster) -> int:
 
 
 async def votes_are_settled(node: str, cluster: Cluster) -> bool:
-    """Whether no other voter can be a candidate any more in an epoch that a node has voted in.
+    """Tell whether no other voter can be a candidate any more in an epoch that a node has voted in.
 
     So it is where they all are in a later epoch, or know the leader of this one.
     """

@@ -53,7 +53,7 @@ class DiskTrouble:
         raise NotImplementedError
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
-        """Whether a try of the disk shows it."""
+        """Tell whether a try of the disk shows it."""
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
@@ -135,7 +135,7 @@ class DiskTrouble:
 
 @nemeses.register("disk-full")
 class DiskFull(DiskTrouble):
-    """Leave no room on the disks of nodes (ENOSPC); heal frees it and starts who has stopped."""
+    """Fill the disks of nodes (ENOSPC); heal frees them and restarts nodes that stopped."""
 
     async def shape(self, disks: DiskOrders, node: str, params: Mapping[str, Any] | None) -> None:
         """Full."""
@@ -148,7 +148,7 @@ class DiskFull(DiskTrouble):
 
 @nemeses.register("disk-io-error")
 class DiskIoError(DiskTrouble):
-    """Let reads, writes or fsyncs of nodes fail (EIO); heal repairs it and starts who stopped.
+    """Let reads, writes or fsyncs of nodes fail (EIO); heal repairs the disk and restarts nodes.
 
     What an fsync that failed had to make durable may be lost: whoever goes on after it is wrong.
     """
@@ -169,7 +169,7 @@ class DiskIoError(DiskTrouble):
 
 @nemeses.register("disk-slow-fsync")
 class SlowFsync(DiskTrouble):
-    """Let every fsync of nodes take 20 ms to 1 s, in which the node stands still."""
+    """Slow every fsync of nodes down to 20 ms to 1 s, during which the node stands still."""
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw how long."""

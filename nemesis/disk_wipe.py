@@ -29,7 +29,7 @@ from nemesis.membership import (
 
 @nemeses.register("disk-wipe")
 class DiskWipe(DiskDamage):
-    """Kill a voter and give it an empty disk; heal starts it and puts it in its own old place."""
+    """Kill a voter and empty its disk; heal starts it and makes it a voter again."""
 
     changes_voters = True
 

@@ -49,7 +49,7 @@ class _Undo:
 
 
 def needs_members(spec: RunSpec) -> str | None:
-    """Why the voters cannot be changed in a run with such options; None when they can."""
+    """Tell why the voters cannot be changed in a run with such options; None when they can."""
     if not has(Members, systems.get(spec.system)):
         return f"system {spec.system!r} cannot change its voters"
     return systems.traits(spec.system).of(spec).why_not(Members, spec) or needs(Disks, spec)
@@ -63,7 +63,7 @@ def needs_members_alone(spec: RunSpec) -> str | None:
 
 
 def members_available(cluster: Cluster) -> str | None:
-    """Why the voters of a cluster cannot be changed; None when they can."""
+    """Tell why the voters of a cluster cannot be changed; None when they can."""
     if not isinstance(cluster.system, Members):
         return f"system {cluster.system.name!r} cannot change its voters"
     return needs_disks(cluster)
@@ -77,7 +77,7 @@ async def claim_voters(fault: Fault, cluster: Cluster) -> bool:
 
 @nemeses.register("membership")
 class RemoveVoter:
-    """Remove a voter, also the leader; heal reformats it without voters and adds it again.
+    """Remove a voter, even the leader; heal reformats it without voters and adds it again.
 
     A node that may still be a voter keeps its disk. Of two voters the leader is not removed.
 

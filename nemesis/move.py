@@ -38,7 +38,7 @@ class _Undo:
 
 @nemeses.register("move-voter")
 class MoveVoter:
-    """Kill a voter and start it at another port; heal has it move back.
+    """Kill a voter and start it on another port; heal moves it back.
 
     One at a time: the rest of the bootstrap servers must stay where they are. Clients that knew the
     node at its old port find nobody there. No other fault changes the voters before a committed set

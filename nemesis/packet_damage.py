@@ -18,7 +18,7 @@ from nemesis.packets import BadLinks
 
 @nemeses.register("duplicating-links")
 class DuplicatingLinks(BadLinks):
-    """Let a share of the packets come twice."""
+    """Deliver some packets twice."""
 
     of_packets = True
 
@@ -37,7 +37,7 @@ class DuplicatingLinks(BadLinks):
 
 @nemeses.register("corrupting-links")
 class CorruptingLinks(BadLinks):
-    """Flip a bit in a share of the packets, which are thrown away there and sent again."""
+    """Flip a bit in some packets; the receiver drops them, and TCP sends them again."""
 
     of_packets = True
 

@@ -47,7 +47,7 @@ class BadLinks:
     family = "packets"
 
     def shape(self, params: Mapping[str, Any]) -> Shape:
-        """How the links behave."""
+        """Tell how the links behave."""
         raise NotImplementedError
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
@@ -141,7 +141,7 @@ class BadLinks:
 
 @nemeses.register("slow-links")
 class SlowLinks(BadLinks):
-    """Delay what nodes send or get, by a time that varies: 20 ms to 1 s, or more."""
+    """Delay messages of nodes by a varying time: 20 ms to 1 s, or more."""
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw the delay and how much it varies."""
@@ -162,7 +162,7 @@ class SlowLinks(BadLinks):
 
 @nemeses.register("lossy-links")
 class LossyLinks(BadLinks):
-    """Lose a share of the packets; they are sent again after 200 ms, 400 ms, ... and come late."""
+    """Lose some packets; TCP sends them again after 200 ms, 400 ms, ..., so they arrive late."""
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw the share."""
@@ -180,7 +180,7 @@ class LossyLinks(BadLinks):
 
 @nemeses.register("jam-links")
 class JamLinks(BadLinks):
-    """Jam links: messages queue up and come in one burst, again and again."""
+    """Jam links repeatedly: messages queue up and then arrive in one burst."""
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw how often the queue is let through."""
@@ -198,7 +198,7 @@ class JamLinks(BadLinks):
 
 @nemeses.register("repeating-links")
 class RepeatingLinks(BadLinks):
-    """Let requests of replicas come a second time, up to seconds later, as from a stray proxy."""
+    """Deliver requests of replicas twice, up to seconds apart, as a stray proxy would."""
 
     links = (Packets, Repeats)
 
@@ -223,7 +223,7 @@ class RepeatingLinks(BadLinks):
 
 @nemeses.register("reordering-links")
 class ReorderingLinks(BadLinks):
-    """Keep some messages back while later ones, of other connections, overtake them."""
+    """Hold some messages back while later ones of other connections overtake them."""
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw the share, and for how long."""
@@ -246,7 +246,7 @@ class ReorderingLinks(BadLinks):
 
 @nemeses.register("narrow-links")
 class NarrowLinks(BadLinks):
-    """Let links carry only some kilobytes a second, so that messages queue up behind each other."""
+    """Limit links to some kilobytes per second, so that messages queue up."""
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw how many."""

@@ -146,7 +146,7 @@ class IsolateOne(Partition):
 
 @nemeses.register("partition-isolate-leader")
 class IsolateLeader(Partition):
-    """Cut the leader off from all others, both ways: it leads on, heard by nobody."""
+    """Cut the leader off from all other nodes in both directions; it goes on leading unheard."""
 
     needs_leader = True
 
@@ -161,7 +161,7 @@ class IsolateLeader(Partition):
 
 @nemeses.register("partition-halves")
 class Halves(Partition):
-    """Split the cluster into a majority and a minority of the voters; the leader in either."""
+    """Split the voters into a majority and a minority; the leader may be in either."""
 
     needs_leader = True
     nodes_min = 3
@@ -194,7 +194,7 @@ class Halves(Partition):
 
 @nemeses.register("partition-bridge")
 class Bridge(Partition):
-    """Split the cluster in two sides that meet only in one node, which hears both."""
+    """Split the cluster into two sides that share one node, which hears both."""
 
     nodes_min = 3
 
@@ -221,7 +221,7 @@ class Bridge(Partition):
 
 @nemeses.register("partition-one-way")
 class OneWay(Partition):
-    """Make one node deaf (it hears nobody) or mute (nobody hears it), the other way stays."""
+    """Cut one direction of a node: it hears nobody (deaf), or nobody hears it (mute)."""
 
     def params(self, rng: Random) -> Mapping[str, Any]:
         """Draw the node and the direction."""

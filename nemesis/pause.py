@@ -90,7 +90,7 @@ def _is_frozen(seen: Mapping[str, Any]) -> bool:
 
 
 def _is_still_ours(node: str, pid: int | None, cluster: Cluster) -> bool:
-    """Whether the process we froze is there: another fault may have killed it meanwhile."""
+    """Tell whether the process we froze is there: another fault may have killed it meanwhile."""
     now = cluster.environment.process(node)
     return now.pid == pid and now.state == _FROZEN
 

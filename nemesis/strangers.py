@@ -34,7 +34,7 @@ class _Undo:
 
 @nemeses.register("stranger")
 class Stranger:
-    """A node of another cluster asks for votes, says that it leads, and fetches.
+    """Let a node of another cluster ask for votes, claim the lead and fetch.
 
     It does so when it comes and when it goes. Params: ``target``, a name of
     ``nemesis.common.targets``.

@@ -60,7 +60,7 @@ class Options:
 
     @property
     def is_little(self) -> bool:
-        """Whether it seems that little is new: worth a look, for it is cheap to be wrong."""
+        """Tell whether it seems that little is new: worth a look, for it is cheap to be wrong."""
         return is_little(self.store, Layout(self.out).since_ns)
 
 
@@ -144,7 +144,7 @@ class _Batch:
 
     @staticmethod
     def _sizes(listed: DataFrame) -> tuple[int, int, int]:
-        """How many runs are new, how many bytes those have, and how many are pending."""
+        """Tell how many runs are new, how many bytes those have, and how many are pending."""
         row = listed.agg(
             F.expr("count_if(not pending)").alias("count"),
             F.expr("coalesce(sum(if(pending, 0, size_bytes)), 0)").alias("size"),
@@ -242,7 +242,7 @@ class _Batch:
         self._layout.commit(self._batch, self._now_ns)
 
     def _new(self, table: str) -> DataFrame:
-        """What this batch has of a table."""
+        """Tell what this batch has of a table."""
         return self._table(table, self._batch)
 
     def _table(self, table: str, batch: int | None) -> DataFrame:

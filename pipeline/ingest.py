@@ -47,7 +47,7 @@ OBJECTS_LEFT_MAX = 500_000  # some 50 MB, before garbage is collected
 def ingest(
     store: Path, out: Path, batch: int, transformed: Collection[str], spread_ops: int
 ) -> Callable[[Batches], Batches]:
-    """What a task does: rows of LISTING in, table parts written, one row of DONE out.
+    """Tell what a task does: rows of LISTING in, table parts written, one row of DONE out.
 
     One run is in memory at a time. Keys of ``spread_ops`` or more are left to ``pipeline.keyed``.
     """

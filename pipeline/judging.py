@@ -58,7 +58,7 @@ def _stored_results(stored: StoredRun) -> Sequence[Mapping[str, Any]]:
 
 
 def stored_columns(stored: StoredRun) -> dict[str, Any]:
-    """What ``results.json`` says, as columns of RUNS."""
+    """Tell what ``results.json`` says, as columns of RUNS."""
     results = stored.results
     if results is None:
         return {}

@@ -41,7 +41,7 @@ class KeyedChecker:
     needs: str
 
     def asks(self, op: Op) -> bool:
-        """Whether the checker looks at an op."""
+        """Tell whether the checker looks at an op."""
         return op.f in self.fs and op.process != NEMESIS
 
 

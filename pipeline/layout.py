@@ -58,12 +58,12 @@ class Layout:
 
     @property
     def scratch(self) -> Path:
-        """What an analysis needs only while it is at work."""
+        """Tell what an analysis needs only while it is at work."""
         return self.out / "scratch"
 
     @property
     def draft(self) -> Path:
-        """Where a manifest is written before it counts."""
+        """Tell where a manifest is written before it counts."""
         return self.table(MANIFEST) / ".draft"
 
     @property

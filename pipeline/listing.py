@@ -83,7 +83,7 @@ def _event_sizes(store: Path, since_ns: int) -> Iterator[int]:
 def listing(
     store: Path, of: Sequence[tuple[str, int, int]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does: numbers of ``shares`` in, rows of LISTING out."""
+    """Tell what a task does: numbers of ``shares`` in, rows of LISTING out."""
 
     def work(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:

@@ -18,7 +18,7 @@ class Read:
 
     @property
     def lines_bad(self) -> int:
-        """How many lines of the run are cut off or not what they should be."""
+        """Tell how many lines of the run are cut off or not what they should be."""
         return 0 if self.stored is None else self.stored.lines_bad
 
 

@@ -55,7 +55,7 @@ def verdicts_of(runs: DataFrame, keys: DataFrame, anomalies: DataFrame) -> DataF
 
 
 def _of_keys(runs: DataFrame, keys: DataFrame) -> DataFrame:
-    """What the keys of a run come to, by checker; without any key nothing was decided."""
+    """Tell what the keys of a run come to, by checker; without any key nothing was decided."""
     asked = runs.select("run", F.explode("keyed").alias("checker"))
     counts = keys.groupBy("run", "checker").agg(
         *(F.expr(f"count_if(valid = '{v}')").alias(v) for v in ("valid", "unknown", "invalid"))
@@ -91,7 +91,7 @@ def _verdict() -> Column:
 
 
 def _differences() -> Column:
-    """Where the verdict and that of results.json differ, a sentence each."""
+    """Tell where the verdict and that of results.json differ, a sentence each."""
     return _if_stored(
         F.expr(
             "filter(array("
@@ -105,7 +105,7 @@ def _differences() -> Column:
 
 
 def _details() -> Column:
-    """Where a checker or the broken invariants differ, be the verdict the same."""
+    """Tell where a checker or the broken invariants differ, be the verdict the same."""
     checkers = F.expr(
         "transform(filter(stored_checked, s -> not (by_checker[s.checker] <=> s.valid)),"
         " s -> concat(s.checker, ': ', s.valid, ' in results.json, here ',"

@@ -76,7 +76,7 @@ class NodeTrack:
 
     @property
     def reigns(self) -> list[RoleSpan]:
-        """When this node led."""
+        """Tell when this node led."""
         return [span for span in self.roles if span.role == "leader"]
 
 

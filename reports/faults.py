@@ -105,7 +105,7 @@ def _leader(evidence: Any) -> str | None:
 
 
 def _is_end(op: Op) -> bool:
-    """Whether a heal op says how the heal ended, rather than that it began."""
+    """Tell whether a heal op says how the heal ended, rather than that it began."""
     return (
         op.error is not None
         or "evidence" in op.value
@@ -114,7 +114,7 @@ def _is_end(op: Op) -> bool:
 
 
 def _outcome(inject: list[Op], injected: Op | None) -> tuple[str, str]:
-    """What became of a fault, and why."""
+    """Tell what became of a fault, and why."""
     if injected is not None:
         return clean(injected.value["outcome"], limit=40), _words(injected.value.get("reason"))
     error = next((op.error for op in inject if op.error is not None), None)

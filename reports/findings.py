@@ -117,12 +117,12 @@ def _texts(value: Any) -> list[str]:
 
 
 def warnings(result: Mapping[str, Any]) -> list[str]:
-    """What could not be read of the run, as the results have it."""
+    """Tell what could not be read of the run, as the results have it."""
     return _texts(result.get("warnings"))
 
 
 def unknown_reasons(result: Mapping[str, Any]) -> list[str]:
-    """Why checkers came to no verdict: ``checker: reason``."""
+    """Tell why checkers came to no verdict: ``checker: reason``."""
     return [
         f"{checker.name}: {checker.reason or 'no reason given'}"
         for checker in checkers(result)
@@ -149,7 +149,7 @@ def never_installed(faults: Iterable[FaultView]) -> list[str]:
 
 
 def checkers(result: Mapping[str, Any]) -> tuple[CheckerView, ...]:
-    """What every checker said, in the order of the results."""
+    """Tell what every checker said, in the order of the results."""
     return tuple(
         CheckerView(
             name=clean(item.get("checker", "?"), limit=100),
@@ -353,7 +353,7 @@ def _event_row(event: Mapping[str, Any], names: Mapping[int, str]) -> EventRow:
 def coverage(
     result: Mapping[str, Any], faults: Sequence[FaultView], ops: Counter[str]
 ) -> tuple[tuple[str, str], ...]:
-    """What the run exercised: per kind of fault how often it took hold, and ops by outcome."""
+    """Tell what the run exercised: per kind of fault how often it took hold, and ops by outcome."""
     verdict, reasons = axis(result, "coverage")
     rows = [("verdict", verdict), *(("reason", reason) for reason in reasons)]
     for nemesis in sorted({fault.nemesis for fault in faults}):
@@ -367,7 +367,7 @@ def coverage(
 
 
 def last_moment(fault: FaultView) -> str:
-    """When a fault was over, in words."""
+    """Tell when a fault was over, in words."""
     if fault.healed_ns is not None:
         return seconds(fault.healed_ns)
     return "not healed" if fault.outcome == "installed" else UNKNOWN

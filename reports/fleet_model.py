@@ -50,7 +50,7 @@ class FleetRun:
 
     @property
     def group(self) -> str:
-        """What it is a run of."""
+        """Tell what it is a run of."""
         spec = self.spec
         return f"{spec.system}/{spec.workload} on {spec.env}"
 

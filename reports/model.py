@@ -230,7 +230,7 @@ class Block:
     texts: str
 
     def head(self) -> dict[str, Any]:
-        """What the script must know before it reads the streams."""
+        """Tell what the script must know before it reads the streams."""
         return {"n": self.rows, "w": list(self.planes)}
 
 
@@ -272,5 +272,5 @@ class ReportModel:
 
     @property
     def op_total(self) -> int:
-        """How many ops the page holds."""
+        """Tell how many ops the page holds."""
         return sum(block.rows for block in self.blocks)

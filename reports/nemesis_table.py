@@ -76,7 +76,7 @@ def _leader(fault: FaultView, tracks: Iterable[NodeTrack]) -> str:
 
 
 def _leading(at_ns: int | None, tracks: Iterable[NodeTrack]) -> str | None:
-    """Who led at a time; of several the one of the highest epoch."""
+    """Tell who led at a time; of several the one of the highest epoch."""
     if at_ns is None:
         return None
     found = [

@@ -118,7 +118,7 @@ def _run_times(lines: Sequence[str], starts_ns: Sequence[int]) -> Iterator[int |
 def _origins(
     lines: Iterable[str], walls: Sequence[int | None], starts_ns: Sequence[int]
 ) -> list[int | None]:
-    """What the wall clock said at the run's beginning, at each line that tells of a start.
+    """Tell what the wall clock said at the run's beginning, at each line that tells of a start.
 
     A process that ended before it served makes more starts than lines: then the first must do.
     """

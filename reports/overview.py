@@ -51,7 +51,7 @@ def latency_range(table: OpTable) -> tuple[int, int]:
 def head(
     table: OpTable, lanes: Sequence[int], blocks: Sequence[Block], end_us: int
 ) -> dict[str, Any]:
-    """What the script knows of the ops before it reads the blocks; the overview of many."""
+    """Tell what the script knows of the ops before it reads the blocks; the overview of many."""
     latency = latency_range(table)
     return {
         "n": len(table),

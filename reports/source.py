@@ -49,7 +49,7 @@ class Run(Protocol):
 
     @property
     def output(self) -> Mapping[str, Sequence[str]]:
-        """What the processes printed, by node."""
+        """Tell what the processes printed, by node."""
 
     @property
     def faults(self) -> Sequence[Fault]:

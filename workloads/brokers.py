@@ -36,7 +36,7 @@ HOW = {
 
 @workloads.register("brokers")
 def brokers(spec: RunSpec) -> Workload:
-    """Brokers that register, live, fall silent and stop: epochs, sessions, fences, shutdowns."""
+    """Play brokers that register, fall silent and stop; judge what the controller tells them."""
 
     def op(f: str) -> Any:
         def make(rng: Random, n: int) -> Draft:
@@ -159,7 +159,7 @@ class BrokerOps:
         }
 
     async def _speaker(self, seat: Seat, how: str, by_s: float) -> tuple[PlayedBroker, int]:
-        """Who is to send a heartbeat, registered if need be, and the offset that it tells."""
+        """Tell who is to send a heartbeat, registered if need be, and the offset that it tells."""
         if seat.broker.epoch is None:
             await self._register(seat, {}, by_s)
         who = replace(seat.broker)

@@ -27,7 +27,7 @@ NO_LEADER = "nobody says that it leads"
 
 @workloads.register("describe")
 def describe(spec: RunSpec) -> Workload:
-    """DescribeQuorum during writes: what a leader tells is so at some time while it is asked."""
+    """Ask DescribeQuorum during writes; each answer must be true at some moment of the request."""
     voters = tuple(f"n{n}" for n in range(1, spec.voters + 1))
     keys = Keys("d")
 

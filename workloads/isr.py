@@ -57,7 +57,7 @@ HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
 
 @workloads.register("isr")
 def isr(spec: RunSpec) -> Workload:
-    """Changes of ISRs by their partition epochs, while members restart: one of each epoch wins."""
+    """Change ISRs while brokers restart; of changes with one partition epoch only one may win."""
     keys = Keys("p")
     heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 

@@ -34,7 +34,7 @@ FINISHED_KEYS = 2  # read by every thread after the heal, beside those that are 
 
 @workloads.register("list-append")
 def list_append(spec: RunSpec) -> Workload:
-    """Appends to and reads of lists: none lost, none twice, one order that agrees with time."""
+    """Append to lists and read them in transactions; judge strict serializability."""
     keys = Keys("l")
     final = groups(spec.concurrency, THREADS_PER_KEY) + FINISHED_KEYS
 

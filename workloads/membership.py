@@ -30,7 +30,7 @@ NO_LEADER = "there is no leader"
 
 @workloads.register("membership", WorkloadTraits(settings={"krucible.quorum": "dynamic"}))
 def membership(spec: RunSpec) -> Workload:
-    """Voters are removed and added during reads and writes: each change ends, or vanishes."""
+    """Remove and add voters during reads and writes; each change happens wholly or not at all."""
     reason = systems.traits(spec.system).of(spec).why_not(Members, spec)
     if reason is not None:
         raise UsageError(f"workload 'membership' changes voters: {reason}")

@@ -18,7 +18,7 @@ WRITES_PER_KEY = 125  # then come the next keys, so that no history of one key g
 
 @workloads.register("observers")
 def observers(spec: RunSpec) -> Workload:
-    """Local reads on every broker during writes: monotonic per broker, converging after heal."""
+    """Write topics and read them on every broker; reads never go back, and all brokers converge."""
     nodes = spec.voters + spec.observers
     if spec.observers < 1 or spec.concurrency <= spec.voters:
         raise UsageError(

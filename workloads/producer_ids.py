@@ -25,7 +25,7 @@ REFUSED = "stale-broker-epoch"
 
 @workloads.register("producer-ids")
 def producer_ids(spec: RunSpec) -> Workload:
-    """Brokers take blocks of producer ids: no id is ever given twice, later ones are larger."""
+    """Take blocks of producer ids; no id may be given twice, and later blocks must be higher."""
 
     def client(system: System) -> Client:
         return ProducerIdOps(cluster_of(system), Cast(seeds.rng(spec.seed, "brokers")))

@@ -22,7 +22,7 @@ FINISHED_KEYS = 2  # read by every thread after the heal, beside those that are 
 
 @workloads.register("register")
 def register(spec: RunSpec) -> Workload:
-    """Reads and writes of keys; every write has a value of its own; linearizable per key."""
+    """Read and write keys; every write has a value of its own; judge linearizability per key."""
     keys = Keys("r")
     final = groups(spec.concurrency, THREADS_PER_KEY) + FINISHED_KEYS
     return Workload(

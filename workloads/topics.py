@@ -23,7 +23,7 @@ FINISHED_NAMES = 2  # described by every thread after the heal, beside those tha
 
 @workloads.register("topics")
 def topics(spec: RunSpec) -> Workload:
-    """Create, delete, describe of contended names: one winner, all or nothing, ids never reused."""
+    """Create, delete and describe contended topics; one creator wins, and ids are never reused."""
     keys = Keys("t")
     final = groups(spec.concurrency, THREADS_PER_NAME) + FINISHED_NAMES
     return Workload(

@@ -30,7 +30,7 @@ JUDGED = (BrokerEpochs.meaning, UnfenceGuard.meaning, SessionTruth.meaning, L10)
 
 @checkers.register(NAME, needs=("records",), judges=JUDGED)
 def brokers(run: RunData) -> CheckResult:
-    """Epochs rise, who lags stays fenced, sessions end when they should. O(n log n).
+    """Broker epochs rise, lagging brokers stay fenced, sessions end in time. O(n log n).
 
     Of nodes that tell no events nobody knows when the end of a session was committed: those are
     left out.
@@ -85,19 +85,23 @@ def _epochs(
             first = given.setdefault(word.incarnation, word)
             if first.epoch != word.epoch and not _replaced(first, word, registered):
                 yield word.anomaly(
-                    EPOCHS, f"has epoch {word.epoch}, and had {first.epoch} as the same", first
+                    EPOCHS,
+                    f"got epoch {word.epoch} in the incarnation that had got {first.epoch}",
+                    first,
                 )
             elif first.epoch < word.epoch:
                 given[word.incarnation] = word
         again = newest is not None and word.incarnation == newest.incarnation
         if newest is not None and not again and word.epoch < newest.epoch:
             yield word.anomaly(
-                EPOCHS, f"was served with epoch {word.epoch} after {newest.epoch} was given", newest
+                EPOCHS,
+                f"was served with the old epoch {word.epoch} after it got {newest.epoch}",
+                newest,
             )
 
 
 def _replaced(one: Word, other: Word, registered: Sequence[Registration]) -> bool:
-    """Whether another incarnation may have come between two answers to the same one."""
+    """Tell whether another incarnation may have come between two answers to the same one."""
     first, second = sorted((one, other), key=lambda word: word.epoch)
     return first.invoked_ns < second.done_ns and any(
         each.broker in (None, one.broker)
@@ -121,7 +125,8 @@ def _let_in(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
         may_be_in = caught_up.get(word.epoch, word.done_ns) < word.done_ns
         if word.caught_up or (not word.fenced and not may_be_in):
             yield word.anomaly(
-                UNFENCED, f"was let in with offset {word.offset}, registered at {word.epoch}"
+                UNFENCED,
+                f"was unfenced at offset {word.offset}, before its registration at {word.epoch}",
             )
 
 
@@ -139,7 +144,9 @@ def _revived(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
             continue
         checked[REVIVED] += 1
         if word.fenced and not word.shut_down:
-            yield word.anomaly(REVIVED, f"is fenced with offset {word.offset}, and had caught up")
+            yield word.anomaly(
+                REVIVED, f"is still fenced at offset {word.offset} although it had caught up"
+            )
 
 
 def _overlap(one: Word, other: Word) -> bool:

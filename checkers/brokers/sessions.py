@@ -77,9 +77,9 @@ class Sessions:
         if not wanted and end_ns - last.invoked_ns < self._session_ns:
             yield last.anomaly(
                 C12,
-                f"was heard of, and was fenced (offset {service.offset})"
-                f" {(end_ns - last.invoked_ns) / 1e9:.3f} s after that was sent; its session is"
-                f" {self._session_ns / 1e9:g} s",
+                f"was fenced (offset {service.offset}) only"
+                f" {(end_ns - last.invoked_ns) / 1e9:.3f} s after it sent this heartbeat; its"
+                f" session is {self._session_ns / 1e9:g} s",
             )
 
     def _late(self, service: Service, heard: Sequence[Word]) -> Iterator[Anomaly]:
@@ -96,8 +96,9 @@ class Sessions:
             if until_ns - since_ns > self._late_ns:
                 yield last.anomaly(
                     C12,
-                    f"was silent after that, and not fenced for {(until_ns - since_ns) / 1e9:.3f} s"
-                    f" in which a controller worked; its session is {self._session_ns / 1e9:g} s",
+                    f"fell silent after that and was not fenced for"
+                    f" {(until_ns - since_ns) / 1e9:.3f} s, in which a controller was active; its"
+                    f" session is {self._session_ns / 1e9:g} s",
                 )
                 return
 

@@ -58,7 +58,7 @@ class Registration:
     done_ns: float  # infinite where nobody was told
 
     def may_be_between(self, first: Word, second: Word) -> bool:
-        """Whether it may have been done after the first began and before the second was."""
+        """Tell whether it may have been done after the first began and before the second was."""
         return self.invoked_ns < second.done_ns and first.invoked_ns < self.done_ns
 
 

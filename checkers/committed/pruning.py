@@ -82,7 +82,7 @@ def prune(
 
 
 def readback(logs: Mapping[str, Sequence[LogBatch]], voters: Sequence[str]) -> Readback:
-    """What the logs hold of the clients' writes and appends. O(records)."""
+    """Tell what the logs hold of the clients' writes and appends. O(records)."""
     holders: Counter[tuple[int, int, int]] = Counter()
     batches: dict[tuple[int, int, int], LogBatch] = {}
     for voter in voters:

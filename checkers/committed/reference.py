@@ -30,7 +30,7 @@ class Reference:
 
     @property
     def end(self) -> int:
-        """Where the log ends, exclusive."""
+        """Tell where the log ends, exclusive."""
         return self.log[-1].last + 1 if self.log else 0
 
     @property
@@ -41,7 +41,7 @@ class Reference:
         return None if self.start else 0
 
     def batches(self, below: int) -> Iterator[LogBatch]:
-        """What the log goes on with from there, as far as it ends below an offset."""
+        """Tell what the log goes on with from there, as far as it ends below an offset."""
         begin = self.begin
         if begin is None:
             return
@@ -53,7 +53,7 @@ class Reference:
 
 
 def committed(run: RunData, commits: Commits) -> Reference:
-    """What nodes said is committed, from the beginning to where no disk has it any more.
+    """Tell what nodes said is committed, from the beginning to where no disk has it any more.
 
     In the middle of a run a log may end in what is not.
     """

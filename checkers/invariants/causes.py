@@ -79,7 +79,7 @@ class Causes(Invariant):
 
 
 def _wrong(event: Event, raised: int) -> str | None:
-    """Why a change of role cannot have come from what it is said to have come from."""
+    """Tell why a change of role cannot have come from what it is said to have come from."""
     cause, to, leader = event["by"], event["to"], event.get("leader")
     if cause is None or (cause == ELECTED_BY_ANSWER and to == "candidate"):
         stands = to == "candidate" or (event.get("from") == "resigned" and to == "unattached")

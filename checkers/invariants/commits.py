@@ -148,7 +148,7 @@ class QuorumBacked(Invariant):
 
 
 def _holds(voter: Replica | None, below: int, batches: Iterable[Batch]) -> bool | None:
-    """Whether the voter has flushed these batches, the last of them up to ``below``.
+    """Tell whether the voter has flushed these batches, the last of them up to ``below``.
 
     None when the trace does not tell.
     """

@@ -24,7 +24,7 @@ GRACE_MS = 3000  # a busy host, a slow link, a commit
 
 
 def session_ms_of(settings: Mapping[str, str]) -> int:
-    """How long the session of a broker is."""
+    """Tell how long the session of a broker is."""
     return _number(settings, SESSION_SETTING, SESSION_MS)
 
 
@@ -201,7 +201,7 @@ class SilentFenced(Invariant):
             )
 
     def _forgotten(self, event: Event, reign: Reign) -> Iterator[Anomaly]:
-        """Who should have been fenced by now."""
+        """Tell who should have been fenced by now."""
         now = event["ts"]
         if now - reign.seen > GAP_MS * MS:
             reign.works_since = now
@@ -224,7 +224,7 @@ class SilentFenced(Invariant):
 
 
 def _sent_after(event: Event, heard: list[Event]) -> Event | None:
-    """What the last heartbeat that this controller has answered was certainly sent after."""
+    """Tell what the last heartbeat that this controller has answered was certainly sent after."""
     if len(heard) != 2:  # noqa: PLR2004 - the last two
         return None
     before, last = heard

@@ -69,7 +69,7 @@ class EpochRecord(Invariant):
 
 
 def _difference(told: Mapping[str, Any], elected: Event) -> str | None:
-    """What a LeaderChange says differently from what happened."""
+    """Tell what a LeaderChange says differently from what happened."""
     happened = {
         "leader_id": elected["node"],
         "voter_ids": sorted(key[0] for key in elected.get("voters") or ()),

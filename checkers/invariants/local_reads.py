@@ -52,7 +52,7 @@ class Written:
         self._tried = {write_of_op(i.invocation) for i in intervals}
 
     def tried(self, key: str, value: object) -> bool:
-        """Whether somebody ever tried to write that."""
+        """Tell whether somebody ever tried to write that."""
         return (key, str(value)) in self._tried
 
     def offset(self, key: str, value: object) -> int | None:
@@ -63,7 +63,7 @@ class Written:
         return found[0] if len(found) == 1 else None
 
     def missing(self, key: str, value: object) -> bool:
-        """Whether the log, known from its beginning, holds no such write, and never will."""
+        """Tell whether the log, known from its beginning, holds no such write, and never will."""
         return not self.stopped and self._lacks(key, value)
 
     def not_yet(self, key: str, value: object) -> bool:
@@ -85,7 +85,7 @@ class Starts:
                 insort(self._starts[f"n{event['node']}"], time - START_SLACK_NS)
 
     def number(self, node: str | None, time_ns: int) -> int:
-        """How many processes of the node had been started by then."""
+        """Tell how many processes of the node had been started by then."""
         return bisect_right(self._starts.get(node or "", []), time_ns)
 
 
@@ -146,7 +146,7 @@ def dirty(interval: Interval, when: str = "") -> Anomaly:
 def judge_local_reads(
     intervals: Sequence[Interval], written: Written, starts: Starts
 ) -> Iterator[Anomaly]:
-    """What is wrong with the local reads of a history. O(n log n)."""
+    """Tell what is wrong with the local reads of a history. O(n log n)."""
     sessions: dict[tuple[str | None, int, str], list[Read]] = defaultdict(list)
     for interval in intervals:
         done, invocation = interval.completion, interval.invocation

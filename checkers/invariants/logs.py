@@ -74,7 +74,7 @@ class RecordIdentity(Invariant):
 
 
 def _appender(event: Event | None, where: str) -> str:
-    """Who has a batch: who told of it, or else where it was found."""
+    """Tell who has a batch: who told of it, or else where it was found."""
     return where if event is None else f"n{event['node']} appended ({label(event)})"
 
 

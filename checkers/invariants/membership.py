@@ -228,7 +228,7 @@ class LatestSetInForce(Invariant):
             )
 
     def _is_decided(self, event: Event, replica: Replica) -> bool:
-        """Whether the trace tells which set must be in force."""
+        """Tell whether the trace tells which set must be in force."""
         if event["t"] in ("start", "voters") and not replica.sets.is_sure:
             return False
         if event["t"] == "start":

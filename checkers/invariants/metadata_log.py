@@ -115,7 +115,7 @@ class MetadataWalk:
         return found
 
     def finish(self) -> list[Anomaly]:
-        """What is missing, now that there is no more to come."""
+        """Tell what is missing, now that there is no more to come."""
         if self._over:
             return []
         found = [*self._at_the_end(), *self._alters.finish(self._begin, self._end)]
@@ -313,7 +313,7 @@ class MetadataLog(MetadataWalk):
 def shape_fault(
     replicas: Iterable[int], leader: int, isr: Iterable[int], elr: Iterable[int]
 ) -> str | None:
-    """What is wrong with a partition's state, if anything."""
+    """Tell what is wrong with a partition's state, if anything."""
     every, in_sync, eligible = set(replicas), set(isr), set(elr)
     if leader != -1 and leader not in in_sync:
         return f"leader {leader} out of sync"

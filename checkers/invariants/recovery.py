@@ -98,7 +98,7 @@ class Recovery(Invariant):
 
 
 def _may_be_cut(batch: Batch, event: Event, replica: Replica, world: World) -> bool:
-    """Whether a leader may have had the batch cut just before the process was killed.
+    """Tell whether a leader may have had the batch cut just before the process was killed.
 
     A leader cuts nothing, and has others cut only what it has not itself.
     """

@@ -18,7 +18,7 @@ from harness.verdict import Anomaly
 
 
 def wait_ms(place: int | None, voters: int, longest_ms: int) -> int:
-    """How long the voter at a place (0-based) in a list waits; at None = not in the list."""
+    """Tell how long the voter at a place (0-based) in a list waits; at None = not in the list."""
     if place is None:
         return longest_ms
     if place == 0:

@@ -154,7 +154,7 @@ def _completes(op: Op) -> bool:
 
 
 def _blurs(group: Sequence[Op]) -> bool:
-    """Whether some process ends one op and begins its next within the group."""
+    """Tell whether some process ends one op and begins its next within the group."""
     ended: set[int | str] = set()
     for op in group:
         if op.type != "invoke":

@@ -56,7 +56,7 @@ def by_chains(columns: Columns, start: Hashable) -> Zones | None:
 
 
 def _producers(columns: Columns, start: Hashable) -> dict[Hashable, _Held] | None:
-    """What made each value; None when two ops may have."""
+    """Tell what made each value; None when two ops may have."""
     held: dict[Hashable, _Held] = {start: _Held(None)}
     for row, (f, value) in enumerate(zip(columns.f, columns.value, strict=True)):
         if f in ("write", "cas"):
@@ -166,7 +166,7 @@ class _Chains:
         self._last.append(begun)
 
     def explains_all(self) -> bool:
-        """Whether one order of the chains explains every failed cas as well.
+        """Tell whether one order of the chains explains every failed cas as well.
 
         Raises:
             _ConflictError: One that no order explains.

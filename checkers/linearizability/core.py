@@ -88,7 +88,7 @@ class _Tries:
             size = min(len(self._calls), size * _GROWTH)
 
     def fails(self, kept: set[int]) -> bool | None:
-        """Whether these calls have no order; None when the budget ran out before that."""
+        """Tell whether these calls have no order; None when the budget ran out before that."""
         freed = [
             replace(self._calls[place], begin=-1 - number, end=None)
             for number, (place, _) in enumerate(self._free(kept))

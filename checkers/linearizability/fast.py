@@ -57,7 +57,7 @@ def decide(
     time_limit_s: float = TIME_LIMIT_S,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> Decision:
-    """Whether the calls are linearizable: stops at the first key that is not.
+    """Tell whether the calls are linearizable: stops at the first key that is not.
 
     ``initial`` None takes the model's own. Values are compared with ``==``.
 

@@ -101,7 +101,7 @@ class _Texts:
         return VALID if self._unseen(first, last) else Zones(linearizable=False)
 
     def _unseen(self, first: list[float], last: list[float]) -> bool:
-        """Whether blocks, and the appends and puts that nobody saw, have their places."""
+        """Tell whether blocks, and the appends and puts that nobody saw, have their places."""
         columns = self._columns
         begin, end = columns.begin, columns.end
         unseen = []
@@ -213,7 +213,7 @@ def by_positions(columns: Columns, start: Hashable) -> Zones | None:
 
 
 def _in_time(columns: Columns, order: Sequence[int], length: int) -> Zones:
-    """Whether calls in this order agree with time, and reads with the appends before them."""
+    """Tell whether calls in this order agree with time, and reads with the appends before them."""
     rows = [row for row in order if columns.f[row] == "append"]
     values = tuple(columns.value[row] for row in rows)
     last, latest = -inf, -1

@@ -19,13 +19,13 @@ class Layers:
         self._unknown = unknown  # bits
 
     def options(self, config: Config) -> tuple[int, int]:
-        """How much a configuration leaves open: one that stands for another has no less."""
+        """Tell how much a configuration leaves open: one that stands for another has no less."""
         _, done, optional = config
         better = optional.bit_count() + (done & self._seeing).bit_count()
         return better - (done & self._unknown).bit_count(), done
 
     def stands_for(self, one: Config, other: Config) -> bool:
-        """Whether ``one`` can do whatever ``other`` can."""
+        """Tell whether ``one`` can do whatever ``other`` can."""
         _, done, optional = one
         _, done_other, optional_other = other
         if optional_other & ~optional:

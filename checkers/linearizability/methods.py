@@ -43,7 +43,7 @@ def judge_register(columns: Columns, start: Hashable, budget: Budget) -> tuple[s
 
 
 def _unique(columns: Columns) -> bool:
-    """Whether it is worth a try: the first values that were written all differ."""
+    """Tell whether it is worth a try: the first values that were written all differ."""
     made: set[Hashable] = set()
     for f, value in zip(columns.f, columns.value, strict=False):
         if f in _MAKE:

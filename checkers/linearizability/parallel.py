@@ -45,7 +45,7 @@ def each(
 
 
 def _workers(budget: Budget) -> int:
-    """How many processes there may be: one for each core, if any may be had at all."""
+    """Tell how many processes there may be: one for each core, if any may be had at all."""
     if not hasattr(os, "fork") or current_process().daemon or threading.active_count() > 1:
         return 1  # a fork would lose the other threads, and what they hold
     cores = len(os.sched_getaffinity(0))

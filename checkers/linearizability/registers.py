@@ -77,7 +77,7 @@ def _returns(columns: Columns) -> list[int]:
 def _window(
     columns: Columns, order: Sequence[int], start: Hashable, found: Found, budget: Budget
 ) -> bool:
-    """Whether some stretch that ends where the search died fails by itself."""
+    """Tell whether some stretch that ends where the search died fails by itself."""
     assert found.row is not None  # noqa: S101
     died = order.index(found.row)
     values = {start, *columns.value}

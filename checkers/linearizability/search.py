@@ -373,7 +373,7 @@ class _Walk(Layers):
     def _is_new(
         self, config: Config, unseen: bool, seen: dict[tuple[int, int, int, bool], list[int]]
     ) -> bool:
-        """Whether no configuration on the way was the same with fewer unknown calls used."""
+        """Tell whether no configuration on the way was the same with fewer unknown calls used."""
         state, done, optional = config
         used = done & self._unknown
         rivals = seen.setdefault((state, done ^ used, optional, unseen), [])

@@ -156,7 +156,7 @@ class _Parts:
 
 
 def _passes(columns: Columns, blocks: Sequence[_Block], left: Sequence[int]) -> bool:
-    """Whether the order of blocks by when they can be at first agrees with time.
+    """Tell whether the order of blocks by when they can be at first agrees with time.
 
     An append that nobody saw comes as late as it may: right before a put, or at the end. One of
     unknown outcome is no exception: it never returned, so it is never too late.

@@ -40,7 +40,7 @@ def repeated_questions(events: Mapping[str, Sequence[Event]]) -> tuple[int, list
 
 
 def _question(event: Event) -> tuple[str, int, object]:
-    """What a request asks, be it of whom it may."""
+    """Tell what a request asks, be it of whom it may."""
     if event["t"] == "fetch_tx":
         return "Fetch", event["ep"], event["off"]
     return "Vote", event["ep"], event["pre"]

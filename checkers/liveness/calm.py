@@ -24,7 +24,7 @@ class Calm:
 
     @classmethod
     def of(cls, history: History, families: Collection[str] = CRASHES) -> Calm:
-        """When no fault was at work but those of ``families``."""
+        """Tell when no fault was at work but those of ``families``."""
         disturbed: dict[object, tuple[int, float]] = {}
         crashes: list[int] = []
         for op in history.nemesis():
@@ -40,11 +40,11 @@ class Calm:
         return cls(tuple(sorted(disturbed.values())), tuple(crashes))
 
     def covers(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether all of that stretch was calm."""
+        """Tell whether all of that stretch was calm."""
         return all(end_ns < began or begin_ns > ended for began, ended in self.disturbed)
 
     def crashed(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether a fault that does not count began or ended in that stretch."""
+        """Tell whether a fault that does not count began or ended in that stretch."""
         return any(begin_ns < at_ns <= end_ns for at_ns in self.crashes)
 
 

@@ -49,7 +49,7 @@ def futile_elections(history: History, events: Events) -> tuple[int, list[Anomal
 
 
 def _candidacies(events: Events) -> tuple[dict[int, list[Event]], set[int]]:
-    """Who stood, by epoch and in order, and the epochs that somebody won."""
+    """Tell who stood, by epoch and in order, and the epochs that somebody won."""
     stood: dict[int, list[Event]] = defaultdict(list)
     won: set[int] = set()
     for event in (e for of_node in events.values() for e in of_node):

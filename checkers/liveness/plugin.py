@@ -201,7 +201,7 @@ def _follow(run: RunData, end_ns: int, begin_ns: int = 0) -> dict[str, Node]:
 def _not_recovered(
     nodes: Mapping[str, Node], run: RunData, elapsed_ms: int | None
 ) -> Iterator[Anomaly]:
-    """Why the cluster has not come back, as far as events tell: the first cause only."""
+    """Tell why the cluster has not come back, as far as events tell: the first cause only."""
     after = f"{elapsed_ms} ms after the last fault was healed"
     leaders = [name for name in run.voters if nodes[name].role == "leader"]
     if not leaders:
@@ -220,7 +220,7 @@ def _not_recovered(
 
 
 def _unsettled(nodes: Mapping[str, Node], run: RunData, window: _Window) -> Iterator[Anomaly]:
-    """What a cluster in peace must not do."""
+    """Tell what a cluster in peace must not do."""
     seconds = (window.end_ns - window.begin_ns) / NS_PER_S
     for name in _names(run):
         node = nodes[name]
@@ -330,7 +330,7 @@ def _diverging(
 
 
 def _told_late(run: RunData, window: _Window) -> Iterator[Anomaly]:
-    """Who hears of a commit only with the next one, or when a fetch has waited in vain."""
+    """Tell who hears of a commit only with the next one, or when a fetch has waited in vain."""
     marks = {
         name: [e for e in run.events.get(name, ()) if e["t"] == "hwm" and _within(e, window)]
         for name in _names(run)

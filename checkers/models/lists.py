@@ -62,7 +62,7 @@ class ListAppend:
 
 @models.register("log")
 class Log(ListAppend):
-    """An append-only log: an append that is ok tells its position, from 0; a read all of it."""
+    """An append-only log: an ok append returns its position, from 0; a read returns all records."""
 
     def action(self, interval: Interval, conventions: Conventions) -> Action | None:
         """As the list; an append that tells no position may have any."""
@@ -93,7 +93,7 @@ class Log(ListAppend):
         return super().describe(action) + where
 
     def obstacle(self, state: State, action: Action) -> str:
-        """Where the log ended, or what was in it."""
+        """Tell where the log ended, or what was in it."""
         if action.f == "append":
             assert isinstance(state, tuple)  # noqa: S101
             return f"it went to {action.seen}, the log ends at {len(state)}"

@@ -16,7 +16,7 @@ _PAIR, _TRIPLE = 2, 3
 
 @models.register("multi-register")
 class MultiRegister:
-    """Registers that one op may read and write several of: ``txn [[f key value] ...]``."""
+    """Several registers that one op reads and writes: ``txn [[f key value] ...]``."""
 
     fs: frozenset[str] = frozenset(("txn", "read", "write"))
     initial: Any = None

@@ -19,7 +19,7 @@ class Mutex:
     initial: Any = False
 
     def start(self, value: Any) -> State:
-        """Whether it is held."""
+        """Tell whether it is held."""
         return freeze(bool(value))
 
     def action(self, interval: Interval, _: Conventions) -> Action | None:

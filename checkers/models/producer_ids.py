@@ -60,5 +60,5 @@ class ProducerIds:
         return f"ids {first} to {first + count - 1}"
 
     def obstacle(self, state: State, _: Action) -> str:
-        """How far ids were given."""
+        """Tell how far ids were given."""
         return f"ids below {state} had been given"

@@ -205,7 +205,7 @@ class Topic:
         return f"there is {_show(state)} then"
 
     def _shows(self, state: State, seen: State) -> bool:
-        """Whether a look at the state may show this.
+        """Tell whether a look at the state may show this.
 
         Partitions and configs of an id that we know are judged apart, as all or nothing.
         """
@@ -238,7 +238,7 @@ class _Sight:
 
     @property
     def time_ns(self) -> int | None:
-        """When it was seen."""
+        """Tell when it was seen."""
         end = self.interval.completion
         return None if end is None else end.time_ns
 

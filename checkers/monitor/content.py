@@ -44,7 +44,7 @@ class Content:
 
     @property
     def checked(self) -> Mapping[str, int]:
-        """How much each invariant examined."""
+        """Tell how much each invariant examined."""
         return {**self._walk.checked, "C8": self.images.checked}
 
     def batch(self, batch: LogBatch, by: Event | None = None) -> list[Anomaly]:

@@ -25,7 +25,7 @@ class Convergence:
 
 
 def converged(run: RunData, monitor: Monitor) -> Convergence:
-    """Whether each node reached what was committed.
+    """Tell whether each node reached what was committed.
 
     A node that has all of it has converged. One that lacks something is late when a leader had
     committed that ``GRACE_NS`` before the end, and undecided when there was less time than that
@@ -106,7 +106,7 @@ def _committed_by(marks: Sequence[tuple[int, Event]], by_ns: int) -> tuple[int, 
 
 
 def _reached(run: RunData, monitor: Monitor) -> dict[str, int]:
-    """How far each node of the cluster came in its last process; 0 when that told nothing."""
+    """Tell how far each node of the cluster came in its last process; 0 when that told nothing."""
     lives: dict[str, int] = {}
     for replica in monitor.world.replicas.values():
         node = str(replica.id)

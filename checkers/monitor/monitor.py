@@ -48,17 +48,17 @@ class Monitor:
 
     @property
     def gaps(self) -> list[str]:
-        """What was missing from the trace, in sentences; at most a few dozen."""
+        """Tell what was missing from the trace, in sentences; at most a few dozen."""
         return self._intake.gaps
 
     @property
     def gaps_total(self) -> int:
-        """How much was missing from the trace."""
+        """Tell how much was missing from the trace."""
         return self._intake.gaps_total
 
     @property
     def checked(self) -> dict[str, int]:
-        """How much each invariant really examined."""
+        """Tell how much each invariant really examined."""
         return self.checked_by(None)
 
     def checked_by(self, checker: str | None) -> dict[str, int]:
@@ -78,12 +78,12 @@ class Monitor:
         return self.feed_whole(Whole.of(events))
 
     def of(self, checker: str) -> list[Anomaly]:
-        """What was found, as far as that checker tells of it."""
+        """Tell what was found, as far as that checker tells of it."""
         names = self._names(checker)
         return [anomaly for anomaly in self.anomalies if anomaly.invariant in names]
 
     def found_by(self, checker: str) -> Counter[str]:
-        """How much was found of that, by name, with what was not kept."""
+        """Tell how much was found of that, by name, with what was not kept."""
         names = self._names(checker)
         return Counter({name: count for name, count in self.found.items() if name in names})
 

@@ -36,7 +36,7 @@ class Promises:
         self._creates: dict[str, list[Interval]] = defaultdict(list)
 
     def batch(self, batch: LogBatch, by: Event) -> list[Anomaly]:
-        """What a committed batch holds that nobody asked for, or that was refused or done."""
+        """Tell what a committed batch holds that nobody asked for, or that was refused or done."""
         if batch.control:
             return []
         file_records(batch, self._committed, by)
@@ -50,7 +50,7 @@ class Promises:
         return self._keep(found)
 
     def op(self, op: Op, *, behind: bool) -> list[Anomaly]:
-        """What the answer to an op breaks.
+        """Tell what the answer to an op breaks.
 
         ``behind``: not all that is committed was seen, so that nothing can be missing.
         """

@@ -41,7 +41,7 @@ class LogOp:
 
     @property
     def outcome(self) -> str:
-        """How it ended: ok, fail or info."""
+        """Tell how it ended: ok, fail or info."""
         return self.interval.outcome
 
     @property

@@ -21,7 +21,7 @@ CLOCK_RATE = "clock-rate"
 
 
 def kept_time(run: RunData) -> bool:
-    """Whether no fault, planned or played, lets the clock of a node run fast or slow.
+    """Tell whether no fault, planned or played, lets the clock of a node run fast or slow.
 
     If one does, then a node's timeouts say nothing of what passed on the clock of the trace.
     """
@@ -34,7 +34,7 @@ class Clock(Protocol):
     """Tells when a node's event happened on the harness's clock."""
 
     def of(self, event: Event) -> int | None:
-        """When it happened; None when that is not known."""
+        """Tell when it happened; None when that is not known."""
         ...
 
 
@@ -67,6 +67,6 @@ class HarnessTime:
                         self._shift[process] = rx - ts
 
     def of(self, event: Event) -> int | None:
-        """When it happened; None when the event or its process never arrived with a time."""
+        """Tell when it happened; None when the event or its process never arrived with a time."""
         ts, shift = event.get("ts"), self._shift.get((event.get("node"), event.get("inc")))
         return ts + shift if isinstance(ts, int) and shift is not None else None

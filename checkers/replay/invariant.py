@@ -42,7 +42,7 @@ class Invariant(ABC):
 
     @abstractmethod
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
-        """What the event breaks."""
+        """Tell what the event breaks."""
 
     def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
         """What the logs found on the disks after the run break; by default nothing is asked."""
@@ -50,7 +50,7 @@ class Invariant(ABC):
         return iter(())
 
     def _once(self, what: Hashable) -> bool:
-        """Whether ``what`` is reported for the first time."""
+        """Tell whether ``what`` is reported for the first time."""
         if what in self._reported:
             return False
         self._reported.add(what)

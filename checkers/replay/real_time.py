@@ -11,12 +11,12 @@ class Timed(Protocol):
 
     @property
     def invoked_ns(self) -> int:
-        """When it was invoked."""
+        """Tell when it was invoked."""
         ...
 
     @property
     def done_ns(self) -> int:
-        """When it was answered."""
+        """Tell when it was answered."""
         ...
 
 

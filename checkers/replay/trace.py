@@ -83,12 +83,12 @@ class ReplicaId(NamedTuple):
 
 
 def replica_of(event: Event) -> ReplicaId:
-    """Who wrote the event."""
+    """Tell who wrote the event."""
     return ReplicaId(event["node"], event["dir"])
 
 
 def label(event: Event) -> str:
-    """How a sentence names an event: node and sequence number."""
+    """Tell how a sentence names an event: node and sequence number."""
     return f"n{event.get('node', '?')} seq {event.get('seq', '?')}"
 
 
@@ -125,7 +125,7 @@ def _within_node(event: dict[str, Any]) -> tuple[int, int]:
 
 
 def _times(events: Sequence[Event]) -> list[int]:
-    """When each event happened, as it says; 0 where it does not."""
+    """Tell when each event happened, as it says; 0 where it does not."""
     try:
         times = list(map(_TIME, events))
     except KeyError:
@@ -154,7 +154,7 @@ class Intake:
         self._newest_stream: dict[int, tuple[int, int]] = {}  # by node
 
     def admit(self, event: Event) -> bool:
-        """Whether the event is whole and new; what it lacks is noted otherwise."""
+        """Tell whether the event is whole and new; what it lacks is noted otherwise."""
         type_ = event.get("t")
         if type_ == TORN:
             return False  # a kill tore this line: what it tells of never became visible
@@ -252,7 +252,7 @@ def _lacking(event: Event, required: Mapping[str, _Kinds]) -> str | None:
 
 
 def is_pair(value: object) -> bool:
-    """Whether it is an offset and an epoch."""
+    """Tell whether it is an offset and an epoch."""
     if not isinstance(value, list | tuple):
         return False
     return [type(number) for number in value] == [int, int]
@@ -267,7 +267,7 @@ class _Shape:
         self.pairs = [field for field, kinds in required.items() if kinds is _PAIR]
 
     def has_pairs(self, event: Event) -> bool:
-        """Whether the fields that are to be pairs are."""
+        """Tell whether the fields that are to be pairs are."""
         return all(is_pair(event[field]) for field in self.pairs)
 
 

@@ -22,7 +22,7 @@ class VoterKey(NamedTuple):
         return f"n{self.node}"
 
     def fits(self, other: VoterKey) -> bool:
-        """Whether both may mean the same replica."""
+        """Tell whether both may mean the same replica."""
         unknown = self.directory is None or other.directory is None
         return self.node == other.node and (unknown or self.directory == other.directory)
 
@@ -55,7 +55,7 @@ def key_of(item: object) -> VoterKey | None:
 
 
 def holds(keys: Collection[VoterKey], key: VoterKey) -> bool:
-    """Whether one of the keys fits."""
+    """Tell whether one of the keys fits."""
     node, directory = key
     for each, known in keys:  # a generator of ``fits`` costs thrice as much, for every fetch
         if each == node and (known is None or directory is None or known == directory):
@@ -98,7 +98,7 @@ class VoterHistory:
 
     @property
     def offset(self) -> int:
-        """Where the newest set stands."""
+        """Tell where the newest set stands."""
         return self._entries[-1][0] if self._entries else NEVER
 
     def at(self, end: int) -> VoterKeys | None:
@@ -112,7 +112,7 @@ class VoterHistory:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the newest set is in the log.
+        """Tell whether the newest set is in the log.
 
         One that a start told stands somewhere in a log that nobody saw grow, as after damage: a
         truncation of that log may have taken it away, and which one is in force then is not known.
@@ -120,7 +120,7 @@ class VoterHistory:
         return not (self._cut and self.offset == NEVER)
 
     def begin(self, keys: VoterKeys, end: int) -> None:
-        """What the start of a log that ends at ``end`` says, which knows no directories.
+        """Tell what the start of a log that ends at ``end`` says, which knows no directories.
 
         It stands unless it is known better.
         """

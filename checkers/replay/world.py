@@ -108,7 +108,7 @@ class ReplicaLog:
         return found
 
     def _place(self, offset: int) -> int:
-        """Where the last batch stands that begins at the offset or below; -1: there is none.
+        """Tell where the last batch stands that begins at the offset or below; -1: there is none.
 
         Who asks, asks mostly for one of the last two.
         """
@@ -121,7 +121,7 @@ class ReplicaLog:
         return bisect_right(batches, (offset, inf)) - 1
 
     def knows(self, offset: int) -> bool:
-        """Whether the trace says what is at the offset, be it that nothing is there."""
+        """Tell whether the trace says what is at the offset, be it that nothing is there."""
         return self.end is not None and (offset >= self.end or self.at(offset) is not None)
 
 
@@ -173,12 +173,12 @@ class Commits:
         return None
 
     def contradicts(self, batch: Batch) -> bool:
-        """Whether another batch is committed on one of its offsets."""
+        """Tell whether another batch is committed on one of its offsets."""
         found = self.overlapping(batch)
         return found is not None and found[0] != batch
 
     def contains(self, batch: Batch) -> bool:
-        """Whether exactly this batch is committed."""
+        """Tell whether exactly this batch is committed."""
         found = self._found.get(batch.base)
         return found is not None and found[0] == batch
 
@@ -192,7 +192,7 @@ class Persisted(NamedTuple):
     voted_dir: str | None
 
     def names(self, candidate: int, directory: str | None) -> bool:
-        """Whether the vote is for that candidate; an unknown directory fits any."""
+        """Tell whether the vote is for that candidate; an unknown directory fits any."""
         return self.voted == candidate and same_directory(self.voted_dir, directory)
 
     def __str__(self) -> str:
@@ -202,7 +202,7 @@ class Persisted(NamedTuple):
 
 
 def same_directory(one: str | None, other: str | None) -> bool:
-    """Whether two directory ids do not contradict each other."""
+    """Tell whether two directory ids do not contradict each other."""
     return one is None or other is None or one == other
 
 
@@ -332,7 +332,7 @@ class World:
         return None if newest is None or newest[0] == NEVER else newest[1]
 
     def sees_all(self, nodes: Iterable[int]) -> bool:
-        """Whether nothing that one of these nodes has told can have escaped the trace."""
+        """Tell whether nothing that one of these nodes has told can have escaped the trace."""
         return self.whole and all(node in self._current for node in nodes)
 
     def _hwm(self, replica: Replica, event: Event) -> None:

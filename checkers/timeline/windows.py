@@ -28,11 +28,11 @@ class FaultWindow:
 
     @property
     def installed(self) -> bool:
-        """Whether the fault took hold, as its nemesis saw with evidence."""
+        """Tell whether the fault took hold, as its nemesis saw with evidence."""
         return self.outcome == "installed" and self.evidence
 
     def overlaps(self, start_ns: int, end_ns: int) -> bool:
-        """Whether it may have been in force at some time of a span."""
+        """Tell whether it may have been in force at some time of a span."""
         return self.start_ns <= end_ns and (self.end_ns is None or self.end_ns >= start_ns)
 
     def to_json(self) -> dict[str, Any]:
@@ -81,6 +81,6 @@ def in_force(windows: Iterable[FaultWindow]) -> list[FaultWindow]:
 
 
 def during_a_fault(interval: Interval, windows: Sequence[FaultWindow]) -> bool:
-    """Whether any fault may have been in force while the op was under way."""
+    """Tell whether any fault may have been in force while the op was under way."""
     done = interval.completion or interval.invocation
     return any(w.overlaps(interval.invocation.time_ns, done.time_ns) for w in windows)

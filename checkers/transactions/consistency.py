@@ -65,12 +65,12 @@ def forbidden(model: str) -> frozenset[str]:
 
 
 def needs_process(model: str) -> bool:
-    """Whether the order of what one process does counts."""
+    """Tell whether the order of what one process does counts."""
     return "G0" + _PROCESS in forbidden(model)
 
 
 def needs_realtime(model: str) -> bool:
-    """Whether the order of time counts."""
+    """Tell whether the order of time counts."""
     return "G0" + _REALTIME in forbidden(model)
 
 

@@ -47,7 +47,7 @@ class Explainer:
         return self._txns.indices(txn)[-1]
 
     def reason(self, source: int, kind: int, target: int) -> str:
-        """Why ``source`` came before ``target``, by an edge of that kind."""
+        """Tell why ``source`` came before ``target``, by an edge of that kind."""
         one, other = f"op {self.op(source)}", f"op {self.op(target)}"
         match kind:
             case int() if kind == WW:
@@ -121,7 +121,7 @@ class Explainer:
                     yield key, of_key, length
 
     def _behind(self, key: Hashable, of_key: KeyHistory, txn: int) -> Hashable | None:
-        """What a transaction appended that no read shows."""
+        """Tell what a transaction appended that no read shows."""
         known = self._place(key, of_key)
         mine = (each.element for each in self._txns.mops[txn] if each.append and each.key == key)
         return next((element for element in mine if element not in known), None)

@@ -35,7 +35,7 @@ class Graph:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are, virtual ones and all."""
+        """Tell how many nodes there are, virtual ones and all."""
         return len(self.starts) - 1
 
 
@@ -150,7 +150,7 @@ def _carried(writers: Sequence[int]) -> list[int]:
 
 
 def _add_unseen(edges: Edges, unseen: list[int], last: int, whole: list[int]) -> None:
-    """What no read shows comes behind all that was read, in whatever order.
+    """Tell what no read shows comes behind all that was read, in whatever order.
 
     ``last`` appended the last element that was read, ``whole`` read it. A virtual node stands for
     all of ``unseen`` but those that are themselves in ``whole`` (those follow each other in a
@@ -195,7 +195,7 @@ def _add_processes(edges: Edges, txns: Transactions) -> None:
 def _add_time(
     edges: Edges, txns: Transactions, committed: Sequence[int], budget: Budget | None
 ) -> None:
-    """What ended before something else began came before it, by way of a chain of moments."""
+    """Tell what ended before something else began came before it, by way of a chain of moments."""
     none = 1 << 62
     events = [none] * (2 * len(txns) + 1)  # by place
     for txn, (begin, end) in enumerate(zip(txns.begins, txns.ends, strict=True)):

@@ -119,7 +119,7 @@ def _note(
 def _inside(
     keys: dict[Hashable, KeyHistory], txns: Transactions, txn: int, mops: list[Mop]
 ) -> Iterator[Found]:
-    """What a transaction did, and where it contradicts itself."""
+    """Tell what a transaction did, and where it contradicts itself."""
     known: dict[Hashable, list[Any]] = {}  # what a key must be, when it was read before
     own: dict[Hashable, list[Hashable]] = {}  # appended since then
     shown: dict[Hashable, list[Any]] = {}  # first read from outside
@@ -236,7 +236,7 @@ def _strange(key: Hashable, of_key: KeyHistory, element: Hashable) -> Iterator[F
 
 
 def _unseen(orders: Orders) -> None:
-    """Who appended what no read shows; that comes behind all that was read."""
+    """Tell who appended what no read shows; that comes behind all that was read."""
     for of_key in orders.keys.values():
         if of_key.sound and len(of_key.appends) > len(of_key.order):
             known = set(of_key.order)

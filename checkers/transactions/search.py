@@ -53,7 +53,7 @@ class Cycle:
 
     @property
     def name(self) -> str:
-        """What a cycle of such edges is called."""
+        """Tell what a cycle of such edges is called."""
         kinds = [kind for _, kind, _ in self.steps]
         rws = kinds.count(RW)
         if not rws:

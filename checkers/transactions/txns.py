@@ -137,7 +137,7 @@ def _places(ops: list[Op]) -> list[int]:
 
 
 def _mops(begin: Op, end: Op | None) -> list[Mop]:
-    """What a transaction did; what it read counts only when it is known to have ended well."""
+    """Tell what a transaction did; what it read counts only when it is known to have ended well."""
     done = end is not None and end.type == "ok"
     told = end if done and end is not None else begin
     try:

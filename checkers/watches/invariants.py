@@ -42,7 +42,7 @@ class Online:
         self._below = 0  # what is committed, as leaders say
 
     def feed(self, event: Event) -> list[Anomaly]:
-        """What an event breaks, and what it commits."""
+        """Tell what an event breaks, and what it commits."""
         monitor, content = self.monitor, self.content
         before = monitor.events
         found = monitor.feed(event)
@@ -62,7 +62,7 @@ class Online:
         return found
 
     def op(self, op: Op) -> list[Anomaly]:
-        """What an op breaks by the answer that it got."""
+        """Tell what an op breaks by the answer that it got."""
         return self.promises.op(op, behind=self.content.end < self._below)
 
 
@@ -112,7 +112,7 @@ watched, give_trace = _NEWEST.of, _NEWEST.give
 
 
 def content_of(run: RunData, monitor: Monitor, known: Reference, make_fold: MakeFold) -> Content:
-    """What the run's committed log holds, judged with all that nodes said of it.
+    """Tell what the run's committed log holds, judged with all that nodes said of it.
 
     What was judged meanwhile is not judged again: only what a simulation could not read then.
     """
@@ -136,7 +136,7 @@ def content_of(run: RunData, monitor: Monitor, known: Reference, make_fold: Make
 
 
 def told_meanwhile(run: RunData, seen: Iterable[Anomaly], *names: str) -> list[Anomaly]:
-    """What else ops had broken when a simulation was stopped, which its disks may not tell."""
+    """Tell what else ops had broken when a simulation was stopped, which its disks may not tell."""
     online = run.watches.get(NAME)
     if run.history.stopped is None or not isinstance(online, Online):
         return []

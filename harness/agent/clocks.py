@@ -15,7 +15,7 @@ _NOTE = ".clocks"
 
 
 def find_faketime() -> str | None:
-    """Where this host has libfaketime."""
+    """Tell where this host has libfaketime."""
     places = (Path(at) for at in _LIBRARIES)
     found = (path for at in places for name in _FAKETIME for path in sorted(at.glob(name)))
     return next(map(str, found), None)

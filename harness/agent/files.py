@@ -50,7 +50,7 @@ class Tail:
         self._path, self._inode, self._at = path, 0, 0
 
     def read(self) -> bytes:
-        """What is new, up to a chunk."""
+        """Tell what is new, up to a chunk."""
         try:
             with self._path.open("rb", buffering=0) as file:
                 now = os.fstat(file.fileno())

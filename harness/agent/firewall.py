@@ -15,7 +15,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
 
 
 def filter_problem() -> str | None:
-    """Why links cannot be cut here; None when they can."""
+    """Tell why links cannot be cut here; None when they can."""
     if os.geteuid() != 0:
         return f"its user has uid {os.geteuid()}; iptables wants root"
     if _which("iptables") is None or _which("iptables-restore") is None:
@@ -28,7 +28,7 @@ def filter_problem() -> str | None:
 
 
 def queue_problem(chain: str) -> str | None:
-    """Why packets cannot be handed to a process here; None when they can. Our chain is new."""
+    """Tell why packets cannot be handed to a process here; None when they can. Our chain is new."""
     rule = f"-A {chain} -j NFQUEUE --queue-num 0 --queue-bypass"
     try:
         iptables("--noflush", restore=f"*filter\n:{chain} - [0:0]\n{rule}\nCOMMIT\n")
@@ -55,7 +55,7 @@ def iptables(*arguments: str, restore: str | None = None) -> str:
 
 
 def has_chain(chain: str) -> bool:
-    """Whether our chain is there."""
+    """Tell whether our chain is there."""
     try:
         iptables("-n", "-L", chain)
     except Refused:
@@ -64,7 +64,7 @@ def has_chain(chain: str) -> bool:
 
 
 def counters(chain: str) -> str:
-    """What our chain has dropped, as iptables lists it; empty when it is not there."""
+    """Tell what our chain has dropped, as iptables lists it; empty when it is not there."""
     return iptables("-nvxL", chain) if has_chain(chain) else ""
 
 

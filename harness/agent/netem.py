@@ -73,7 +73,7 @@ def remove(handle: int) -> int:
 
 
 def attempt(handle: int, links: dict[str, Any]) -> str | None:
-    """Why netem cannot treat these links, by really trying for a moment; None when it can."""
+    """Tell why netem cannot treat these links, by really trying for a moment; None when it can."""
     tried = {number: {**link, "stages": [_HARMLESS]} for number, link in links.items()}
     try:
         problems = change(handle, tried)["problems"]
@@ -84,7 +84,7 @@ def attempt(handle: int, links: dict[str, Any]) -> str | None:
 
 
 def lacking() -> str | None:
-    """Why netem cannot be had here, tried in a network of its own; None when it can."""
+    """Tell why netem cannot be had here, tried in a network of its own; None when it can."""
     if _which("unshare") is None:
         return "it has no unshare: apt-get install util-linux"
     lines = [

@@ -49,7 +49,7 @@ class Link:
         self.counters |= {"duplicated": 0, "corrupted": 0}
 
     def due_s(self, now_s: float, size: int, rng: random.Random) -> float | None:
-        """When a packet goes on; None: never. Those not kept back stay in order."""
+        """Tell when a packet goes on; None: never. Those not kept back stay in order."""
         shape = self.shape
         if rng.random() < shape.get("loss", 0.0):
             return None
@@ -68,7 +68,7 @@ class Link:
         return self.last_s
 
     def has(self, chance: str, rng: random.Random) -> bool:
-        """Whether it happens to a packet."""
+        """Tell whether it happens to a packet."""
         share = self.shape.get(chance, 0.0)
         return bool(share) and rng.random() < share
 

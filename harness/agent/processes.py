@@ -48,7 +48,7 @@ class Process:
         self.end: str | None = None
 
     def state(self) -> dict[str, Any]:
-        """What the kernel says: pid, state letter or ``gone``, detail."""
+        """Tell what the kernel says: pid, state letter or ``gone``, detail."""
         letter = "gone"
         if self.end is None:
             with contextlib.suppress(OSError, ValueError):

@@ -158,7 +158,7 @@ class Supervisor:
         return clean(*(self._begun[key] for key in ("folder", "chain", "mark", "qdisc")))
 
     def _environ(self) -> dict[str, str]:
-        """What all that we start has in common."""
+        """Tell what all that we start has in common."""
         code = str(Path(self._begun["folder"]) / "code")
         return {**os.environ, MARK_VARIABLE: self._begun["mark"], "PYTHONPATH": code}
 
@@ -206,7 +206,7 @@ class Supervisor:
         return self._hands.do(order)
 
     def do_state(self) -> dict[str, Any]:
-        """What the kernel says of the node."""
+        """Tell what the kernel says of the node."""
         if self._process is None:
             raise Refused("it never started")
         return self._process.state()
@@ -258,7 +258,7 @@ class Supervisor:
         return orders.do_rules(self._begun["chain"], rules)
 
     def do_counters(self) -> dict[str, Any]:
-        """What our chain has dropped."""
+        """Tell what our chain has dropped."""
         return orders.do_counters(self._begun["chain"])
 
     def do_netem(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class Supervisor:
         draft.replace(self._net / "shape.json")
 
     def do_shaped(self) -> dict[str, Any]:
-        """What it has counted, and what it has printed last."""
+        """Tell what it has counted, and what it has printed last."""
         told = self._net / "counters.json"
         last = (self._net / "log").read_text().strip().rpartition("\n")[2]
         return {"told": json.loads(told.read_text()) if told.exists() else {}, "last": last}

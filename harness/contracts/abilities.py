@@ -93,7 +93,7 @@ class LeavesEvents(Protocol):
     """A system whose nodes write protocol events; its traits say so, too."""
 
     def event_files(self) -> Mapping[str, Path]:
-        """Where each node writes them."""
+        """Tell where each node writes them."""
         ...
 
 

@@ -33,11 +33,11 @@ class Watch(Protocol):
     """Judges the events of a simulation as they happen; checkers go by what it has found."""
 
     def feed(self, event: Mapping[str, Any]) -> Sequence[Anomaly]:
-        """What an event breaks; called once for each, in the order in which they happen."""
+        """Tell what an event breaks; called once for each, in the order in which they happen."""
         ...
 
     def op(self, op: Op) -> Sequence[Anomaly]:
-        """What an op breaks, when it is invoked or answered; called as ``feed`` is."""
+        """Tell what an op breaks, when it is invoked or answered; called as ``feed`` is."""
         ...
 
 

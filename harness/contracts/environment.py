@@ -83,7 +83,7 @@ class ProcessState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ran once and runs no more; ``detail`` tells how it ended."""
+        """Tell whether it ran once and runs no more; ``detail`` tells how it ended."""
         return self.state in ("gone", "Z") and self.detail != NEVER_STARTED
 
 
@@ -98,7 +98,7 @@ class Environment(Protocol):
         ...
 
     def bind_address(self, node: str) -> Address:
-        """Where the node itself must listen, and the source address it must connect from."""
+        """Tell where the node itself must listen, and the source address it must connect from."""
         ...
 
     def address(self, node: str) -> Address:
@@ -126,11 +126,11 @@ class Environment(Protocol):
         ...
 
     def process(self, node: str) -> ProcessState:
-        """What the kernel says about the node's process."""
+        """Tell what the kernel says about the node's process."""
         ...
 
     def log_file(self, node: str) -> Path:
-        """Where the node's stdout and stderr go."""
+        """Tell where the node's stdout and stderr go."""
         ...
 
     async def teardown(self) -> None:

@@ -70,7 +70,7 @@ class Packets(Protocol):
         ...
 
     async def shaped(self, link: Link) -> Mapping[str, Any]:
-        """How the link is now, with what passed, was lost, came twice or was kept back."""
+        """Tell how the link is now, with what passed, was lost, came twice or was kept back."""
         ...
 
 
@@ -146,7 +146,7 @@ class DiskOrders(Protocol):
         ...
 
     async def election(self, node: str) -> Election | None:
-        """What quorum-state says; None: there is none."""
+        """Tell what quorum-state says; None: there is none."""
         ...
 
     async def wipe(self, node: str, *, keep_id: bool = False) -> Mapping[str, Any]:
@@ -266,7 +266,7 @@ class Explains(Protocol):
     """An environment that knows why it has not an ability that its class, or its net, has."""
 
     def why_not(self, ability: type) -> str | None:
-        """Why not here: by this host and, once set up, by what that has found; None: nothing.
+        """Tell why not here: by this host and, once set up, by what that has found; None: nothing.
 
         ``Net`` itself stands for cutting its links.
         """

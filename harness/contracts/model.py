@@ -60,7 +60,7 @@ class Model(Protocol):
         ...
 
     def action(self, interval: Interval, conventions: Conventions) -> Action | None:
-        """What an op means; None when it is no constraint at all.
+        """Tell what an op means; None when it is no constraint at all.
 
         Called with outcome ok or fail: an op that surely happened or surely did not; or info:
         it may take effect any time after its invocation, or never.
@@ -83,7 +83,7 @@ class Model(Protocol):
         ...
 
     def obstacle(self, state: State, action: Action) -> str:
-        """Why an illegal action cannot come next, in a few words."""
+        """Tell why an illegal action cannot come next, in a few words."""
         ...
 
 

@@ -76,7 +76,7 @@ class Chooses(Protocol):
     """A nemesis that knows runs in which it could never be installed."""
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Why a run with such options is one; None when it may be installed in it."""
+        """Tell why a run with such options is one; None when it may be installed in it."""
         ...
 
 

@@ -52,7 +52,7 @@ def of_schedule(faults: Iterable[Fault]) -> list[tuple[str, Nemesis]]:
 
 
 def misfit(nemesis: Nemesis, spec: RunSpec | None) -> str | None:
-    """Why a run with such options could never install a nemesis; None when it may."""
+    """Tell why a run with such options could never install a nemesis; None when it may."""
     return nemesis.misfit(spec) if spec is not None and isinstance(nemesis, Chooses) else None
 
 

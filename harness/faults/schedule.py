@@ -132,7 +132,7 @@ def build(
 
 
 def room(seed: int, time_limit_s: float, options: ScheduleOptions | None = None) -> int:
-    """How many faults a seed's schedule has place for, each at its full length."""
+    """Tell how many faults a seed's schedule has place for, each at its full length."""
     options = options or ScheduleOptions()
     return sum(
         1 for _ in takewhile(lambda p: _fits(p, time_limit_s, options), _places(seed, options))
@@ -147,7 +147,7 @@ def length_s(seed: int, count: int, options: ScheduleOptions | None = None) -> f
 
 
 def about(time_s: float, options: ScheduleOptions | None = None) -> int:
-    """How many faults take about so long; at least one."""
+    """Tell how many faults take about so long; at least one."""
     options = options or ScheduleOptions()
     each_ms = (sum(options.fault_ms) + sum(options.gap_ms)) / 2 / options.lanes
     return max(1, round((time_s * 1_000 - options.lead_ms - options.tail_ms) / each_ms))

@@ -60,7 +60,7 @@ class Generator:
     __slots__ = ()
 
     def op(self, ctx: Context) -> Step:
-        """What to do next, and the generator after that."""
+        """Tell what to do next, and the generator after that."""
         raise NotImplementedError
 
     def update(self, ctx: Context, event: Op) -> Generator:  # noqa: ARG002 - subclasses use them
@@ -101,7 +101,7 @@ class Rule(Protocol):
     """An immutable value that says what becomes of the ops of another generator."""
 
     def op(self, inner: Generator, ctx: Context) -> Ruled:
-        """What to do next, and what follows: the inner generator, under which rule."""
+        """Tell what to do next, and what follows: the inner generator, under which rule."""
         ...
 
 
@@ -117,7 +117,7 @@ class Wrapper(Generator):
     inner: Generator
 
     def op(self, ctx: Context) -> Step:
-        """What the rule makes of the inner generator."""
+        """Tell what the rule makes of the inner generator."""
         draft, inner, rule = self.rule.op(self.inner, ctx)
         return draft, inner if rule is None else Wrapper(rule, inner)
 
@@ -309,7 +309,7 @@ class TimeLimit:
 
 
 def unlimited(generator: Generator) -> Generator:
-    """What a limit of time has held back; any other generator as it is."""
+    """Tell what a limit of time has held back; any other generator as it is."""
     if isinstance(generator, Wrapper) and isinstance(generator.rule, TimeLimit):
         return generator.inner
     return generator

@@ -268,7 +268,7 @@ class _Layout:
         ]
 
     def view(self, ctx: Context, at: int) -> Context:
-        """What one part sees: its own threads."""
+        """Tell what one part sees: its own threads."""
         owner = self.owner
         free = tuple([t for t in ctx.free if owner[t] == at])
         return Context(ctx.time_ns, free, self.members[at], ctx.concurrency)

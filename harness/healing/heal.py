@@ -77,7 +77,7 @@ class Sweep(Protocol):
     """Finds what dead harnesses left of one kind, by its own marks and without any journal."""
 
     def __call__(self, folder: Path | None, only_run: str | None, *, heal: bool) -> list[Leftover]:
-        """What there is, of all runs or some (see ``heal_all``); with ``heal``, undo it."""
+        """Tell what there is, of all runs or some (see ``heal_all``); with ``heal``, undo it."""
         ...
 
 
@@ -137,7 +137,7 @@ def heal_all(folder: Path | None = None, *, only_run: str | None = None) -> list
 
 
 def leftovers(folder: Path | None = None) -> list[Leftover]:
-    """What ``heal_all`` would undo; changes nothing."""
+    """Tell what ``heal_all`` would undo; changes nothing."""
     found = [
         Leftover(header["run"], entry.kind, entry.what, "left", done=False)
         for path in _journals(folder)

@@ -143,7 +143,7 @@ class Journal:
                 self._write({"entry": entry, "undone": True})
 
     def open_entries(self) -> tuple[Entry, ...]:
-        """What is installed at present."""
+        """Tell what is installed at present."""
         with self._lock:
             return tuple(e for e in self._entries.values() if not e.undone)
 
@@ -161,7 +161,7 @@ class Journal:
 
 
 def state_folder() -> Path:
-    """Where the journals of this user's runs are."""
+    """Tell where the journals of this user's runs are."""
     if chosen := os.environ.get(STATE_VARIABLE):
         return Path(chosen)
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -215,12 +215,12 @@ def _self() -> ProcessId:
 
 
 def is_here(header: Mapping[str, Any]) -> bool:
-    """Whether the run belongs to this host and pid namespace (a home folder may be shared)."""
+    """Tell whether the run belongs to this host and pid namespace (a home folder may be shared)."""
     return bool(header.get("place") == _place())
 
 
 def harness_alive(header: Mapping[str, Any]) -> bool:
-    """Whether the harness of a journal with this header lives."""
+    """Tell whether the harness of a journal with this header lives."""
     return bool(header.get("boot") == _boot()) and is_alive(ProcessId(**header["harness"]))
 
 

@@ -70,7 +70,7 @@ class Interval(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def outcome(self) -> OpType:
-        """How it ended: ok, fail or info; an op still open at the end is info."""
+        """Tell how it ended: ok, fail or info; an op still open at the end is info."""
         return "info" if self.completion is None else self.completion.type
 
 

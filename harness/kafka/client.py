@@ -74,7 +74,7 @@ class KafkaClient:
             )
 
     async def read_local(self, key: str) -> int | None:
-        """What the home's own image says."""
+        """Tell what the home's own image says."""
         async with _bounded():
             return await _read_register(await self._route.connect(self._route.home), key)
 

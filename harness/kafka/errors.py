@@ -58,5 +58,5 @@ ERRORS: dict[int, ErrorInfo] = {
 
 
 def describe(code: int) -> ErrorInfo:
-    """What a code means; unknown codes are indefinite."""
+    """Tell what a code means; unknown codes are indefinite."""
     return ERRORS.get(code, ErrorInfo(f"error-{code}", definite=False))

@@ -39,18 +39,18 @@ class QuorumView:
 
     @property
     def asked_ms(self) -> int | None:
-        """When the leader said so, on its own clock."""
+        """Tell when the leader said so, on its own clock."""
         leader = self.nodes.get(self.leader_id)
         return None if leader is None else leader.last_fetch_ms
 
     @property
     def log_end(self) -> int | None:
-        """Where the leader's own log ends."""
+        """Tell where the leader's own log ends."""
         leader = self.nodes.get(self.leader_id)
         return None if leader is None else leader.log_end
 
     def all_caught_up(self, wanted: Set[int], *, since_ms: int | None) -> bool:
-        """Whether all ``wanted`` have everything that was committed when the leader was asked.
+        """Tell whether all ``wanted`` have everything that was committed when the leader was asked.
 
         With ``since_ms``, only those count that fetched after it: a leader remembers nodes that
         are not there any more.

@@ -60,7 +60,7 @@ class SpeaksKafka(Protocol):
     """A system whose nodes take Kafka's requests: a workload may send any of its own."""
 
     def cluster(self) -> Cluster:
-        """Where its nodes are."""
+        """Tell where its nodes are."""
         ...
 
 
@@ -173,7 +173,7 @@ class Route:
 
 
 async def _leader_known_to(connection: Caller) -> int | None:
-    """Who leads by the word of that node; a broker asks the active controller itself."""
+    """Tell who leads by the word of that node; a broker asks the active controller itself."""
     response = await request(connection, _WHO_LEADS)
     if int(response.error_code) != ErrorCode.mismatched_endpoint_type:
         return int(response.controller_id)

@@ -60,5 +60,5 @@ async def say(request: Request, address: Address, network: Network) -> str:
 
 
 def was_heard(answer: str) -> bool:
-    """Whether what ``say`` tells is an answer."""
+    """Tell whether what ``say`` tells is an answer."""
     return not answer.startswith(f"{UNHEARD} ")

@@ -90,7 +90,7 @@ class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     settings: dict[str, str] = {}
 
     def pinned(self) -> dict[str, Any]:
-        """What is given, for ``harness.sessions.swarm.draw``."""
+        """Tell what is given, for ``harness.sessions.swarm.draw``."""
         fields = {
             "workload": self.workload,
             "nemeses": self.nemesis,
@@ -107,7 +107,7 @@ class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     @property
     def asked_for(self) -> bool:
-        """Whether its faults were asked for: one that was only drawn may as well not fit."""
+        """Tell whether its faults were asked for: one that was only drawn may as well not fit."""
         return self.nemesis is not None
 
 
@@ -159,12 +159,12 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def name(self) -> str:
-        """What it is called in the ledger."""
+        """Tell what it is called in the ledger."""
         return f"{self.mutant}{LIVE}" if self.live else self.mutant
 
     @property
     def budget_s(self) -> float:
-        """How long it may take to be caught."""
+        """Tell how long it may take to be caught."""
         return seconds(self.budget)
 
 
@@ -179,7 +179,7 @@ class OnFailure(
 
     @property
     def shrink_s(self) -> float:
-        """How long a failure may take to be shrunk."""
+        """Tell how long a failure may take to be shrunk."""
         return seconds(self.shrink)
 
 
@@ -214,7 +214,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def store_limit_bytes(self) -> int | None:
-        """How much the store may hold."""
+        """Tell how much the store may hold."""
         return None if self.store_limit is None else size(self.store_limit)
 
     @property

@@ -41,7 +41,7 @@ def rotate(store: Store, limit_bytes: int, keep: Container[str] = ()) -> Rotated
 
 
 def is_valid(run: RunDir) -> bool:
-    """Whether a run was judged, and found valid on all three axes."""
+    """Tell whether a run was judged, and found valid on all three axes."""
     try:
         results = load_results(run)
     except OSError:

@@ -117,7 +117,7 @@ def canary(wanted: Canary) -> Iterator[Line]:
 
 
 def canary_line(wanted: Canary, hunt: Hunt) -> Line:
-    """What a hunt has come to so far, as a ledger line."""
+    """Tell what a hunt has come to so far, as a ledger line."""
     wrong = ", ".join(hunt.wrong) or "nothing"
     broken = "".join(f"; broken: {why}" for why in hunt.broken)
     return {

@@ -155,7 +155,7 @@ class Worker:
                         self._keep(jobs[each.job].died(at, each.broken))
 
     def _share(self, runs: int) -> int:
-        """How many of so many runs each process may store, which do not know of each other."""
+        """Tell how many of so many runs each process may store, which do not know of each other."""
         return -(-max(0, runs) // self._jobs)
 
     def _live(self, entry: str, live: Live) -> None:
@@ -227,7 +227,7 @@ class Worker:
                 self._spend(failing.entry, partial(self._shrink, failing))
 
     def _is_new(self, failing: Failing) -> bool:
-        """Whether a failure has a stored run that was not yet run again, or shrunk."""
+        """Tell whether a failure has a stored run that was not yet run again, or shrunk."""
         return bool(failing.runs) and (failing.again is None or self._can_be_shrunk(failing))
 
     def _can_be_shrunk(self, failing: Failing) -> bool:
@@ -311,7 +311,7 @@ def _about(failing: Failing, kind: str) -> dict[str, Any]:
 
 
 def _of_run(answer: Answer) -> Line:
-    """What ``krucible run`` told, as part of a ledger line."""
+    """Tell what ``krucible run`` told, as part of a ledger line."""
     told = answer.value
     if answer.broken is not None:
         why = answer.broken

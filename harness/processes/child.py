@@ -54,7 +54,7 @@ class Child:
             os.killpg(self.id.pid, number)
 
     def describe_end(self) -> str:
-        """How it ended; empty while it has not."""
+        """Tell how it ended; empty while it has not."""
         if not self.ended.done():
             return ""
         code = self.ended.result()

@@ -41,7 +41,7 @@ def state_of(pid: int) -> str:
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Whether this very process still runs (frozen counts, a zombie does not)."""
+    """Tell whether this very process still runs (frozen counts, a zombie does not)."""
     fields = _stat(process.pid)
     return fields is not None and fields[1] == process.start and fields[0] not in _DEAD_STATES
 

@@ -102,7 +102,7 @@ class Interpreter:
 
     @property
     def left(self) -> Generator:
-        """What is left of the generator."""
+        """Tell what is left of the generator."""
         return self._generator
 
     def end(self) -> None:
@@ -278,7 +278,7 @@ class Interpreter:
         self._watchdog = self._loop.call_later(pause_s, self._watch)
 
     def _accusation(self, thread: _Thread) -> str:
-        """What is wrong with a thread's client."""
+        """Tell what is wrong with a thread's client."""
         op, limit_s = thread.open, self._op_timeout_s
         if op is None:
             number = thread.process % self._concurrency

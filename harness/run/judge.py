@@ -53,7 +53,7 @@ class Judgement:
 
     @property
     def reasons(self) -> dict[str, list[str]]:
-        """Why an axis is not valid: ``checker: reason``."""
+        """Tell why an axis is not valid: ``checker: reason``."""
         system = [r for r in self.results if r.checker != COVERAGE]
         cover = [r for r in self.results if r.checker == COVERAGE]
         return {
@@ -192,7 +192,7 @@ class _Worker:
     deadline_s: float
 
     def result(self) -> CheckResult:
-        """What it sent, or why it sent nothing."""
+        """Tell what it sent, or why it sent nothing."""
         try:
             sent: CheckResult = self.answer.recv()
         except (EOFError, OSError):
@@ -280,7 +280,7 @@ def _work(name: str, checker: Checker, run: RunData, answer: Connection) -> None
 
 
 def _check(name: str, checker: Checker, run: RunData) -> CheckResult:
-    """What a checker says; one that breaks is a result too."""
+    """Tell what a checker says; one that breaks is a result too."""
     try:
         return replace(checker(run), checker=name)
     except Exception as error:

@@ -138,7 +138,7 @@ class FaultPlayer:
         return report.fault.id in self._stuck
 
     def reports(self) -> tuple[FaultReport, ...]:
-        """What became of each fault that was tried, in the order of injection."""
+        """Tell what became of each fault that was tried, in the order of injection."""
         return tuple(self._reports.values())
 
     def unplayed(self) -> tuple[Fault, ...]:
@@ -204,7 +204,7 @@ class FaultPlayer:
         return replace(fault, id=number, at_ms=at_ms, late=True)
 
     async def _is_well(self, timeout_s: float) -> bool:
-        """Whether the cluster came back, before anybody said stop."""
+        """Tell whether the cluster came back, before anybody said stop."""
         back = asyncio.ensure_future(self._cluster.system.await_recovery(timeout_s))
         stop = asyncio.ensure_future(self._stopping.wait())
         await asyncio.wait((back, stop), return_when=asyncio.FIRST_COMPLETED)

@@ -147,7 +147,7 @@ class Recorder:
 
     @property
     def failure(self) -> str | None:
-        """Why the history could not be written; None while it can."""
+        """Tell why the history could not be written; None while it can."""
         if self._failure is None:
             return None
         return f"cannot write the history: {self._failure}; free the disk and run again"

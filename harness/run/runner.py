@@ -74,7 +74,7 @@ class RunResult:
 
     @property
     def harness_ok(self) -> bool:
-        """Whether the harness did its work; an interrupted run is not broken, only short."""
+        """Tell whether the harness did its work; an interrupted run is not broken, only short."""
         return self.crash is None
 
     def to_json(self) -> dict[str, Any]:
@@ -283,7 +283,7 @@ class Run:
         self._recorder.progress.on_phase(phase)
 
     def summary(self) -> RunResult:
-        """How it went so far; what comes later does not change it."""
+        """Tell how it went so far; what comes later does not change it."""
         result = self._result
         self._recorder.flush()
         if self._recorder.failure is not None and result.crash is None:

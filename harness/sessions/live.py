@@ -72,7 +72,7 @@ class Session:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the run was cut short by a signal; what it did until then is judged."""
+        """Tell whether the run was cut short by a signal; what it did until then is judged."""
         return self.result is not None and self.result.interrupted
 
     @property
@@ -342,7 +342,7 @@ async def _end(
 
 
 def _roles(system: System, collector: EventCollector) -> dict[str, str]:
-    """What each node last said it was; a follower outside the voters is an observer."""
+    """Tell what each node last said it was; a follower outside the voters is an observer."""
     roles = {}
     for node, status in collector.status.items():
         role = status.role or "starting"

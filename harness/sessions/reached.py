@@ -75,7 +75,7 @@ WANTED: Final = (
 
 
 def reached(run: RunData) -> Counter[str]:
-    """How often each thing happened in a run."""
+    """Tell how often each thing happened in a run."""
     counts: Counter[str] = Counter()
     for events in run.events.values():
         starts = 0
@@ -93,7 +93,7 @@ def reached(run: RunData) -> Counter[str]:
 
 
 def never(counts: Mapping[str, int]) -> list[str]:
-    """What is wanted and has not happened."""
+    """Tell what is wanted and has not happened."""
     return [name for name in WANTED if not counts.get(name)]
 
 

@@ -63,7 +63,7 @@ class SimRun:
 
     @property
     def broken(self) -> str | None:
-        """Why the harness did not do its work, in one line; None when it did."""
+        """Tell why the harness did not do its work, in one line; None when it did."""
         return self.judgement.harness_reason
 
     @property
@@ -126,7 +126,7 @@ class _Tape:
 
     @property
     def over(self) -> bool:
-        """Whether nothing counts any more."""
+        """Tell whether nothing counts any more."""
         return self.stop is not None or self.broken is not None
 
     def take(self, node: str, line: bytes) -> None:
@@ -325,7 +325,7 @@ class _Stage:
         return _Left(result, data, tape.digest.hexdigest())
 
     def judged(self) -> SimRun:
-        """What it left, judged by all checkers that can."""
+        """Tell what it left, judged by all checkers that can."""
         left = self._left or self._take_stock()
         error = self._tape.broken or self._error
         loop = None if self._environment is None else self._environment.loop

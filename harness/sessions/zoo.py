@@ -72,7 +72,7 @@ class Hunt:
 
     @property
     def caught(self) -> bool:
-        """Whether it was caught for the right reason."""
+        """Tell whether it was caught for the right reason."""
         return bool(self.caught_by)
 
     def to_json(self) -> dict[str, Any]:

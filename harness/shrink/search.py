@@ -47,7 +47,7 @@ class Failure:
         return frozenset(name for name, _ in self.found)
 
     def at_s(self, invariant: str) -> float | None:
-        """When the invariant was first seen broken; None when that is not known."""
+        """Tell when the invariant was first seen broken; None when that is not known."""
         return next((at_s for name, at_s in self.found if name == invariant), None)
 
 
@@ -222,7 +222,7 @@ class _Search:
             self._any([brief])
 
     def _holds(self) -> bool:
-        """Whether the best fails in full, too; where it does not, it is the last that did."""
+        """Tell whether the best fails in full, too; where it does not, it is the last that did."""
         whole = replace(self.best, brief=False)
         if whole != self.held:
             failure = self.once(whole, self.failure) if self.best.brief else self.failure
@@ -233,7 +233,7 @@ class _Search:
         return True
 
     def once(self, candidate: Candidate, before: Failure) -> Failure | None:
-        """What became of a candidate that should fail; tried, budget or not."""
+        """Tell what became of a candidate that should fail; tried, budget or not."""
         (failure,) = self._run([candidate])
         self.tries += 1
         self._tell(Step("check", self.tries, candidate, failure or before, better=False))

@@ -62,7 +62,7 @@ class Moment:
 
 
 def story(data: RunData, anomaly: Anomaly, lines_max: int = LINES_MAX) -> list[str]:
-    """What led to the anomaly, in the order of time; the last line is the anomaly itself.
+    """Tell what led to the anomaly, in the order of time; the last line is the anomaly itself.
 
     When the run has other luck than its seed's first, a line before all others says so.
     """
@@ -129,7 +129,7 @@ def _numbers(fields: Mapping[str, Any], *names: str) -> set[int]:
 
 
 def _faults(data: RunData) -> Iterator[Moment]:
-    """What the nemesis did, at the moment it began to."""
+    """Tell what the nemesis did, at the moment it began to."""
     begun: dict[tuple[str, Any], int] = {}
     hit: dict[Any, Mapping[str, Any]] = {}  # the faults that took hold
     for op in data.history:
@@ -294,7 +294,7 @@ def _replica(value: Any) -> str | None:
 
 
 def _place(event: Event) -> tuple[Any, ...]:
-    """What no two events of a run have in common."""
+    """Tell what no two events of a run have in common."""
     return tuple(event.get(name) for name in ("node", "inc", "seq", "t", "rx_ns"))
 
 

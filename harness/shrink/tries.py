@@ -58,7 +58,7 @@ def attempt(candidate: Candidate) -> Try:
 
 
 def failure_of(run: SimRun) -> Failure | None:
-    """What a simulated run broke, in the order of time; None when it is not invalid."""
+    """Tell what a simulated run broke, in the order of time; None when it is not invalid."""
     if run.judgement.system is not Valid.INVALID:
         return None
     began_ns = run.result.phases_ns.get("main", 0)
@@ -77,7 +77,7 @@ def failure_of(run: SimRun) -> Failure | None:
 
 
 def moment_ns(anomaly: Anomaly, data: RunData) -> int | None:
-    """When an anomaly became visible; where it does not say, with the last of its evidence."""
+    """Tell when an anomaly became visible; where it does not say, with the last of its evidence."""
     if anomaly.time_ns is not None:
         return anomaly.time_ns
     seen = [event["rx_ns"] for event in anomaly.events if isinstance(event.get("rx_ns"), int)]
@@ -87,7 +87,7 @@ def moment_ns(anomaly: Anomaly, data: RunData) -> int | None:
 
 
 def issued(history: History, until_ns: int) -> int:
-    """How many client ops were begun before a moment."""
+    """Tell how many client ops were begun before a moment."""
     return sum(
         op.type == "invoke" and isinstance(op.process, int) and op.time_ns < until_ns
         for op in history
@@ -158,7 +158,7 @@ class Pool:
         return trying.result()
 
     def _end_workers(self) -> None:
-        """What is tried from now on is tried in this process."""
+        """Tell what is tried from now on is tried in this process."""
         if self._workers is not None:
             self._workers.end()
             self._workers = None

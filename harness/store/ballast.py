@@ -41,5 +41,5 @@ class Ballast:
 
 
 def tells_full_disk(reason: str | None) -> bool:
-    """Whether the harness broke because a disk was full."""
+    """Tell whether the harness broke because a disk was full."""
     return reason is not None and os.strerror(errno.ENOSPC) in reason

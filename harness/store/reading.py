@@ -173,7 +173,7 @@ def load_results(run: RunDir, tell: Tell = _pass_over) -> dict[str, Any] | None:
 
 
 def _per_node(folder: Path, suffix: str, read: Callable[[Path], T]) -> dict[str, T]:
-    """What ``read`` makes of each node's file, n2 before n10."""
+    """Tell what ``read`` makes of each node's file, n2 before n10."""
     files = sorted(folder.glob(f"*{suffix}"), key=lambda p: (len(p.name), p.name))
     return {p.name.removesuffix(suffix): read(p) for p in files}
 
@@ -346,7 +346,7 @@ class _Loading:
 
 
 def _torn(path: Path) -> bool:
-    """Whether a file's last line lacks its newline."""
+    """Tell whether a file's last line lacks its newline."""
     with path.open("rb") as file:
         if file.seek(0, 2) == 0:
             return False

@@ -56,7 +56,7 @@ class StoreServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it is to be found."""
+        """Tell where it is to be found."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
 

@@ -103,7 +103,7 @@ class _State:
         return seeds.unit(self.seed, self.draws)
 
     def bug(self, name: str) -> bool:
-        """Whether the bug of that name is on and shows this time."""
+        """Tell whether the bug of that name is on and shows this time."""
         return self.settings.bug == name and self.unit() < self.settings.bug_rate
 
     async def pause(self) -> None:

@@ -18,10 +18,10 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="analyze",
-        help="Analyse all runs of a store in Spark: judge each anew by DataFrame transforms and by "
-        "the checkers of single runs, compare with what these said, add up. What was analysed "
-        "before is not read again. Exits 0 when it was done, whatever the runs' verdicts, 255 when "
-        "a run was judged differently here.",
+        help="Analyse all runs of a store in Spark: judge each again by DataFrame transforms and "
+        "by the checkers, compare with the stored verdicts, and add up. Runs that were analysed "
+        "before are not read again. Exits 0 when done, whatever the verdicts; 255 when Spark and "
+        "the stored results disagree about a run.",
         short_help="Analyse all runs of a store in Spark.",
         epilog="Example: krucible analyze store --master 'local[4]'",
     )(analyze)

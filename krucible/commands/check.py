@@ -50,11 +50,11 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="check",
-        help="Judge histories (JSON lines, Jepsen's EDN, Porcupine's logs), or runs of the store "
-        "again; a folder stands for all runs and histories in it. Exits 1 when one is invalid, "
-        "else 255 when the harness of a run broke, else 254 when one cannot be read, else 2 when "
-        "one could not be decided, else 0.",
-        short_help="Judge histories, or runs of the store again.",
+        help="Judge history files (JSON lines, Jepsen's EDN, Porcupine's logs), or judge stored "
+        "runs again. A folder stands for all runs and histories in it. Exits 1 when one is "
+        "invalid, else 255 when the harness failed in a run, else 254 when one cannot be read, "
+        "else 2 when one could not be decided, else 0.",
+        short_help="Judge history files, or judge stored runs again.",
         epilog="Example: krucible check history.jsonl --model cas-register --initial 0",
     )(check)
 
@@ -198,7 +198,7 @@ def _judged(
 
 
 def _row(path: Path, files_only: bool, options: dict[str, Any]) -> Judged:
-    """What was found, and the complaint when it cannot be judged."""
+    """Tell what was found, and the complaint when it cannot be judged."""
     try:
         row = _run(path, files_only) if path.is_dir() else _file(path, options)
     except UsageError as error:

@@ -18,9 +18,9 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="doctor",
-        help="Look at the host: what runs need, what is missing, what earlier runs left behind. "
-        "With --hosts, at those of --env ssh as well. Exits 0 when runs can work there, else 255.",
-        short_help="Look at the host: what runs need and what is missing.",
+        help="Check this host: what runs need, what is missing, and what earlier runs left behind. "
+        "With --hosts, check the hosts of --env ssh as well. Exits 0 when runs can work, else 255.",
+        short_help="Check this host: what runs need, and what is missing.",
         epilog="Example: krucible doctor --hosts hosts.txt",
     )(doctor)
 

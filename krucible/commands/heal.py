@@ -13,9 +13,10 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="heal",
-        help="Stop node processes and relays, thaw what is frozen, of runs whose harness is dead. "
-        "Exits 0 when nothing of ours is left, else 255.",
-        short_help="Undo what killed harnesses left behind.",
+        help="Clean up after runs whose harness was killed: stop their nodes and relays, and undo "
+        "their faults. Every run does the same before it begins. Exits 0 when nothing is left "
+        "behind, else 255.",
+        short_help="Clean up after runs whose harness was killed.",
         epilog="Example: krucible heal",
     )(heal)
 

@@ -38,13 +38,13 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="nightly",
-        help="Run a plan until its budget is used up: simulated seeds, live runs, and seeded bugs "
-        "that must be caught. Failures are stored, run again and shrunk at once, and the night "
-        "goes on. A night that was killed goes on where it was, when the same plan is begun on the "
-        "same store. Exits 1 when something was invalid; 255 when the harness is not to be "
-        "trusted (it broke, a canary was not caught, a seed was not the same twice); 2 when "
-        "something is in doubt or coverage is missing; else 0.",
-        short_help="Simulations, live runs and canaries for a night, and what they came to.",
+        help="Work through a plan until its budget of time is used up: simulated seeds, live runs, "
+        "and canaries, which are seeded bugs that must be caught. Failures are stored, run again "
+        "and shrunk at once, and the night goes on. The same command continues a night that was "
+        "interrupted or killed. Exits 1 when a run was invalid; 255 when the harness cannot be "
+        "trusted (it failed, missed a canary, or was not deterministic); 2 when a run is in doubt "
+        "or coverage is missing; else 0.",
+        short_help="Run simulations, live runs and canaries for a night.",
         epilog="Example: krucible nightly --plan night.toml --budget 8h",
     )(nightly)
 
@@ -83,7 +83,7 @@ def nightly(
         try:
             _work(wanted, book, store, screen)
         except KeyboardInterrupt:
-            screen.say("interrupted; the same command goes on from here")
+            screen.say("interrupted; the same command continues this night")
             return EXIT_INTERRUPTED
         finally:
             book.close()
@@ -171,8 +171,8 @@ class _Screen:
     def begins(self, book: Ledger) -> None:
         """A night begins or goes on."""
         night = self._night = book.night
-        how = f"goes on after {night.used_s:.0f} s" if night.resumed else "begins"
-        self.say(f"the night {how}: first seed {night.begun['first_seed']} -> {book.folder}")
+        how = f"continues after {night.used_s:.0f} s" if night.resumed else "begins"
+        self.say(f"night {how}: first seed {night.begun['first_seed']} -> {book.folder}")
 
     def say(self, text: str) -> None:
         """A line."""
@@ -180,7 +180,7 @@ class _Screen:
             self._console.print(text, markup=False)
 
     def tell(self, line: Line) -> None:
-        """What a line of the ledger means to somebody who watches."""
+        """Tell what a line of the ledger means to somebody who watches."""
         assert self._night is not None, "begun before told"  # noqa: S101
         text = _LINES.get(str(line["t"]), _nothing)(line)
         times = _times(self._night, line)
@@ -216,7 +216,7 @@ def _judged(line: Line) -> str:
     if line["verdict"] == "valid" and line.get("same_bytes") is not False:
         return ""
     what = ", ".join(line["invariants"]) or line.get("message") or line.get("harness_error", "")
-    same = " NOT THE SAME BYTES" if line.get("same_bytes") is False else ""
+    same = " (NOT DETERMINISTIC)" if line.get("same_bytes") is False else ""
     return f"{line['entry']} seed {line['seed']}: {line['verdict']}{same}: {what}"
 
 

@@ -22,9 +22,9 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="report",
-        help="Write the HTML report of a run, which is judged first when that was not done; or, of "
-        "a store, the fleet report: all its runs on one page. Exits 0 when it was written, "
-        "whatever the verdicts.",
+        help="Write the HTML report of a run, which is judged first if it was not yet; or the "
+        "fleet report of a store, with all its runs on one page. Exits 0 when the report was "
+        "written, whatever the verdicts.",
         short_help="Write the HTML report of a run, or of a whole store.",
         epilog="Example: krucible report latest",
     )(report)
@@ -34,7 +34,7 @@ def report(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|STORE", help="A run's folder, its seed, or latest; or a folder of runs."
+            metavar="RUN|STORE", help="A stored run: its id, its folder or latest; or a store."
         ),
     ] = "latest",
     store: StoreDir = DEFAULT_STORE,

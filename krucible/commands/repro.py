@@ -127,10 +127,12 @@ class Replays(Protocol):
 
 
 def _way(again: Meant, times: int, jobs: int | None, hosts: Path | None) -> Replays:
-    """How it is to be replayed; raises UsageError."""
+    """Tell how it is to be replayed; raises UsageError."""
     if again.simulated:
         if jobs is not None:
-            raise UsageError("--jobs: is of live replays; simulated ones are all the same")
+            raise UsageError(
+                "--jobs is for live replays: simulated replays are all the same; leave it out"
+            )
         return _simulated
     check_hosts(again.spec, hosts or (None if again.hosts is None else Path(again.hosts)))
     if environments.traits(again.spec.env).one_run_at_a_time:
@@ -230,7 +232,7 @@ def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterato
 
 
 def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
-    """What the replays came to, as a JSON object."""
+    """Tell what the replays came to, as a JSON object."""
     wanted, found = again.broken, Counter[str]()
     for replay in replays:
         found.update(replay.broken)
@@ -267,8 +269,10 @@ def _show(told: Mapping[str, Any]) -> None:
     if told["same_bytes"] and (told["times"] > 1 or told["same_as_before"]):
         notes.append("same bytes")
     if told["same_bytes"] is False:
-        notes.append("NOT THE SAME BYTES: see `krucible sim --seed N --twice`")
+        notes.append(
+            "NOT DETERMINISTIC: the replays differ; compare with `krucible sim --seed N --twice`"
+        )
     if told["same_as_before"] is False:
-        notes.append("not the bytes of the stored run: was the code changed?")
+        notes.append("differs from the stored run: was the code changed since?")
     line = f"{told['reproduced']}/{told['times']} reproduced"
     out().print(f"{line} ({'; '.join(notes)})" if notes else line, markup=False)

@@ -48,8 +48,8 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="run",
-        help="Run a workload under faults against a real cluster, judge it, write the report. "
-        "Exits 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 the harness broke.",
+        help="Run a workload under faults against a real cluster, judge the run and write its "
+        "report. Exits 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 the harness failed.",
         short_help="Run a workload under faults against a real cluster, and judge it.",
         epilog="Example: krucible run --nemesis kill,partition --time-limit 60 --seed 7",
     )(run)

@@ -22,10 +22,9 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="serve",
-        help="Show a store in a browser: all runs on one page, with links to each one's report and "
-        "files. It listens on loopback only, reads what is there when it is asked, and changes "
-        "nothing. Ctrl-C ends it.",
-        short_help="Look at a store in a browser.",
+        help="Serve a store to a browser: all runs on one page, with links to their reports and "
+        "files. The server listens on loopback only and changes nothing. Ctrl-C stops it.",
+        short_help="Show a store in a browser.",
         epilog="Example: krucible serve store --port 8470",
     )(serve)
 
@@ -43,7 +42,7 @@ def serve(
             print_json({"url": server.url})
         else:
             out().print(server.url)
-            err().print("Ctrl-C ends it")
+            err().print("press Ctrl-C to stop")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -73,7 +72,7 @@ class _Front:
             return self._page
 
     def _look(self) -> dict[str, int]:
-        """When each run, and each result and summary, was last written."""
+        """Tell when each run, and each result and summary, was last written."""
         found: dict[str, int] = {}
         for pattern in ("*/*", "*/*/results.json", "nights/*/summary.json"):
             for path in self._store.glob(pattern):

@@ -100,12 +100,12 @@ def _failing(text: str | None, pinned: Mapping[str, Any], seed: int | None, stor
     found = meant(text, pinned, seed, store, "shrink")
     if not found.simulated:
         raise UsageError(
-            f"{found.name}: was not simulated (env {found.spec.env}), and what is not repeated to "
-            "the byte cannot be shrunk; look for the failure with `krucible sim`"
+            f"{found.name}: was not simulated (it ran on {found.spec.env}), and only simulations "
+            "can be shrunk; look for the same failure with `krucible sim`"
         )
     results = found.results
     if results is not None and (results.get("system") != Valid.INVALID or not found.broken):
-        raise UsageError(f"{found.name}: broke no invariant: there is nothing to shrink")
+        raise UsageError(f"{found.name}: no invariant was broken, so there is nothing to shrink")
     faults = sorted(found.faults, key=lambda fault: (fault.at_ms, fault.id))
     return replace(found, faults=tuple(faults))
 
@@ -150,7 +150,7 @@ def _search(
 
 @contextmanager
 def _interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves.
+    """Tell whether Ctrl-C was pressed, so that what was found until then is kept; twice leaves.
 
     ``give_up`` is called then, and may raise.
     """
@@ -160,7 +160,9 @@ def _interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
         nonlocal pressed
         pressed = True
         signal.signal(signal.SIGINT, before)
-        err().print("stopping with the best so far; Ctrl-C again leaves without it")
+        err().print(
+            "stopping; the smallest failure so far is kept (Ctrl-C again: leave without it)"
+        )
         give_up()
 
     before = signal.signal(signal.SIGINT, press)
@@ -188,7 +190,7 @@ def _watched(end_s: float, *, loud: bool) -> Iterator[Callable[[Step], None]]:
 
 
 def progress(step: Step, left_s: float) -> str:
-    """How far the search is, on one line."""
+    """Tell how far the search is, on one line."""
     return f"{step.doing}: {_size(step)}; try {step.tries}, {max(0.0, left_s):.0f} s left"
 
 
@@ -223,7 +225,7 @@ def _not_reproduced(failing: Meant, wanted: str | None, search: _Search, *, json
 
 
 def _what(broke: list[str], wanted: str | None) -> str:
-    """What a simulation broke instead of what it should have broken."""
+    """Tell what a simulation broke instead of what it should have broken."""
     what = f"it broke {', '.join(broke)}" if broke else "it broke nothing"
     return what if wanted is None else f"{what} instead of {wanted}"
 
@@ -271,7 +273,7 @@ def _show(told: Mapping[str, Any]) -> None:
     for line in told["story"]:
         console.print(f"  {line}", markup=False)
     ended = "the budget" if told["exhausted"] else "Ctrl-C" if told["interrupted"] else None
-    more = "" if ended is None else f"; {ended} ended it: more may be left out"
+    more = "" if ended is None else f"; stopped by {ended}: a smaller failure may exist"
     console.print(f"  {told['tries']} tries in {told['elapsed_s']:.1f} s{more}")
     if told["broken"]:
         console.print(f"  {len(told['broken'])} tries broke: {told['broken'][0]}", markup=False)

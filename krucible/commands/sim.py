@@ -40,7 +40,11 @@ SHOWN_MAX = 20  # failing seeds in full
 LINES_AT_S = (5.0, 15.0, 30.0)  # the first lines of progress; after them one a minute
 LINE_EVERY_S = 60.0
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
-_SAME = {None: "", True: " (the same bytes again)", False: " (NOT THE SAME BYTES)"}
+_SAME = {
+    None: "",
+    True: " (the same bytes again)",
+    False: " (NOT DETERMINISTIC: other bytes the second time)",
+}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,11 +52,11 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="sim",
         help="Simulate runs: the same nodes, workloads, faults and checkers on a virtual clock, "
-        "network and disk. The same seed gives the same bytes. What is not given is drawn from the "
-        "seed: sizes, workload, faults, settings. What fails is saved as a run, with its schedule. "
-        "A seed that breaks the harness is saved, too, and the others go on. Exits 1 when a seed "
-        "was invalid, else 255 when the harness broke in one, else with the worst exit code of a "
-        "seed.",
+        "network and disk. The same seed gives the same bytes. Options that are not given are "
+        "drawn from the seed: sizes, workload, faults, settings. A failing seed is stored as a "
+        "run, with its schedule. A seed in which the harness fails is stored, too, and the other "
+        "seeds go on. Exits 1 when a seed was invalid, else 255 when the harness failed in one, "
+        "else with the worst exit code of a seed.",
         short_help="Simulate runs in virtual time, from seeds.",
         epilog="Example: krucible sim --seeds 1..100 --jobs 2",
     )(sim)
@@ -71,11 +75,9 @@ def sim(  # noqa: PLR0913 - one parameter per option
         int | None, whole("Parallel seeds (default: one per CPU).", least=1, most=JOBS_MAX)
     ] = None,
     twice: Annotated[
-        bool, typer.Option(help="Simulate every seed twice and compare the bytes.")
+        bool, typer.Option(help="Simulate every seed twice and compare the traces.")
     ] = False,
-    save: Annotated[
-        bool, typer.Option(help="Save every run, with its schedule, not only what fails.")
-    ] = False,
+    save: Annotated[bool, typer.Option(help="Store every run, not only failing ones.")] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
     go_on: options.GoOn = False,
     given: dict[str, Any],
@@ -107,7 +109,7 @@ def _seeds(seed: int | None, seeds: str | None) -> range:
         one = 1 if seed is None else seed
         return range(one, one + 1)
     if seed is not None:
-        raise UsageError("--seed and --seeds: give one of them")
+        raise UsageError("--seed and --seeds: want one of them, not both")
     match = _RANGE.fullmatch(seeds.strip())
     if match is None:
         raise UsageError(f"--seeds {seeds!r}: want A..B, as in 1..100")
@@ -263,7 +265,7 @@ class _Batch:
         return max(codes, default=EXIT_VALID)
 
     def figures(self, elapsed_s: float) -> dict[str, Any]:
-        """What the batch came to, as a JSON object."""
+        """Tell what the batch came to, as a JSON object."""
         invariants: Counter[str] = Counter()
         counts: Counter[str] = Counter()
         for result in self.results:
@@ -301,12 +303,12 @@ def _fails(result: Mapping[str, Any]) -> bool:
 
 
 def _is_broken(result: Mapping[str, Any]) -> bool:
-    """Whether the harness broke in the seed, or could not play it."""
+    """Tell whether the harness broke in the seed, or could not play it."""
     return bool(result["harness_reasons"])
 
 
 def _line(result: Mapping[str, Any]) -> str:
-    """What is wrong with a seed, and how to see it again."""
+    """Tell what is wrong with a seed, and how to see it again."""
     names = ", ".join(sorted({a["invariant"] for a in result["anomalies"]})) or "; ".join(
         [*result["harness_reasons"], *result["coverage_reasons"], *result["system_reasons"]]
     )
@@ -366,8 +368,11 @@ def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> No
         f"{figures['elapsed_s']:.1f} s ({figures['times_real_time']} times real time)"
     )
     if figures["never"]:
-        console.print(f"never happened: {', '.join(figures['never'])}", markup=False)
+        console.print(f"not exercised by any seed: {', '.join(figures['never'])}", markup=False)
     if figures["broken"]:
-        console.print(f"THE HARNESS BROKE: seeds {figures['broken']}", style="bold red")
+        console.print(f"THE HARNESS FAILED in seeds {figures['broken']}", style="bold red")
     if figures["not_same_bytes"]:
-        console.print(f"NOT THE SAME TWICE: seeds {figures['not_same_bytes']}", style="bold red")
+        console.print(
+            f"NOT DETERMINISTIC: other bytes the second time in seeds {figures['not_same_bytes']}",
+            style="bold red",
+        )

@@ -36,11 +36,12 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="zoo",
-        help="Simulate every seeded bug: in its own scenario (directed), and in the swarm that "
-        "does not know it (exploratory); and the swarm without any (control). Exits 0 when all "
-        "were caught for the right reason and nothing else was, 1 when the healthy node was "
-        "found at fault, 255 when the harness broke in a seed, 2 when a bug got away.",
-        short_help="See that seeded bugs are caught, and nothing else.",
+        help="Simulate every seeded bug, to prove that the checkers catch it: in its own scenario "
+        "(directed), and in random simulations that know nothing of it (exploratory); and random "
+        "simulations of the healthy node (control). Exits 0 when every bug was caught by an "
+        "invariant that it breaks and the healthy node had no alarm, 1 when the healthy node was "
+        "found invalid, 255 when the harness failed in a seed, 2 when a bug was not caught.",
+        short_help="Prove that seeded bugs are caught, and that the healthy node has no alarm.",
         epilog="Example: krucible zoo --arm directed",
     )(zoo)
 
@@ -233,7 +234,7 @@ class _Found:
 
     @property
     def exit_code(self) -> int:
-        """Whether the zoo is as it should be."""
+        """Tell whether the zoo is as it should be."""
         if self.interrupted:
             return EXIT_INTERRUPTED
         if any(alarm["verdict"] == "invalid" for alarm in self._alarms):
@@ -246,7 +247,7 @@ class _Found:
 
 
 def _line(hunt: Result) -> str:
-    """What became of one bug."""
+    """Tell what became of one bug."""
     if hunt["caught"]:
         how = f"caught by {', '.join(hunt['caught_by'])} with seed {hunt['seed']}"
     else:

@@ -228,7 +228,7 @@ def _fsync_times_ms(folder: Path) -> list[float]:
 
 
 def _output(argv: list[str]) -> str:
-    """What a command says on either stream; its failure in words."""
+    """Tell what a command says on either stream; its failure in words."""
     try:
         done = subprocess.run(
             argv, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False

@@ -172,7 +172,7 @@ def check_kio() -> Finding:
 
 
 def check_spark() -> Finding:
-    """What ``krucible analyze`` needs beside Java: PySpark, and a pandas that it can take."""
+    """Tell what ``krucible analyze`` needs beside Java: PySpark, and a pandas that it can take."""
     remedy = "for krucible analyze: make setup, or pip install '.[spark]'"
     finding = _distribution("pyspark", "spark", remedy)
     if finding.status != "ok":

@@ -73,7 +73,7 @@ async def _look(host: Host, number: int) -> list[Finding]:
 
 
 async def _begin(remote: Remote, python: Python, number: int) -> dict[str, Any]:
-    """What a supervisor says that it can do there; it is gone again."""
+    """Tell what a supervisor says that it can do there; it is gone again."""
     host = remote.host
     address = await asyncio.to_thread(address_of, host)
     me = identify(os.getpid())
@@ -109,7 +109,7 @@ def _faults(host: Host, begun: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _packets(host: Host, begun: Mapping[str, Any]) -> Finding:
-    """What makes links slow, lossy, ... there: netem, or else NFQUEUE."""
+    """Tell what makes links slow, lossy, ... there: netem, or else NFQUEUE."""
     name, netem, queue = f"{host} packets", begun["netem"], begun["queue"]
     if netem is None:
         return Finding(name, "ok", "netem works" + ("" if queue else "; so does NFQUEUE"))

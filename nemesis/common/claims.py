@@ -33,7 +33,7 @@ def claim_free(cluster: Cluster, fault_id: int, things: Iterable[Thing]) -> list
 
 
 def is_free(cluster: Cluster, fault_id: int, thing: Hashable) -> bool:
-    """Whether no other fault holds a thing."""
+    """Tell whether no other fault holds a thing."""
     holders = _CLAIMS.get(cluster.environment, {})
     return not holders.get(thing, set()) - {fault_id}
 

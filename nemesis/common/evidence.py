@@ -18,7 +18,7 @@ _SILENT_STATES = ("gone", "T", "Z")  # such a process answers nobody, whatever t
 async def answers(
     node: str, cluster: Cluster, *, timeout_s: float = PROBE_TIMEOUT_S
 ) -> dict[str, Any]:
-    """Whether a node answers a request of the harness's own client."""
+    """Tell whether a node answers a request of the harness's own client."""
     passed, detail, elapsed_ms = await cluster.environment.ask(node, timeout_s=timeout_s)
     return {
         "saw": "request",
@@ -64,7 +64,7 @@ async def await_links(links: Iterable[Link], cluster: Cluster, *, timeout_s: flo
 
 
 def can_answer(node: str, cluster: Cluster) -> bool:
-    """Whether the node's process runs, so that a probe of it says something about the link."""
+    """Tell whether the node's process runs, so that a probe of it says something about the link."""
     return cluster.environment.process(node).state not in _SILENT_STATES
 
 

@@ -25,7 +25,7 @@ DISK: Final = "disk"  # a disk that a fault has broken, and will mend
 
 
 def needs(ability: type, spec: RunSpec) -> str | None:
-    """Why a run with such options has not an ability of ``contracts.hosts``; None when it has.
+    """Tell why a run with such options has not an ability of ``contracts.hosts``; None when it has.
 
     It takes an environment that has it, and says it can, and nodes with the seams for it;
     or, for disks, any nodes that a file system of ours can be put under, and for clocks JVMs.
@@ -64,24 +64,24 @@ def _seamless(
 
 
 def has(ability: type, what: object) -> bool:
-    """Whether something has an ability, or a class whose objects have it."""
+    """Tell whether something has an ability, or a class whose objects have it."""
     return issubclass(what, ability) if isinstance(what, type) else isinstance(what, ability)
 
 
 def why_not(ability: type, environment: object) -> str | None:
-    """What an environment says against an ability that it, or its net, has; None: nothing."""
+    """Tell what an environment says against an ability that it, or its net, has; None: nothing."""
     return environment.why_not(ability) if isinstance(environment, Explains) else None
 
 
 def needs_kill(cluster: Cluster) -> str | None:
-    """Why nodes cannot be ended and started here; None when they can."""
+    """Tell why nodes cannot be ended and started here; None when they can."""
     if isinstance(cluster.system, Kill):
         return None
     return f"system {cluster.system.name!r} cannot restart its nodes"
 
 
 def needs_disks(cluster: Cluster) -> str | None:
-    """Why the disks of nodes cannot be broken here; None when they can."""
+    """Tell why the disks of nodes cannot be broken here; None when they can."""
     if not isinstance(cluster.environment, Disks):
         return f"environment {cluster.environment.name!r} cannot {_WHAT[Disks]}"
     return needs_seam(Disks, cluster) or needs_kill(cluster)

@@ -130,7 +130,7 @@ async def aim(fault: Fault, cluster: Cluster, *kinds: str) -> tuple[str, Choice]
 
 
 def alive_and_free(fault: Fault, cluster: Cluster, *kinds: str) -> Fits:
-    """Whether a node's process answers, and no other fault has claimed things of it."""
+    """Tell whether a node's process answers, and no other fault has claimed things of it."""
 
     def fits(node: str) -> bool:
         free = all(claims.is_free(cluster, fault.id, (kind, node)) for kind in kinds)
@@ -150,7 +150,7 @@ async def leader_or_stand_in(rng: Random, cluster: Cluster) -> tuple[str, str | 
 
 
 def needs_roles(cluster: Cluster) -> str | None:
-    """Why a fault that aims at the leader cannot be used here; None when it can."""
+    """Tell why a fault that aims at the leader cannot be used here; None when it can."""
     if isinstance(cluster.system, Roles):
         return None
     return f"system {cluster.system.name!r} cannot say who leads"

@@ -22,7 +22,7 @@ Inject = Callable[[N, Fault, Cluster], Coroutine[Any, Any, Injection]]
 
 
 def is_live(cluster: Cluster) -> bool:
-    """Whether time is real, and a fault that was skipped does not come again by itself."""
+    """Tell whether time is real, and a fault that was skipped does not come again by itself."""
     return cluster.environment.name != SIM
 
 

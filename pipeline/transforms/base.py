@@ -45,7 +45,7 @@ class Transformed:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left to the checker of single runs."""
+        """Tell whether nothing is left to the checker of single runs."""
         return self.rest is None
 
 

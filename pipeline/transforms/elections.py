@@ -129,7 +129,7 @@ def monotonic_epoch(tables: Tables) -> Sequence[Wrong]:
 
 @transform("S26")
 def no_resumed_reign(tables: Tables) -> Sequence[Wrong]:
-    """Who starts as the leader that it was before writes nothing in that epoch any more."""
+    """Tell who starts as the leader that it was before writes nothing in that epoch any more."""
     says = "concat('n', node, ' leads epoch ', {}, ' again after it was restarted as its leader')"
     return [
         Wrong(tables.events, says.format("epoch"), "resumed"),

@@ -45,7 +45,7 @@ def log_matching(tables: Tables) -> Sequence[Wrong]:
     "S9", rest="that a majority of the voters still holds what is committed when the run is over"
 )
 def commit_stability(tables: Tables) -> Sequence[Wrong]:
-    """What is committed at an offset is the same for every replica, and for ever."""
+    """Tell what is committed at an offset is the same for every replica, and for ever."""
     # two final logs that differ where the trace does not say what is committed are S7's matter
     earlier = before("run_id", order=_BY_OFFSET)
     ends = (

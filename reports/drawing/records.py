@@ -11,7 +11,7 @@ from reports.text import clean
 
 
 def contents(batch: Batch, offset: int, scene: Scene) -> str:
-    """What the batch holds at an offset, as far as a log of the run still has it."""
+    """Tell what the batch holds at an offset, as far as a log of the run still has it."""
     for node in scene.nodes:
         found = scene.stored(node).get((batch.base, batch.epoch, batch.h))
         if found is None:

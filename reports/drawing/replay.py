@@ -39,7 +39,7 @@ def batch_of(event: Event) -> Batch | None:
 
 
 def end_of_snapshot(event: Event) -> int | None:
-    """Where a snapshot that was installed ends."""
+    """Tell where a snapshot that was installed ends."""
     id_: Any = event.get("id")
     if event.get("op") != "install" or not isinstance(id_, list | tuple) or not id_:
         return None
@@ -47,7 +47,7 @@ def end_of_snapshot(event: Event) -> int | None:
 
 
 def changes_at(events: Iterable[Event], offset: int) -> Iterator[Change]:
-    """How what a node has at an offset changed, in order."""
+    """Tell how what a node has at an offset changed, in order."""
     held: Batch | None = None
     for event in events:
         change = _change(event, held, offset)

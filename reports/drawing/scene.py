@@ -64,7 +64,7 @@ class Scene:
         self._stored: dict[str, dict[tuple[int, int, int], LogBatch]] = {}
 
     def link(self, node: str, time_ns: int | None = None) -> str:
-        """Where the page has the log of a node, at a time; empty when it has none."""
+        """Tell where the page has the log of a node, at a time; empty when it has none."""
         log = self._node_logs.get(node)
         return "" if log is None else log.link(time_ns)
 
@@ -89,7 +89,7 @@ class Scene:
         return self._events[node]
 
     def place(self, node: str, event: Event) -> int:
-        """Where an event of a node (that very object) stands among its events."""
+        """Tell where an event of a node (that very object) stands among its events."""
         if node not in self._places:
             self._places[node] = {id(one): at for at, one in enumerate(self.events(node))}
         return self._places[node][id(event)]

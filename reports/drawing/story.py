@@ -35,7 +35,7 @@ class StoryBuilder:
 
     @property
     def end_ns(self) -> int | None:
-        """When the last turn was."""
+        """Tell when the last turn was."""
         return max((turn.time_ns for turn in self.turns), default=None)
 
     def build(self, rails: Sequence[str], links: Mapping[str, str], alt: str, most: int) -> Story:

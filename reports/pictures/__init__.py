@@ -39,7 +39,7 @@ class Finding:
     def of(
         cls, number: int, raw: Mapping[str, Any], nodes: Sequence[str], rows: Sequence[int]
     ) -> Finding:
-        """What JSON says of an anomaly; what is of the wrong kind is not there."""
+        """Tell what JSON says of an anomaly; what is of the wrong kind is not there."""
         details, events, ops = (raw.get(name) for name in ("details", "events", "ops"))
         listed = events if isinstance(events, list | tuple) else ()
         return cls(
@@ -59,7 +59,7 @@ class Finding:
         return f"a{self.number}-{name}"
 
     def op_link(self, index: int | None) -> str:
-        """Where the page has the row of an op; empty when it has none."""
+        """Tell where the page has the row of an op; empty when it has none."""
         return f"#{self.anchor(f'op-{index}')}" if index in self.rows else ""
 
 

@@ -95,7 +95,7 @@ def _size(count: int) -> int:
 
 
 def _place(at: int, count: int) -> tuple[float, float]:
-    """Where on the ring: the first on top, then clockwise; two lie side by side."""
+    """Tell where on the ring: the first on top, then clockwise; two lie side by side."""
     middle = _size(count) / 2
     if count == PAIR:
         return (MARGIN if at == 0 else SIZE - MARGIN), middle / 2

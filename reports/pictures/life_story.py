@@ -49,7 +49,7 @@ _GONE = {
 
 @painter(30)
 def life_story(finding: Finding, scene: Scene) -> Picture | None:
-    """What became of the record that the finding is about, node by node."""
+    """Tell what became of the record that the finding is about, node by node."""
     offset = _offset(finding, scene)
     if offset is None:
         return None
@@ -102,7 +102,7 @@ def _place(write: tuple[str | None, str], scene: Scene) -> int | None:
 
 
 def _written(span: Span, scene: Scene) -> int | None:
-    """Where the log of any node holds what an op wrote; else what the node acknowledged."""
+    """Tell where the log of any node holds what an op wrote; else what the node acknowledged."""
     write = write_of_op(span.invocation)
     if write is not None and (place := _place(write, scene)) is not None:
         return place
@@ -200,7 +200,7 @@ class _Tale:
         self.builder.turns.append(Turn(at, node, place, note, becomes, strong))
 
     def _log(self, node: str) -> None:
-        """What the node had at the offset, and when."""
+        """Tell what the node had at the offset, and when."""
         held: Batch | None = None
         for change in self.changes[node]:
             if change.batch is not None:
@@ -227,7 +227,7 @@ class _Tale:
         self._add(node, event, (sign, tone, text), becomes=tone, strong=leads)
 
     def _flushed(self, node: str, appended: Event) -> str:
-        """When it was on the disk, in words."""
+        """Tell when it was on the disk, in words."""
         for event in self.scene.events(node)[self.scene.place(node, appended) :]:
             kind = event.get("t")
             if kind == "flush" and (upto := integer(event.get("upto"))) is not None:
@@ -239,7 +239,7 @@ class _Tale:
         return ""
 
     def _commits(self) -> None:
-        """When leaders took what they had for committed; others only where that is news."""
+        """Tell when leaders took what they had for committed; others only where that is news."""
         told: set[tuple[str, Batch]] = set()
         committed: Batch | None = None  # what the first of them had
         marks = [
@@ -278,7 +278,7 @@ class _Tale:
         return f", by what it knows of the voters' logs: {', '.join(ends)}" if ends else ""
 
     def _held(self, node: str, at: Event) -> Batch | None:
-        """What the node had at the offset when it told of an event."""
+        """Tell what the node had at the offset when it told of an event."""
         held = None
         place = self.scene.place(node, at)
         for change in self.changes[node]:

@@ -89,6 +89,6 @@ def _window(finding: Finding, scene: Scene, shown: Sequence[Moment]) -> tuple[in
 
 
 def _end(scene: Scene, node: str) -> str:
-    """How far the node came."""
+    """Tell how far the node came."""
     hwm = scene.tracks[node].hwm if node in scene.tracks else []
     return f"high watermark {hwm[-1][1]} at the end" if hwm else "no high watermark"

@@ -17,7 +17,7 @@ LANES_MAX = 10
 WHAT_MAX = 120
 WHY_MAX = 8
 STATES_MAX = 6
-TITLE = "The longest order that agrees with time and with the answers: the dotted line"
+TITLE = "The longest order of ops that real time and the answers allow: the dotted line"
 STEP = 0.6  # percent of the width, from one op of the order to the next in one moment
 
 
@@ -153,7 +153,7 @@ def _extent(call: _Call, axis: Axis) -> tuple[float, float]:
 def _way(
     order: Sequence[int], calls: Sequence[_Call], lanes: Sequence[Lane], axis: Axis
 ) -> tuple[tuple[float, int], ...]:
-    """Where each op of the order may have taken effect: as early as those before it allow."""
+    """Tell where each op of the order may have taken effect: as early as those before it allow."""
     by_op = {call.op: call for call in calls}
     rows = {lane.label: at for at, lane in enumerate(lanes)}
     way: list[tuple[float, int]] = []
@@ -180,7 +180,9 @@ def _notes(
     for call in calls:
         number, fits_not = numbers[call.op], call.op == stuck.op
         outcome = "" if call.outcome == "ok" else f" ({call.outcome})"
-        text = f"op {call.op}: {call.what}{outcome}" + (" — fits in no order" if fits_not else "")
+        text = f"op {call.op}: {call.what}{outcome}" + (
+            " — cannot be placed in the order" if fits_not else ""
+        )
         yield Note(
             number,
             "t-bad" if fits_not else "t-quiet",
@@ -223,7 +225,8 @@ def _told(
         number = "✗" if op is None else numbers.get(op, "✗")
         notes.append(Note(number, tone, f"op {op}: {said} cannot follow: {why}", op=op))
     yield Notes(
-        tuple(notes), "The longest order that agrees with time and answers (the dotted line)"
+        tuple(notes),
+        "The longest order of ops that real time and the answers allow (the dotted line)",
     )
 
 

@@ -63,7 +63,7 @@ def _leaders(epoch: int, scene: Scene) -> list[str]:
 
 
 def _evidence(finding: Finding, scene: Scene) -> Iterator[Moment]:
-    """What the checker points at."""
+    """Tell what the checker points at."""
     for event in finding.events:
         at, place = integer(event.get("rx_ns")), integer(event.get("seq")) or 0
         if at is not None:

@@ -40,5 +40,5 @@ class Keys:
 
 
 def groups(concurrency: int, threads_per_key: int) -> int:
-    """How many keys are worked on at a time by ``independent``."""
+    """Tell how many keys are worked on at a time by ``independent``."""
     return max(1, concurrency // threads_per_key)

@@ -64,7 +64,7 @@ _IN_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
     ),
 )
 class Docker:
-    """Containers with fixed addresses on a network of their own; links are cut by iptables."""
+    """Containers with fixed addresses on a network of their own; iptables cuts the links."""
 
     name = "docker"
     # How faults are made here, by family: for the documentation.

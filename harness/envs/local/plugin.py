@@ -54,7 +54,7 @@ def _why_not(ability: type) -> str | None:
     ),
 )
 class Local:
-    """Processes on loopback addresses of their own, with a relay that can cut any link."""
+    """Processes on loopback addresses of their own; a relay between them cuts the links."""
 
     name = "local"
     # How faults are made here, by family: for the documentation.

@@ -68,7 +68,7 @@ def check_hosts(spec: RunSpec) -> None:
     ),
 )
 class Ssh:
-    """Processes on hosts of a list (--hosts FILE), through ssh; links are cut by iptables there."""
+    """Processes on your own hosts (--hosts FILE) through ssh; iptables cuts the links there."""
 
     name = "ssh"
     # How faults are made here, by family: for the documentation.

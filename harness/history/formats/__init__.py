@@ -84,10 +84,10 @@ def _first(lines: Iterable[str]) -> str:
 
 
 def _starts_json(text: str) -> bool:
-    """Whether an object with its keys in quotes begins here."""
+    """Tell whether an object with its keys in quotes begins here."""
     return text.startswith("{") and text[1:].lstrip()[:1] == '"'
 
 
 def _in_array(head: list[str]) -> str:
-    """What stands behind the bracket that opens the file."""
+    """Tell what stands behind the bracket that opens the file."""
     return "".join(head).partition("[")[2].lstrip()

@@ -227,7 +227,7 @@ def _tokens(lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def _string_end(text: str) -> int | None:
-    """Where a string that began in an earlier line ends in this one (past its quote)."""
+    """Tell where a string that began in an earlier line ends in this one (past its quote)."""
     match = re.match(r'(?:[^"\\]|\\.)*"', text, re.DOTALL)
     return None if match is None else match.end()
 

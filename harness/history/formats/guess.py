@@ -28,7 +28,7 @@ def model_of(ops: Iterable[Op]) -> str | None:
 
 
 def is_txn(value: Any) -> bool:
-    """Whether a value is a list of micro-ops; Elle's histories have no ``:f`` beside it."""
+    """Tell whether a value is a list of micro-ops; Elle's histories have no ``:f`` beside it."""
     return bool(_mops(value))
 
 

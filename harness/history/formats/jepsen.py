@@ -109,7 +109,7 @@ def _plain(value: Any) -> Any:
 
 
 def _independent(ops: list[Op]) -> bool:
-    """Whether values are ``[key value]`` pairs.
+    """Tell whether values are ``[key value]`` pairs.
 
     A cas on a plain register has a pair as value too, so what is inside decides: in an
     independent history every read is invoked with ``[key nil]`` and every cas with

@@ -32,7 +32,7 @@ _CONVENTIONS = Conventions(initial=None, failed_cas="observation", model="cas-re
 
 
 def looks_like(line: str) -> bool:
-    """Whether a line is an event of such a log."""
+    """Tell whether a line is an event of such a log."""
     return _EVENT.fullmatch(line.rstrip("\r\n")) is not None
 
 

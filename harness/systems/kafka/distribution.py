@@ -160,7 +160,7 @@ def fetch_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where fetched versions of Kafka are kept."""
+    """Tell where fetched versions of Kafka are kept."""
     named = os.environ.get(CACHE_VARIABLE)
     return Path(named) if named else Path.home() / ".cache" / "krucible"
 

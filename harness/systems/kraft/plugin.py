@@ -77,7 +77,7 @@ class Kraft(KraftNodes):
     name = "kraft"
 
     def event_files(self) -> dict[str, Path]:
-        """Where each node writes its protocol events."""
+        """Tell where each node writes its protocol events."""
         found = {name: self._site.event_file(name) for name in self.nodes}
         return {name: path for name, path in found.items() if path is not None}
 

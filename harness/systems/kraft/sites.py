@@ -28,7 +28,7 @@ class Site(Protocol):
     """A place for nodes."""
 
     def network(self) -> Network:
-        """How the harness's clients reach nodes."""
+        """Tell how the harness's clients reach nodes."""
         ...
 
     def disk(self, node: str) -> Disk:
@@ -40,7 +40,7 @@ class Site(Protocol):
         ...
 
     def event_file(self, node: str) -> Path | None:
-        """Where the node writes its events; None when they are handed over as they happen."""
+        """Tell where the node writes its events; None when they are handed over as they happen."""
         ...
 
     def wall_ms(self, node: str) -> int:

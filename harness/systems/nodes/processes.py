@@ -230,7 +230,7 @@ class KraftNodes:
     # ------------------------------------------------------------------ Members
 
     async def voter_keys(self) -> dict[str, str] | None:
-        """What DescribeQuorum says."""
+        """Tell what DescribeQuorum says."""
         view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
         if view is None:
             return None
@@ -321,7 +321,7 @@ class KraftNodes:
         return self._directory_id(own.id).hex
 
     def cluster(self) -> Cluster:
-        """Where all nodes are, for clients with requests of their own."""
+        """Tell where all nodes are, for clients with requests of their own."""
         return Cluster(
             addresses={name: self._env.address(name) for name in self.nodes},
             names={node.id: name for name, node in self._node.items()},
@@ -359,7 +359,7 @@ class KraftNodes:
             await asyncio.sleep(POLL_S)
 
     async def _quorum(self, *, timeout_s: float) -> QuorumView | None:
-        """What the leader of the highest epoch says; refreshes ``roles``."""
+        """Tell what the leader of the highest epoch says; refreshes ``roles``."""
         network = self._site.network()
         answers = await asyncio.gather(
             *(ask(self._env.address(v), network, timeout_s=timeout_s) for v in self.voters)
@@ -399,7 +399,7 @@ class KraftNodes:
         }
 
     def _config(self, settings: Mapping[str, str]) -> NodeConfig:
-        """What formatting goes by; raises ConfigError."""
+        """Tell what formatting goes by; raises ConfigError."""
         return parse(settings)
 
     @property

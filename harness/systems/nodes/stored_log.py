@@ -109,7 +109,7 @@ class LogTail:
             self._next = base + last_delta + 1
 
     def _stands(self, disk: MemoryDisk) -> bool:
-        """Whether the log still goes on, or ends, where it was left: it may have been cut."""
+        """Tell whether the log still goes on, or ends, where it was left: it may have been cut."""
         assert self._path is not None  # noqa: S101 - asked only then
         header = disk.peek(self._path, self._position, HEADER_BYTES)
         if header:

@@ -759,8 +759,11 @@ def test_ctrl_c_keeps_the_best_so_far(
     monkeypatch.setattr(shrink_runs, "attempt", attempt)
     ended = krucible("shrink", failing, "--jobs", "1", "--store", str(tmp_path))
     assert ended.code == 1
-    assert "stopping with the best so far; Ctrl-C again leaves without it" in ended.err
-    assert "; Ctrl-C ended it: more may be left out" in ended.out
+    assert (
+        "stopping; the smallest failure so far is kept (Ctrl-C again: leave without it)"
+        in ended.err
+    )
+    assert "; stopped by Ctrl-C: a smaller failure may exist" in ended.out
     (run,) = Store(tmp_path).runs()
     assert (run.path / "story.txt").is_file()
 
@@ -820,7 +823,7 @@ def test_a_seed_is_simulated_with_its_options(tmp_path: Path) -> None:
     assert ended.code == 1
     assert "S3 is still broken with" in ended.out
     assert "4 tries in " in ended.out
-    assert "the budget ended it" in ended.out
+    assert "stopped by the budget" in ended.out
     assert "krucible repro " in ended.out
     ended = krucible(*seed)
     assert ended.code == 2
@@ -844,7 +847,7 @@ def test_a_failure_that_is_gone_is_told(failing: Path, tmp_path: Path) -> None:
     (copy / "results.json").write_text(json.dumps({"system": "valid", "anomalies": []}))
     ended = krucible("shrink", str(copy))
     assert ended.code == 254
-    assert "broke no invariant" in ended.complaint
+    assert "no invariant was broken" in ended.complaint
 
 
 @pytest.mark.parametrize(
