@@ -45,7 +45,10 @@ class Entry:
 
 
 def place(name: str) -> Place:
-    """Where an invariant stands: S1, S2, ... S10, then C and L, then all others by name."""
+    """Where an invariant stands: S1, S2, ... S10, then C and L, then all others by name.
+
+    Of one part of the catalogue: what only models judge comes after what checkers judge.
+    """
     found = _NUMBERED.fullmatch(name)
     if found is None:
         return len(FAMILIES), 0, name
@@ -53,9 +56,11 @@ def place(name: str) -> Place:
 
 
 def meanings() -> dict[str, Meaning]:
-    """All invariants in words, by name, in the order of the catalogue."""
-    found = {m.name: m for registry in (checkers, models) for m in registry.meanings()}
-    return {name: found[name] for name in sorted(found, key=place)}
+    """All invariants in words, by name: first those of checkers, each part in its order."""
+    of_runs = {meaning.name: meaning for meaning in checkers.meanings()}
+    of_histories = {meaning.name: meaning for meaning in models.meanings()}
+    names = (*sorted(of_runs, key=place), *sorted(of_histories.keys() - of_runs, key=place))
+    return {name: of_runs.get(name) or of_histories[name] for name in names}
 
 
 def full_name(name: str) -> str:
@@ -82,14 +87,16 @@ def entries() -> dict[str, Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The entry of that name, in upper or lower case; raises UsageError with all names."""
+    """The entry of that name, in upper or lower case; raises UsageError, which says the names."""
     found = entries()
     known = {each.casefold(): each for each in found}
     try:
         return found[known[name.casefold()]]
     except KeyError:
+        of_runs = [each for each, entry in found.items() if entry.checkers]
         raise UsageError(
-            f"no invariant is called {name!r}: there are {', '.join(in_short(found))}"
+            f"no invariant is called {name!r}: there are {', '.join(in_short(of_runs))}, and "
+            f"{len(found) - len(of_runs)} of histories; 'krucible list invariants' has them all"
         ) from None
 
 

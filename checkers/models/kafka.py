@@ -9,6 +9,7 @@ from checkers.limits.budget import (
     TIME_LIMIT_S,
 )
 from checkers.partitions.log import NAME, check_log
+from checkers.partitions.meanings import PARTITIONS
 from checkers.partitions.ops import FS
 from harness.history.formats import Conventions
 from harness.history.ops import History
@@ -16,7 +17,7 @@ from harness.registry import models
 from harness.verdict import CheckResult
 
 
-@models.register(NAME)
+@models.register(NAME, judges=PARTITIONS)
 class KafkaLog:
     """Records sent to and polled from partitions; judged as Jepsen's kafka workload does."""
 

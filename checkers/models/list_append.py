@@ -12,6 +12,7 @@ from checkers.transactions.consistency import (
     STRICT,
 )
 from checkers.transactions.cycles import NAME, check_transactions
+from checkers.transactions.meanings import TRANSACTIONS
 from checkers.transactions.txns import FS
 from harness.history.formats import Conventions
 from harness.history.ops import History
@@ -19,7 +20,7 @@ from harness.registry import models
 from harness.verdict import CheckResult
 
 
-@models.register(NAME)
+@models.register(NAME, judges=TRANSACTIONS)
 class ListAppend:
     """Lists that transactions append to and read; dependency cycles; initially empty."""
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
+from harness import catalogue
 from harness.contracts.checker import RunData
 from harness.contracts.nemesis import Fault
 from harness.history.ops import NEMESIS, History, Op
@@ -227,6 +229,25 @@ def test_an_anomaly_of_two_checkers_is_shown_once_with_both() -> None:
     assert [(a.checker, a.title) for a in model.anomalies] == [("b, a", "election safety")]
     assert model.anomalies_left_out == 6
     assert model.headline.sentence.endswith("; 6 more anomalies")
+
+
+def test_an_anomaly_says_what_was_promised_and_why_it_matters() -> None:
+    run = make_run(ops=300, faults=1)
+    model = build_model(run, broken_result(run))
+    page = render_run(run, broken_result(run))
+    for anomaly in model.anomalies:
+        meaning = catalogue.entry(anomaly.invariant).meaning
+        assert (anomaly.promise, anomaly.why) == (meaning.promise, meaning.why)
+        assert f"<dt>{anomaly.invariant} promises</dt><dd>{escape(meaning.promise)}</dd>" in page
+        assert f"<dt>Why it matters</dt><dd>{escape(meaning.why)}</dd>" in page
+
+
+def test_an_anomaly_of_an_invariant_that_is_not_known_says_nothing_of_it() -> None:
+    anomaly = {"invariant": "X9", "message": "odd", "time_ns": 5}
+    results = result(system="invalid", results=[], anomalies=[anomaly])
+    (shown,) = build_model(empty_run(), results).anomalies
+    assert (shown.title, shown.promise, shown.why) == ("", "", "")
+    assert "X9 promises" not in render_run(empty_run(), results)
 
 
 def test_warnings_of_the_store_are_told() -> None:

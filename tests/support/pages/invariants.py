@@ -33,7 +33,18 @@ def _lines() -> Iterator[str]:
     for family in FAMILIES:
         yield from _section(TITLES[family], [e for n, e in entries.items() if _is_of(family, n)])
     others = [e for n, e in entries.items() if not any(_is_of(f, n) for f in FAMILIES)]
-    yield from _section(OTHERS, others)
+    yield from _section(OTHERS, [entry for entry in others if entry.checkers])
+    yield from _of_histories([entry for entry in others if not entry.checkers])
+
+
+def _of_histories(entries: Sequence[Entry]) -> Iterator[str]:
+    yield from ("", "## Transactions and partitions", "")
+    yield "What `krucible check` judges histories by, with the model `list-append` or `kafka`."
+    yield from ("", row(("name", "promise", "why it matters", "source", "model")), "|---" * 5 + "|")
+    for entry in entries:
+        meaning = entry.meaning
+        name = f"`{meaning.name}` {meaning.title}".rstrip()
+        yield row((name, meaning.promise, meaning.why, meaning.source, ", ".join(entry.models)))
 
 
 def _is_of(family: str, name: str) -> bool:
