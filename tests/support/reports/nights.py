@@ -29,10 +29,12 @@ CAUGHT: Final[Line] = {
 MISSED: Final[Line] = {**CAUGHT, "caught": False, "by": [], "why": "40 seeds broke nothing"}
 
 
-def seeds(count: int, entry: str = "sim:swarm", verdict: str = "valid", **more: Any) -> list[Line]:
-    """Lines of judged seeds, 1 .. count."""
+def seeds(
+    count: int, entry: str = "sim:swarm", verdict: str = "valid", first: int = 1, **more: Any
+) -> list[Line]:
+    """Lines of judged seeds, from the first."""
     line = {"t": "seed", "entry": entry, "verdict": verdict, "invariants": [], **more}
-    return [{**line, "seed": seed} for seed in range(1, count + 1)]
+    return [{**line, "seed": seed} for seed in range(first, first + count)]
 
 
 def broken(count: int, message: str, entry: str = "sim:swarm", **more: Any) -> list[Line]:
