@@ -68,9 +68,10 @@ def busy_runs() -> list[FleetRun]:
         anomalies = (("S34", LOST.format(n % 5, n, n)),) if verdict == "invalid" else ()
         doubt = "" if verdict in ("valid", "invalid") else "the run was cut short by a signal"
         began_s = BEGUN_S + n**2 * 370.0
-        more = {"ops_ok": n * 131, "recoveries": (("kill", n * 10.5), ("pause", None))}
         run = FleetRun(f"kraft-x/{n}", began_s, spec, verdict, anomalies=anomalies, doubt=doubt)
-        runs.append(replace(run, detected_s=n / 3 if anomalies else None, **more))
+        recoveries = (("kill", n * 10.5), ("pause", None))
+        detected_s = n / 3 if anomalies else None
+        runs.append(replace(run, ops_ok=n * 131, recoveries=recoveries, detected_s=detected_s))
     return runs
 
 
@@ -215,11 +216,13 @@ def test_the_chart_can_be_read(visit: Visit, width: int, scheme: str) -> None:
     assert min(bar["width"] for bar in bars) >= 9
     assert page.evaluate(CROWDED) == []
     for chart in page.locator("#time .chart").all():
-        counts = [int(n.replace(",", "")) for n in chart.locator(".counts text").all_inner_texts()]
+        counts = [
+            int(n.replace(",", "")) for n in chart.locator(".counts text").all_text_contents()
+        ]
         assert counts[0] == 0
         assert len(counts) >= 3
         assert counts == sorted(counts)
-        marks = chart.locator(".bars > text:visible").all_inner_texts()
+        marks = chart.locator(".bars > text:visible").all_text_contents()
         assert len(marks) >= 2
         assert all(any(month in mark for month in ("Dec", "Jan")) for mark in marks)
     legend = page.locator("#time figcaption").last.inner_text()
@@ -238,7 +241,7 @@ def test_bars_are_as_high_as_their_counts(visit: Visit) -> None:
         page.evaluate(f"document.querySelectorAll('#time line')[{n}].getBoundingClientRect().y")
         for n in (0, page.locator("#time line").count() - 1)
     )
-    highest = int(page.locator("#time .counts text").last.inner_text())
+    highest = int(page.locator("#time .counts text").last.text_content())
     assert bar["height"] == pytest.approx((floor - top) * 51 / highest, abs=1)
 
 
