@@ -1,7 +1,7 @@
 // fleet.js: the table of runs (filter by verdict and words, sort, a page at a time), and tables
 // that are in the document and only have to be sorted.
 
-const PAGE = 200;
+const PAGE = matchMedia("(max-width: 640px)").matches ? 25 : 200; // cards are long
 const MARK = { valid: "✓", invalid: "✗", unknown: "?", broken: "!", unjudged: "·" };
 const WORST = Object.fromEntries(["invalid", "broken", "unknown", "unjudged", "valid"].map((word, n) => [word, n]));
 const D = JSON.parse($("data").textContent);

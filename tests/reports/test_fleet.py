@@ -390,8 +390,8 @@ def test_a_run_that_failed_after_a_green_night_comes_first(
             [FAILED, run(2, "unknown"), run(3), replace(SEEDED, path="x/y")],
             "invalid",
             (
-                "1 of 4 runs is invalid, in 1 way. 1 of 4 runs is in doubt. 1 more run with a seeded"
-                " bug is invalid."
+                "1 of 4 runs is invalid, in 1 way. 1 of 4 runs is in doubt. 1 more run with a"
+                " seeded bug is invalid."
             ),
         ),
         (

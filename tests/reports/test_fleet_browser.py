@@ -33,15 +33,18 @@ COLUMN = """([table, column]) =>
   [...document.querySelectorAll(`${table} tbody tr`)].map(row => row.cells[column].innerText)"""
 SORTED = """table => [...document.querySelectorAll(`${table} th`)]
   .map(th => [th.innerText.trim(), th.getAttribute("aria-sort")]).filter(([, how]) => how)"""
-BARS = """() => [...document.querySelectorAll("#time .bars g")].map(g => ({
-  width: Math.max(0, ...[...g.querySelectorAll("rect:not(.hit)")].map(r => r.getBoundingClientRect().width)),
-  height: [...g.querySelectorAll("rect:not(.hit)")].reduce((sum, r) => sum + r.getBoundingClientRect().height, 0),
-  title: g.querySelector("title").textContent,
-}))"""
+BARS = """() => [...document.querySelectorAll("#time .bars g")].map(g => {
+  const boxes = [...g.querySelectorAll("rect:not(.hit)")].map(r => r.getBoundingClientRect());
+  return {
+    width: Math.max(0, ...boxes.map(box => box.width)),
+    height: boxes.reduce((sum, box) => sum + box.height, 0),
+    title: g.querySelector("title").textContent,
+  };
+})"""
 # Texts of a chart that lie over each other, or beyond the window.
 CROWDED = """() => [...document.querySelectorAll("#time .chart")].flatMap(chart => {
-  const boxes = [...chart.querySelectorAll("text")].map(t => [t.textContent, t.getBoundingClientRect()])
-    .filter(([, box]) => box.width);
+  const boxes = [...chart.querySelectorAll("text")]
+    .map(t => [t.textContent, t.getBoundingClientRect()]).filter(([, box]) => box.width);
   const out = boxes.filter(([, b]) => b.left < 0 || b.right > innerWidth).map(([text]) => text);
   const over = boxes.flatMap(([one, a], n) => boxes.slice(n + 1)
     .filter(([, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
@@ -65,9 +68,10 @@ def busy_runs() -> list[FleetRun]:
         anomalies = (("S34", LOST.format(n % 5, n, n)),) if verdict == "invalid" else ()
         doubt = "" if verdict in ("valid", "invalid") else "the run was cut short by a signal"
         began_s = BEGUN_S + n**2 * 370.0
-        more = {"ops_ok": n * 131, "recoveries": (("kill", n * 10.5), ("pause", None))}
         run = FleetRun(f"kraft-x/{n}", began_s, spec, verdict, anomalies=anomalies, doubt=doubt)
-        runs.append(replace(run, detected_s=n / 3 if anomalies else None, **more))
+        recoveries = (("kill", n * 10.5), ("pause", None))
+        detected_s = n / 3 if anomalies else None
+        runs.append(replace(run, ops_ok=n * 131, recoveries=recoveries, detected_s=detected_s))
     return runs
 
 
@@ -79,7 +83,10 @@ def nights() -> list[Any]:
     last = [
         *seeds(1200),
         *broken(
-            6, "n2 granted its vote in epoch 4 to n1, and after its restart to n3", store="/s/a/1"
+            6,
+            "n2 granted its vote in epoch 4 to n1, and after its restart to n3",
+            store="/s/a/1",
+            first=1201,
         ),
         *seeds(2, "sim:disks", "unknown", message="no fault of disk took hold"),
         MISSED,
@@ -141,12 +148,13 @@ def test_faint_text_is_noticed(visit: Visit) -> None:
     """The check of contrast itself: on a dark ground, half transparent, in a drawing."""
     page = visit("green").page
     page.evaluate("""() => {
-      const one = document.querySelector("h1 .label"), sheet = new CSSStyleSheet();
-      sheet.replaceSync(".label { color: #888 !important } h2 { opacity: .4 } svg text { fill: #aaa !important }");
+      const sheet = new CSSStyleSheet();
+      sheet.replaceSync(`.label { color: #888 !important } h2 { opacity: .4 }
+        svg text { fill: #aaa !important }`);
       document.adoptedStyleSheets = [sheet];
     }""")
     found = {text for text, *_ in faint(page)}
-    assert {"Last night", "Over time", "23 Nov", "51"} - found <= {"23 Nov"}
+    assert {"Last night", "Over time", "2 Jan", "51"} <= found
     assert any(text.startswith("Last night: green") for text in found)
 
 
@@ -208,17 +216,20 @@ def test_the_chart_can_be_read(visit: Visit, width: int, scheme: str) -> None:
     assert min(bar["width"] for bar in bars) >= 9
     assert page.evaluate(CROWDED) == []
     for chart in page.locator("#time .chart").all():
-        counts = [int(n.replace(",", "")) for n in chart.locator(".counts text").all_inner_texts()]
+        counts = [
+            int(n.replace(",", "")) for n in chart.locator(".counts text").all_text_contents()
+        ]
         assert counts[0] == 0
         assert len(counts) >= 3
         assert counts == sorted(counts)
-        marks = chart.locator(".bars > text:visible").all_inner_texts()
+        marks = chart.locator(".bars > text:visible").all_text_contents()
         assert len(marks) >= 2
         assert all(any(month in mark for month in ("Dec", "Jan")) for mark in marks)
     legend = page.locator("#time figcaption").last.inner_text()
     for word in ("invalid", "harness broke", "in doubt", "not judged", "valid"):
         assert word in legend
-    fills = "[...document.querySelectorAll('#time .key .swatch')].map(s => getComputedStyle(s).backgroundColor)"
+    fills = """() => [...document.querySelectorAll("#time .key .swatch")]
+      .map(swatch => getComputedStyle(swatch).backgroundColor)"""
     assert len(set(page.evaluate(fills))) == 5
 
 
@@ -230,7 +241,7 @@ def test_bars_are_as_high_as_their_counts(visit: Visit) -> None:
         page.evaluate(f"document.querySelectorAll('#time line')[{n}].getBoundingClientRect().y")
         for n in (0, page.locator("#time line").count() - 1)
     )
-    highest = int(page.locator("#time .counts text").last.inner_text())
+    highest = int(page.locator("#time .counts text").last.text_content())
     assert bar["height"] == pytest.approx((floor - top) * 51 / highest, abs=1)
 
 
@@ -269,7 +280,8 @@ def test_columns_sort_by_key_and_by_mouse(visit: Visit) -> None:
 def test_every_table_sorts(visit: Visit, table: str, heading: str, column: int) -> None:
     """By what its cells mean: 2 s is more than 900 ms."""
     page = visit("busy").page
-    cells = f"[...document.querySelectorAll('{table} tbody tr')].map(r => +r.cells[{column}].dataset.sort)"
+    cells = f"""() => [...document.querySelectorAll("{table} tbody tr")]
+      .map(row => +row.cells[{column}].dataset.sort)"""
     button = page.locator(f"{table} th button", has_text=heading)
     button.focus()
     page.keyboard.press("Enter")
@@ -334,7 +346,7 @@ def test_the_fleet_opens_in_both_themes_and_on_a_phone(
 ) -> None:
     opened = visit(fleet, color_scheme=scheme, viewport={"width": width, "height": 800})
     page = opened.page
-    assert page.locator("#table tbody tr").count() == 200
+    assert page.locator("#table tbody tr").count() == (200 if width > 640 else 25)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("svg.bars rect").count() > 1
     opened.assert_calm()

@@ -330,8 +330,8 @@ def bad(seed: int, **more: Any) -> dict[str, Any]:
                 SPENT,
             ],
             (
-                "3 of 5 histories are invalid, in 2 ways. The seeded bug forgotten-vote was not caught."
-                " It took 59 min."
+                "3 of 5 histories are invalid, in 2 ways. The seeded bug forgotten-vote was not"
+                " caught. It took 59 min."
             ),
         ),
         (
@@ -365,8 +365,8 @@ def bad(seed: int, **more: Any) -> dict[str, Any]:
             PLAN,
             [seed_line(1, same_bytes=False)],
             (
-                "1 seed did not give the same bytes twice. The seeded bug forgotten-vote was not tried."
-                " It checked 1 history in 0 s."
+                "1 seed did not give the same bytes twice. The seeded bug forgotten-vote was not"
+                " tried. It checked 1 history in 0 s."
             ),
         ),
     ],

@@ -33,6 +33,9 @@ or the set of broken invariants, differs. Both are listed with their reasons.
 - **Nothing that grows with the number of runs goes to the driver**: executors list, read and judge
   the runs; totals and the most frequent signatures come back. Broadcast joins are off, as they
   would take tables through the driver.
+- **One name for one way to fail**: a signature is an anomaly's invariant and message without nodes,
+  keys, numbers, ids and quoted values, as nights and the fleet report have it, too. These count a
+  run once, by what it broke first; here every anomaly of a run counts.
 - **Nothing is moved that is together**: runs are spread by a hash of their names (`run_id`) over
   tasks of some 128 MB, and what a task writes is a bucket of each table. So transforms join within
   a bucket.

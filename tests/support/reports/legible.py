@@ -7,13 +7,15 @@ from typing import Any, Final
 RATIO: Final = 4.5
 # All visible texts with less contrast than that: [text, ratio, colour, background].
 _FAINT: Final = """ratio => {
+  const UNSEEN = "script, style, title, noscript, option";
   const parse = text => {
     const n = text.match(/[\\d.]+/g).map(Number);
     return { rgb: n.slice(0, 3), a: n.length > 3 ? n[3] : 1 };
   };
   const over = (top, under) => top.rgb.map((c, i) => c * top.a + under[i] * (1 - top.a));
   const light = rgb => {
-    const [r, g, b] = rgb.map(c => c / 255).map(c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb.map(c => c / 255)
+      .map(c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
     return .2126 * r + .7152 * g + .0722 * b;
   };
   const below = element => {
@@ -21,11 +23,12 @@ _FAINT: Final = """ratio => {
     const style = getComputedStyle(element);
     return over(parse(style.backgroundColor), below(element.parentElement));
   };
-  const opacity = element => element ? getComputedStyle(element).opacity * opacity(element.parentElement) : 1;
+  const opacity = element =>
+    element ? getComputedStyle(element).opacity * opacity(element.parentElement) : 1;
   const faint = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const node = walker.currentNode, element = node.parentElement;
-    if (!node.textContent.trim() || element.closest("script, style, title, noscript, option")) continue;
+    if (!node.textContent.trim() || element.closest(UNSEEN)) continue;
     const range = document.createRange();
     range.selectNodeContents(node);
     if (!range.getClientRects().length) continue;
@@ -34,7 +37,8 @@ _FAINT: Final = """ratio => {
     ink.a *= opacity(element);
     const a = light(over(ink, ground)), b = light(ground);
     const found = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-    if (found < ratio) faint.push([node.textContent.trim().slice(0, 40), found.toFixed(2), style.color, ground.join()]);
+    const about = [node.textContent.trim().slice(0, 40), found.toFixed(2)];
+    if (found < ratio) faint.push([...about, style.color, ground.join()]);
   }
   return faint;
 }"""

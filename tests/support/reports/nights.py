@@ -29,27 +29,31 @@ CAUGHT: Final[Line] = {
 MISSED: Final[Line] = {**CAUGHT, "caught": False, "by": [], "why": "40 seeds broke nothing"}
 
 
-def seeds(count: int, entry: str = "sim:swarm", verdict: str = "valid", **more: Any) -> list[Line]:
-    """Lines of judged seeds, 1 .. count."""
+def seeds(
+    count: int, entry: str = "sim:swarm", verdict: str = "valid", first: int = 1, **more: Any
+) -> list[Line]:
+    """Lines of judged seeds, from the first."""
     line = {"t": "seed", "entry": entry, "verdict": verdict, "invariants": [], **more}
-    return [{**line, "seed": seed} for seed in range(1, count + 1)]
+    return [{**line, "seed": seed} for seed in range(first, first + count)]
 
 
 def broken(count: int, message: str, entry: str = "sim:swarm", **more: Any) -> list[Line]:
     """Lines of seeds that broke S3."""
-    told = {"message": message, "signature": signature("S3", message), "invariants": ["S3"]}
-    return seeds(count, entry, "invalid", **told, **more)
+    found = signature("S3", message)
+    more = {"message": message, "signature": found, "invariants": ["S3"], **more}
+    return seeds(count, entry, "invalid", **more)
 
 
 def summary(*lines: Line, at: str = "2026-01-02T03:04:05+00:00") -> dict[str, Any]:
     """The summary of a night of ``PLAN`` that worked for 59 minutes."""
     night = Ledgered()
-    for line in (
+    lines = (
         {"t": "begin", "at": at, "first_seed": 1},
         {"t": "reached", "counts": {"op ok": 1234, "vote granted": 7}},
         {"t": "spent", "entry": "sim:swarm", "s": 3540.0},
         *lines,
-    ):
+    )
+    for line in lines:
         night.take(line)
     code = outcome.exit_code(PLAN, night)
     return outcome.summary(PLAN, night, Path("/s"), KRUCIBLE, code=code)
