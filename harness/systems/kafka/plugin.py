@@ -31,7 +31,7 @@ from harness.systems.kafka.distribution import (
     KafkaDist,
 )
 from harness.systems.kafka.simulated.jvm import missing
-from harness.systems.kafka.simulated.site import KafkaSite
+from harness.systems.kafka.simulated.site import OF_CONTROLLERS, OF_RAFT_ALONE, KafkaSite
 from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum, why_not
 from harness.verdict import Known
@@ -116,7 +116,7 @@ def is_kafkas(name: str) -> bool:
         why_not=why_not,
         simulated=SystemTraits(
             leaves=frozenset({"events", "records", "output"}),
-            workloads=frozenset({"register", "membership", "describe"}),
+            workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
             versions={"kafka": KAFKA_VERSION},
             check_settings=check_settings,
             known=KNOWN,

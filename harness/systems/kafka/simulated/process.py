@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
@@ -66,7 +66,15 @@ class KafkaFatalError(Exception):
 class StateMachine(Protocol):
     """What stands above the raft client, and serves clients."""
 
-    apis: frozenset[ApiKey]  # that it serves
+    @property
+    def apis(self) -> frozenset[ApiKey]:
+        """What it serves."""
+        ...
+
+    @property
+    def native(self) -> frozenset[ApiKey]:
+        """What Java serves for it, beside the quorum's requests."""
+        ...
 
     def committed(self, end: int, epoch: int, size: int, values: list[bytes]) -> None:
         """The next batch, up to just below ``end`` and of so many bytes, is committed.
@@ -88,6 +96,16 @@ class StateMachine(Protocol):
         ...
 
 
+class Machine(Protocol):
+    """Makes state machines of a kind, which Java knows by its name."""
+
+    kind: str
+
+    def __call__(self, process: KafkaProcess) -> StateMachine:
+        """The state machine of a process."""
+        ...
+
+
 class KafkaProcess:
     """One process; see ``node.sim.host.Runs``.
 
@@ -99,6 +117,7 @@ class KafkaProcess:
         world: Its surroundings.
         on_fatal: Told what ended it.
         machine: Makes what stands above.
+        controllers: The ids of all controllers.
     """
 
     def __init__(
@@ -109,7 +128,8 @@ class KafkaProcess:
         seed: int,
         world: World,
         on_fatal: Callable[[BaseException], None],
-        machine: Callable[[KafkaProcess], StateMachine],
+        machine: Machine,
+        controllers: Sequence[int],
     ) -> None:
         meta = load_meta_properties(world.disk, config.log_dir)
         if meta is None:
@@ -125,6 +145,8 @@ class KafkaProcess:
             "directory.id": meta.directory_id.hex,
             "cluster.id": meta.cluster_id,
             "seed": str((seed * 1_000_003 + world.incarnation) % 2**63),
+            "machine": machine.kind,
+            "controllers": ",".join(map(str, controllers)),
         }
         self._disk = PartitionDisk(world.disk, partition_dir(config.log_dir), self._tell)
         self._java: Any = release.replica(settings, identity, java_disk(self._disk))
@@ -146,11 +168,12 @@ class KafkaProcess:
         self.epoch = 0  # of the leader that it has heard of
         self._stopped: asyncio.Future[None] | None = None
         self.machine = machine(self)
+        self._raw_apis = RAFT_APIS | self.machine.native
         self._listener: VirtualListener = network.listen(
             config.listeners[0].bind,
             self._serve,
             ask=self._ask,
-            apis=_common(release.apis, (*RAFT_APIS, *self.machine.apis)),
+            apis=_common(release.apis, (*self._raw_apis, *self.machine.apis)),
             on_reject=lambda peer, reason: log.warning("closed %s:%s: %s", *peer, reason),
             tls=None,
             features=lambda: Features({}, {}, -1),
@@ -336,7 +359,7 @@ class KafkaProcess:
         self.put(pack(Kind.REQUEST, self._number, d=version << KEY_BITS | api_key, data=body))
 
     def _serve(self, request: Inbound) -> None:
-        if request.api_key in RAFT_APIS:
+        if request.api_key in self._raw_apis:
             body = encode(request.body)
             self._raw(request.api_key, request.version, body, request.reply, reject=request.reject)
         else:

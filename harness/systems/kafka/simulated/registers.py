@@ -67,8 +67,11 @@ class _Waiting:
 class Registers:
     """One node's; see ``StateMachine``."""
 
+    kind: Final = "bytes"
+    apis: Final = APIS
+    native: Final = frozenset[ApiKey]()
+
     def __init__(self, process: KafkaProcess) -> None:
-        self.apis = APIS
         self._process = process
         self._id = process.config.node_id
         self._rng = Random(process.seed * 1_000_003 + process.world.incarnation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -10,8 +10,9 @@ from typing import Final
 from harness import seeds
 from harness.envs.sim.hosts import Sim
 from harness.spec import RunSpec
+from harness.systems.kafka.simulated.controllers import Controllers
 from harness.systems.kafka.simulated.jvm import release
-from harness.systems.kafka.simulated.process import KafkaProcess
+from harness.systems.kafka.simulated.process import KafkaProcess, Machine
 from harness.systems.kafka.simulated.registers import Registers
 from node.config import NodeConfig, parse
 from node.driver.world import World
@@ -22,6 +23,8 @@ from node.wire.network import Network
 
 LATENCY_NS: Final = 500 * US
 JITTER_NS: Final = 500 * US
+OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # workloads
+OF_CONTROLLERS: Final = frozenset({"brokers", "producer-ids"})
 FSYNC: Final = "krucible.fsync"
 OURS: Final = "krucible."
 KNOWN: Final = (
@@ -71,7 +74,10 @@ class KafkaSite:
         lucky = self._spec.lucky()
         seed = seeds.split(self._spec.seed, "node", config.node_id, *lucky)
         syncs = settings.get(FSYNC) != "false"
-        self._env.launch(node, Program(config.node_id, syncs, partial(_made, config, known, seed)))
+        machine = Registers if self._spec.workload in OF_RAFT_ALONE else Controllers
+        controllers = range(1, self._spec.voters + 1)
+        begin = partial(_made, config, known, seed, machine, controllers)
+        self._env.launch(node, Program(config.node_id, syncs, begin))
 
 
 def _link() -> Link:
@@ -83,7 +89,9 @@ def _made(
     config: NodeConfig,
     settings: Mapping[str, str],
     seed: int,
+    machine: Machine,
+    controllers: Sequence[int],
     world: World,
     failed: Callable[[BaseException], None],
 ) -> KafkaProcess:
-    return KafkaProcess(release(), config, settings, seed, world, failed, Registers)
+    return KafkaProcess(release(), config, settings, seed, world, failed, machine, controllers)

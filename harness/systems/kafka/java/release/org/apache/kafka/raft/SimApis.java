@@ -27,6 +27,15 @@ public final class SimApis {
         return answer;
     }
 
+    /** Whether a request is for the raft client. */
+    static boolean isOfQuorum(short key) {
+        return switch (ApiKeys.forId(key)) {
+            case FETCH, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT,
+                ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_RAFT_VOTER -> true;
+            default -> false;
+        };
+    }
+
     /** API key, oldest and latest stable version of each, one after the other. */
     public static int[] versions() {
         List<Integer> found = new ArrayList<>();

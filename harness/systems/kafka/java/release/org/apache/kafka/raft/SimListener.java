@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.protocol.Readable;
@@ -11,11 +12,12 @@ import org.apache.kafka.common.protocol.Writable;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.server.common.serialization.RecordSerde;
 import org.apache.kafka.snapshot.SnapshotReader;
+import org.apache.kafka.snapshot.SnapshotWriter;
 
 import krucible.Kinds;
 
 /** Hands what commits, snapshots and leaders on to a state machine in Python; records are bytes. */
-final class SimListener implements RaftClient.Listener<byte[]> {
+final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[]> {
     /** Records as they are. */
     static final RecordSerde<byte[]> SERDE = new RecordSerde<>() {
         @Override
@@ -35,11 +37,42 @@ final class SimListener implements RaftClient.Listener<byte[]> {
     };
 
     private final SimReplica node;
-    private long applied;
-    long timestampMs; // of the last batch
+    private long timestampMs; // of the last batch
+    private KafkaRaftClient<byte[]> client;
 
     SimListener(SimReplica node) {
         this.node = node;
+    }
+
+    @Override
+    public RecordSerde<byte[]> serde() {
+        return SERDE;
+    }
+
+    @Override
+    public void open(KafkaRaftClient<byte[]> client) {
+        this.client = client;
+        client.register(this);
+    }
+
+    /** Append records; the offset of the last. */
+    long append(int epoch, List<byte[]> values) {
+        long offset = client.prepareAppend(epoch, values);
+        client.schedulePreparedAppend();
+        return offset;
+    }
+
+    void snapshot(OffsetAndEpoch id, List<byte[]> values) {
+        Optional<SnapshotWriter<byte[]>> made = client.createSnapshot(id, timestampMs);
+        if (made.isEmpty()) {
+            return;
+        }
+        try (SnapshotWriter<byte[]> writer = made.get()) {
+            if (!values.isEmpty()) {
+                writer.append(values);
+            }
+            writer.freeze();
+        }
     }
 
     @Override
@@ -47,7 +80,7 @@ final class SimListener implements RaftClient.Listener<byte[]> {
         try (reader) {
             while (reader.hasNext()) {
                 Batch<byte[]> batch = reader.next();
-                applied = batch.lastOffset() + 1;
+                long applied = node.applied = batch.lastOffset() + 1;
                 node.event("apply").put("off", applied).put("n", applied - batch.baseOffset()).end();
                 int offsets = (int) (applied - batch.baseOffset());
                 timestampMs = batch.appendTimestamp();
@@ -66,14 +99,14 @@ final class SimListener implements RaftClient.Listener<byte[]> {
                 values.addAll(reader.next().records());
             }
             OffsetAndEpoch id = reader.snapshotId();
-            applied = id.offset();
+            node.applied = id.offset();
             node.put(Kinds.LOADED, 0, id.epoch(), id.offset(), (short) 0, packed(values));
         }
     }
 
     @Override
     public void handleLeaderChange(LeaderAndEpoch leader) {
-        node.put(Kinds.LEADER, leader.leaderId().orElse(-1), leader.epoch(), 0, (short) 0, new byte[0]);
+        node.tellLeader(leader);
     }
 
     @Override

@@ -15,12 +15,13 @@ import org.slf4j.helpers.MessageFormatter;
 public final class SimLogger extends MarkerIgnoringBase {
     private static final long serialVersionUID = 1L;
     private static final String TRANSITION = "Completed transition to {} from {}";
+    private static final String CLAIM = "Becoming the active controller at epoch {}, next write offset {}.";
     private static final int INFO = 20;
     private static final int WARN = 30;
     private static final int ERROR = 40;
 
     // of an object in its default text: another one in each JVM
-    private static final Pattern HASH = Pattern.compile("(?<=Listener)@\\d+");
+    private static final Pattern HASH = Pattern.compile("(?<=Listener|Loader|Told)@\\d+");
 
     public SimLogger(String name) {
         this.name = name;
@@ -124,6 +125,9 @@ public final class SimLogger extends MarkerIgnoringBase {
     public void info(String format, Object one, Object other) {
         if (format.endsWith(TRANSITION) && SimReplica.current != null) {
             SimReplica.current.tellTransition(one, other);
+        }
+        if (format.endsWith(CLAIM) && SimReplica.current != null) {
+            SimReplica.current.tellClaim((Integer) one);
         }
         say(INFO, MessageFormatter.format(format, one, other));
     }

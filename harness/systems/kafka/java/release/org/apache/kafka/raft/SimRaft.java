@@ -46,11 +46,9 @@ import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.raft.internals.BatchMemoryPool;
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.KRaftVersion;
-import org.apache.kafka.server.common.OffsetAndEpoch;
-import org.apache.kafka.snapshot.SnapshotWriter;
 
 /** The KafkaRaftClient of this release: how it is made, and what is known of its inside. */
-final class SimRaft {
+final class SimRaft<T> {
     static final ListenerName LISTENER = new ListenerName("CONTROLLER");
     private static final Field VOTER_STATES = field(LeaderState.class, "voterStates");
     private static final Field PARTITION = field(KafkaRaftClient.class, "partitionState");
@@ -63,7 +61,7 @@ final class SimRaft {
     private final Metrics metrics;
     private final QuorumConfig config;
     private final LogContext logContext;
-    private KafkaRaftClient<byte[]> client;
+    private KafkaRaftClient<T> client;
     private CompletableFuture<Void> stopping;
 
     SimRaft(SimReplica node, Map<String, String> identity) {
@@ -86,7 +84,7 @@ final class SimRaft {
         NetworkChannel channel,
         ExpirationService expirations,
         QuorumStateStore store,
-        RaftClient.Listener<byte[]> listener
+        SimMachine<T> machine
     ) {
         Map<Integer, InetSocketAddress> voters = voters();
         boolean isController = node.settings.getOrDefault("process.roles", "controller").contains("controller");
@@ -98,7 +96,7 @@ final class SimRaft {
         client = made(KafkaRaftClient.class,
             OptionalInt.of(node.id),
             uuid(identity.get("directory.id")),
-            SimListener.SERDE,
+            machine.serde(),
             channel,
             queue,
             log,
@@ -115,7 +113,7 @@ final class SimRaft {
             new Random(Long.parseLong(identity.get("seed"))),
             config
         );
-        client.register(listener);
+        machine.open(client);
         client.initialize(voters, store, metrics, new ExternalKRaftMetrics() {
             @Override
             public void setIgnoredStaticVoters(boolean ignoredStaticVoters) {
@@ -174,31 +172,20 @@ final class SimRaft {
         return new RaftRequest.Inbound(LISTENER, correlation, version, data, createdMs);
     }
 
-    long append(int epoch, List<byte[]> values) {
-        long offset = client.prepareAppend(epoch, values);
-        client.schedulePreparedAppend();
-        return offset;
-    }
-
-    void snapshot(OffsetAndEpoch id, List<byte[]> values, long timestampMs) {
-        Optional<SnapshotWriter<byte[]>> made = client.createSnapshot(id, timestampMs);
-        if (made.isEmpty()) {
-            return;
-        }
-        try (SnapshotWriter<byte[]> writer = made.get()) {
-            if (!values.isEmpty()) {
-                writer.append(values);
-            }
-            writer.freeze();
-        }
-    }
-
     void shutdown(int timeoutMs) {
         stopping = client.shutdown(timeoutMs);
     }
 
     boolean hasShutDown() {
         return stopping != null && stopping.isDone();
+    }
+
+    List<Integer> controllers() {
+        List<Integer> found = new ArrayList<>();
+        for (String each : split(identity.get("controllers"))) {
+            found.add(Integer.parseInt(each));
+        }
+        return found;
     }
 
     void resign(int epoch) {

@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.PriorityQueue;
+import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Supplier;
 
@@ -30,6 +31,7 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 
+import krucible.Chance;
 import krucible.Disk;
 import krucible.Kinds;
 import krucible.PowerFailure;
@@ -53,7 +55,14 @@ public final class SimReplica implements Replica {
     final SimEvents events = new SimEvents();
     final SimFiles files;
     final Map<String, String> settings;
-    private final SimRaft raft; // the client of this release
+    final SimQueues queues = new SimQueues();
+    final String clusterId;
+    long applied;
+    private final SimRaft<?> raft; // the client of this release
+    private final long seed;
+    private final Random random;
+    private final boolean isWhole; // with Kafka's own controller
+    private Throwable fault; // that ends the process
     private final SimQueue queue = new SimQueue();
     private final SimExpirations expirations = new SimExpirations();
     private final Map<Integer, Sent> sent = new HashMap<>();
@@ -63,7 +72,7 @@ public final class SimReplica implements Replica {
     private OptionalLong votersAt = OptionalLong.empty();
     private boolean isOver;
     private RaftRequest.Inbound handled; // the Fetch that is being handled, and is not told of yet
-    private SimListener listener;
+    private SimMachine<?> machine;
 
     /**
      * Make the process; nothing is opened yet.
@@ -74,8 +83,12 @@ public final class SimReplica implements Replica {
     public SimReplica(Map<String, String> settings, Map<String, String> identity, Disk disk) {
         this.settings = settings;
         this.id = Integer.parseInt(identity.get("node.id"));
+        this.clusterId = identity.get("cluster.id");
+        this.seed = Long.parseLong(identity.get("seed"));
+        this.random = new Random(~seed);
+        this.isWhole = identity.get("machine").equals("controller");
         this.files = new SimFiles(disk, events);
-        this.raft = new SimRaft(this, identity);
+        this.raft = new SimRaft<>(this, identity);
     }
 
     // ------------------------------------------------------------------ turns
@@ -87,14 +100,19 @@ public final class SimReplica implements Replica {
             SimElectionStore store = new SimElectionStore(this);
             Optional<ElectionState> found = store.readElectionState();
             long flushed = log.flushed();
-            listener = new SimListener(this);
             events.hold();
-            raft.open(log, queue, new Channel(), expirations, store, listener);
+            join(store);
             int held = events.length();
             tellStart(found, flushed);
             events.release(held);
             run();
         });
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"}) // raft client and machine go with each other
+    private void join(SimElectionStore store) {
+        machine = isWhole ? new SimController(this, seed) : new SimListener(this);
+        ((SimRaft) raft).open(log, queue, new Channel(), expirations, store, machine);
     }
 
     @Override
@@ -118,12 +136,15 @@ public final class SimReplica implements Replica {
     /** Do something at a time; what ends the process is an output, too. */
     private byte[] during(long steadyNs, long wallMs, Runnable work) {
         current = this;
+        Chance.random = random;
+        Thread.currentThread().setContextClassLoader(SimReplica.class.getClassLoader()); // of this release
         clock.steadyNs = steadyNs;
         clock.wallMs = wallMs;
         long waitMs = Long.MAX_VALUE;
         try {
             work.run();
             waitMs = Math.min(queue.timeoutMs, expirations.waitMs(clock.hiResClockMs()));
+            waitMs = Math.min(waitMs, queues.waitMs(clock.nanoseconds()));
         } catch (PowerFailure e) {
             isOver = true;
             out.reset();
@@ -134,6 +155,7 @@ public final class SimReplica implements Replica {
             put(Kinds.FATAL, 0, 0, 0, (short) 0, text.toString().getBytes(StandardCharsets.UTF_8));
         } finally {
             current = null;
+            Chance.random = null;
         }
         put(Kinds.WAIT, 0, 0, waitMs, (short) 0, new byte[0]);
         byte[] rest = out.toByteArray();
@@ -171,8 +193,11 @@ public final class SimReplica implements Replica {
             if (isIdle && idle >= IDLE_POLLS_MAX) {
                 queue.timeoutMs = Math.max(1, queue.timeoutMs);
             }
-            if (isIdle && queue.timeoutMs > 0) {
+            if (isIdle && queue.timeoutMs > 0 && !queues.drain()) {
                 return;
+            }
+            if (fault != null) {
+                throw new IllegalStateException(fault.getMessage(), fault);
             }
         }
         throw new IllegalStateException("the raft client is never done: " + TURNS_MAX + " polls at one time");
@@ -184,8 +209,11 @@ public final class SimReplica implements Replica {
             case Kinds.ANSWER -> answer(a, data);
             case Kinds.UNANSWERED -> unanswered(a, Errors.forCode((short) b));
             case Kinds.APPEND -> append(a, b, data);
-            case Kinds.SNAPSHOT -> raft.snapshot(new OffsetAndEpoch(c, b), SimListener.unpacked(data), listener.timestampMs);
-            case Kinds.SHUTDOWN -> raft.shutdown(a);
+            case Kinds.SNAPSHOT -> ((SimListener) machine).snapshot(new OffsetAndEpoch(c, b), SimListener.unpacked(data));
+            case Kinds.SHUTDOWN -> {
+                machine.shutdown();
+                raft.shutdown(a);
+            }
             case Kinds.RESIGN -> raft.resign(b);
             default -> throw new IllegalArgumentException("no input of kind " + kind);
         }
@@ -211,11 +239,32 @@ public final class SimReplica implements Replica {
 
     private void append(int token, int epoch, byte[] values) {
         try {
-            long last = raft.append(epoch, SimListener.unpacked(values));
+            long last = ((SimListener) machine).append(epoch, SimListener.unpacked(values));
             put(Kinds.APPENDED, token, 0, last, (short) 0, new byte[0]);
         } catch (org.apache.kafka.common.KafkaException | IllegalArgumentException e) {
             put(Kinds.REFUSED, token, 0, 0, (short) 0, e.toString().getBytes(StandardCharsets.UTF_8));
         }
+    }
+
+    /** End the process, as a ProcessTerminatingFaultHandler does. */
+    RuntimeException fatal(String message, Throwable cause) {
+        if (fault == null) {
+            fault = new IllegalStateException(message, cause);
+        }
+        return new RuntimeException(message, cause);
+    }
+
+    java.util.List<Integer> controllers() {
+        return raft.controllers();
+    }
+
+    void tellLeader(LeaderAndEpoch leader) {
+        put(Kinds.LEADER, leader.leaderId().orElse(-1), leader.epoch(), 0, (short) 0, new byte[0]);
+    }
+
+    /** The controller has become active, as it logs it. */
+    void tellClaim(int epoch) {
+        events.event(epoch, "claim").put("applied", applied).end();
     }
 
     // ------------------------------------------------------------------ requests of others
@@ -230,6 +279,16 @@ public final class SimReplica implements Replica {
         }
         if (key == ApiKeys.API_VERSIONS.id) { // the server's to answer
             put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(SimApis.answer(), version));
+            return;
+        }
+        if (!SimApis.isOfQuorum(key)) {
+            machine.serve(key, version, data).whenComplete((answer, error) -> {
+                if (error != null) {
+                    fault = error;
+                } else if (!isOver) {
+                    put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(answer, version));
+                }
+            });
             return;
         }
         RaftRequest.Inbound request = raft.inbound(number, version, data, clock.milliseconds());
