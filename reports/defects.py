@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from reports.text import clean
+from reports.text import clean, listing
 
 TITLE_MAX = 140  # characters of a title that no rule made
 _LABEL = re.compile(r" \(n\d+ seq \d+(?:, (?:dir [0-9a-f]+|n\d+ seq \d+))?\)")
@@ -24,6 +24,7 @@ _ANOMALY = re.compile(r"^(?P<name>[A-Za-z0-9-]+): no order explains this: ")
 
 N: Final = r"(?:n\d+|\S+)"  # a node, or whatever stands there
 _MANY = 2
+NAMED_MAX = 4  # ops of a cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +181,14 @@ def _listed(value: Any) -> Sequence[Mapping[str, Any]]:
 def _cycle(name: str, rest: str, details: Mapping[str, Any]) -> Defect:
     steps = _listed(details.get("cycle"))
     ops = list(dict.fromkeys(clean(step.get("from", "?"), limit=20) for step in steps))
-    shown = ", ".join(ops[:4]) + (f" and {len(ops) - 4} more" if len(ops) > 4 else "")  # noqa: PLR2004
+    shown = listing(
+        [*ops[:NAMED_MAX], *([f"{len(ops) - NAMED_MAX} more"] * (len(ops) > NAMED_MAX))]
+    )
     clause, _, _ = rest.partition("; ")
     return Defect(
-        f"Ops {shown} each came before the next, and the last before the first: {clause} ({name})",
+        f"Ops {shown} contradict each other: {clause}",
         f"One order of the ops {shown} that explains all answers",
-        _sentence(rest),
+        f"Each came before the next, and the last before the first ({name}): {rest}",
     )
 
 

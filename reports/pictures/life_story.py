@@ -76,12 +76,11 @@ def _offset(finding: Finding, scene: Scene) -> int | None:
 
 
 def _read(spans: Sequence[Span], scene: Scene) -> int | None:
-    """Where the newest write is that an op among these wrote; else what the last read returned."""
+    """Where the newest write is that an op wrote or returned: a stale read missed it."""
     writes = [write for span in spans if (write := write_of_op(span.invocation)) is not None]
     seen = [(end.key, str(end.value)) for span in spans if (end := _answer(span)) is not None]
-    written = [at for write in writes if (at := _place(write, scene)) is not None]
-    found = [at for pair in reversed(seen) if (at := _place(pair, scene)) is not None]
-    return max(written, default=found[0] if found else None)
+    found = [at for pair in [*writes, *seen] if (at := _place(pair, scene)) is not None]
+    return max(found, default=None)
 
 
 def _answer(span: Span) -> Op | None:

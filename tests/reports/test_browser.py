@@ -350,7 +350,7 @@ def test_faults_that_overlap_have_lanes_of_their_own(
     for row in range(40):
         opened.page.mouse.move(0, 0)
         box = opened.page.locator("#base").bounding_box()
-        opened.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 26 + row * 8)
+        opened.page.mouse.move(box["x"] + box["width"] * 0.45, box["y"] + 30 + row * 8)
         tip = opened.page.locator("#tip")
         if tip.is_visible() and "fault" in (title := str(tip.locator("b").text_content())):
             seen.add(title)

@@ -106,6 +106,72 @@ def test_two_leaders_shows_both_reigns_and_the_votes() -> None:
     assert sorted(signs) == [note.sign for note in block(picture, Notes).notes]
 
 
+def read_told(*, asked: int) -> tuple[RunData, dict[str, Any]]:
+    """A read that n1 answers: n2 fetched before and n3 after the event 3."""
+    told = _Trace()
+    told("n1", 10, "elected", 2, grants=[1, 2], es=5)
+    told("n1", 10, "role", 2, to="leader", leader=1)
+    told("n1", 11, "fetch_rx", 2, off=9, res="ok", **{"from": 2})
+    told("n1", 13, "fetch_rx", 2, off=9, res="ok", **{"from": 3})
+    told("n2", 5, "start", 2)
+    told("n3", 5, "start", 2)
+    read = told("n1", 20, "read", 2, api="DescribeConfigs", off=9, asked=asked)
+    return told.run(), anomaly("S34", read, details={"epoch": 2}, time_ns=20 * MS)
+
+
+def test_a_read_that_nobody_confirmed_shows_when_each_voter_had_fetched() -> None:
+    (picture,) = drawn(*read_told(asked=4))
+    assert picture.kind == "unconfirmed-read"
+    assert picture.caption == (
+        "n1 answers a read: nobody of its 2 followers had fetched since it came, and 1 must"
+    )
+    said = texts(picture)
+    assert "n2 fetched from n1 the last time, before the read came" in said
+    assert "n1 answers the read, and n2 and n3 had not been heard of since" in said
+    (confirmed,) = drawn(*read_told(asked=3))
+    assert "n3 fetches from n1: it leads" in texts(confirmed)
+    assert "n1 answers the read, and n2 had not been heard of since" in texts(confirmed)
+
+
+def read_of(value: int, at_ms: int) -> tuple[RunData, dict[str, Any]]:
+    """A write of 17 at offset 7, committed at 13 ms, and a read of the same key."""
+    run, _ = lost_record()
+    history = [
+        *run.history,
+        Op(2, (at_ms - 1) * MS, 1, "invoke", "read", key="r1", node="n2"),
+        Op(3, at_ms * MS, 1, "ok", "read", value, key="r1", node="n2"),
+    ]
+    told = replace(run, history=History(history))
+    return told, anomaly("S34", ops=[2, 3], time_ns=at_ms * MS)
+
+
+def test_a_dirty_read_shows_the_write_and_that_it_was_not_committed() -> None:
+    (picture,) = drawn(*read_of(17, 12))
+    assert picture.kind == "life-story"
+    assert "n2 op 3 is answered: read r1 → 17 — before it was committed" in texts(picture)
+    (later,) = drawn(*read_of(17, 14))
+    assert "before it was committed" not in texts(later)
+
+
+def test_a_stale_read_shows_the_write_that_it_missed_and_its_commit() -> None:
+    run, found = read_of(16, 19)
+    (picture,) = drawn(run, {**found, "invariant": "linearizability", "ops": [0, 1, 2, 3]})
+    said = texts(picture)
+    assert "n1 takes A for committed: high watermark 8" in said
+    assert "n2 op 3 is answered: read r1 → 16 — and not what is written here" in said
+    assert said.index("takes A for committed") < said.index("op 3 is answered")
+
+
+def test_a_picture_reaches_to_the_moment_of_the_finding() -> None:
+    run, found = lost_record()
+    (story,) = drawn(run, {**found, "time_ns": 900 * MS})[-1:]
+    steps = block(story, Story).steps
+    assert (steps[-1].note.time_ns, steps[-1].note.text) == (900 * MS, "here it became visible")
+    run, found = two_leaders()
+    lanes = block(drawn(run, {**found, "time_ns": 900 * MS})[0], Lanes)
+    assert float(lanes.ticks[-1].text.split()[0]) >= 0.9
+
+
 def test_a_winner_whose_votes_nobody_gave_is_told() -> None:
     (picture,) = drawn(*two_leaders())
     assert "n1 wins epoch 2 by n1, n3, its log ending at 5 — but n3 gave it no vote" in texts(

@@ -544,7 +544,7 @@ def test_a_fault_from_plan_to_heal() -> None:
         70,
     )
     assert (view.planned_ms, view.targets, view.outcome) == (1000, ("n1",), "installed")
-    assert (view.evidence, view.heal_evidence) == (('{"pid": 4}',), ('{"state": "S"}',))
+    assert (view.evidence, view.heal_evidence) == (("pid 4",), ("state S",))
     assert view.heal_outcome == "after 1 failed tries"
 
 
