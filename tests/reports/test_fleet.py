@@ -359,6 +359,8 @@ def test_a_green_night_says_how_much_it_checked() -> None:
     assert "that takes 300 seeds of the whole swarm, and the night had 40" in body
     assert "Not reached: role unattached->prospective" in body
     assert "Nothing was left out for lack of time." in body
+    page = render_fleet(build([run(1)], [night(*some, CAUGHT)]))
+    assert head_of(page).endswith("In the store: 1 run, 1 valid."), "no row of zeros"
     skipped = {"t": "skipped", "entry": "sim:m", "reason": "the budget was used up"}
     page = render_fleet(build([], [night(*some, skipped, CAUGHT)]))
     assert "sim:m: the budget was used up." in page
