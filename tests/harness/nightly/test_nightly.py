@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree.ElementTree import fromstring
 
@@ -473,6 +474,15 @@ def test_runs_that_never_started_have_not_missed_a_bug(
 # --------------------------------------------------------------------------- whole nights
 
 
+@pytest.fixture
+def slices_of_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice of a night has so much CPU time, and so as many seeds on a busy host as on another.
+
+    The night itself goes by real time: it ends after that slice.
+    """
+    monkeypatch.setattr(sims, "time", SimpleNamespace(monotonic=time.process_time))
+
+
 def night(path: Path, store: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     """Run the command; its exit code and what it printed."""
     with pytest.raises(SystemExit) as left:
@@ -482,6 +492,7 @@ def night(path: Path, store: Path, capfd: pytest.CaptureFixture[str]) -> tuple[i
     return left.value.code, told
 
 
+@pytest.mark.usefixtures("slices_of_cpu_time")
 def test_a_night_with_a_bug_is_red_and_says_how_to_see_it_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -516,6 +527,7 @@ def test_a_night_says_what_it_had_no_time_for(
     assert again.skipped == told["skipped"]
 
 
+@pytest.mark.usefixtures("slices_of_cpu_time")
 def test_of_one_failure_only_so_many_runs_are_stored(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -550,6 +562,7 @@ def test_a_canary_that_was_not_caught_says_how_to_hunt_it() -> None:
     ]
 
 
+@pytest.mark.usefixtures("slices_of_cpu_time")
 def test_a_seed_that_ends_its_process_is_one_broken_seed_of_the_night(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
