@@ -99,8 +99,9 @@ def test_a_checker_that_raises_is_unknown_with_what_it_raised() -> None:
 
 
 def test_a_checker_that_breaks_its_contract_is_unknown() -> None:
-    judgement = judged({"a": lambda _: CheckResult("a", Valid.INVALID)})
-    assert "says invalid but names no anomaly" in (judgement.results[0].reason or "")
+    (result,) = judged({"a": lambda _: CheckResult("a", Valid.INVALID)}).results
+    assert result.valid is Valid.UNKNOWN
+    assert "says invalid but names no anomaly" in (result.reason or "")
 
 
 def test_a_result_that_cannot_be_sent_is_unknown() -> None:
