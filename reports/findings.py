@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.ops import Op
-from reports import catalogue, defects, sentences
+from reports import catalogue, sentences
 from reports.cluster import own_fields
+from reports.defects import naming
 from reports.model import (
     AnomalyGroup,
     AnomalyView,
@@ -265,7 +266,7 @@ def _anomaly(
     details = anomaly.get("details")
     asked = next((op.node for op in reversed(ops) if op.node is not None), "a node")
     given = {"node": asked, **(details if isinstance(details, Mapping) else {})}
-    told = defects.defect(invariant, message, given, catalogue.meaning(invariant).title)
+    told = naming.defect(invariant, message, given, meaning.title)
     return AnomalyView(
         number=number,
         invariant=invariant,

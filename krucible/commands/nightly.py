@@ -135,7 +135,7 @@ def _write(plan: Plan, book: Ledger, code: int) -> dict[str, Any]:
     told = {**outcome.summary(plan, book.night, *again, code=code), "folder": str(folder)}
     write_whole(folder / "junit.xml", to_xml(outcome.suites(plan, book.night, *again)))
     write_json(folder / "summary.json", told)
-    from reports import fleet  # noqa: PLC0415 - it brings all pictures: not for --help
+    from reports.fleet import page as fleet  # noqa: PLC0415 - it brings all pictures: not for --help
 
     told["report"] = str(fleet.write_fleet(folder.parents[1], folder / fleet.NAME, typed()))
     return told

@@ -53,7 +53,7 @@ def _fleet(folder: Path) -> Path | None:
     """The fleet report of a folder of runs or nights; None for any other."""
     if (folder / "spec.json").is_file() or not any(map(any, map(folder.glob, _OF_STORES))):
         return None
-    from reports import fleet  # noqa: PLC0415 - it brings all pictures: not for --help
+    from reports.fleet import page as fleet  # noqa: PLC0415 - it brings all pictures: not for --help
 
     return fleet.write_fleet(folder, program=typed())
 

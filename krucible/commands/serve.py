@@ -64,8 +64,8 @@ class _Front:
         with self._making:
             seen = self._look()
             if seen != self._seen:
-                from reports.fleet import render_fleet  # noqa: PLC0415 - not for --help
-                from reports.fleet_model import read_fleet  # noqa: PLC0415 - likewise
+                from reports.fleet.model import read_fleet  # noqa: PLC0415 - likewise
+                from reports.fleet.page import render_fleet  # noqa: PLC0415 - not for --help
 
                 self._page = render_fleet(read_fleet(self._store), program=typed()).encode()
                 self._seen = seen

@@ -52,6 +52,7 @@ DICE = {
     "harness/agent/packets.py": "which packets are lost or late; a process of its own",
     "harness/envs/sim/hosts.py": "streams of simulated hosts and links, split from the one given",
     "nemesis/common/targets.py": "a stream from the fault's own draw, so that a replay aims alike",
+    "harness/systems/kafka/simulated/registers.py": "a stream from the node's seed and incarnation",
     "node/driver/process.py": "the node's stream, from its seed and its incarnation",
     "node/sim/fabric.py": "the luck of a link, from the simulation's seed and its hosts' names",
     "node/formatting.py": "the identity of a disk that is formatted",

@@ -31,7 +31,7 @@ from harness.systems.kafka.distribution import (
     KafkaDist,
 )
 from harness.systems.kafka.simulated.jvm import missing
-from harness.systems.kafka.simulated.site import OF_CONTROLLERS, OF_RAFT_ALONE, KafkaSite
+from harness.systems.kafka.simulated.sites import OF_CONTROLLERS, OF_RAFT_ALONE, KafkaSite
 from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum, why_not
 from harness.verdict import Known

@@ -10,7 +10,7 @@ from harness.nightly.ledger import Night as Ledgered
 from harness.nightly.plan import Canary, Plan, Sim
 from harness.processes.command import KRUCIBLE
 from harness.store.signatures import signature
-from reports.nights import Night, night_of
+from reports.fleet.nights import Night, night_of
 
 Line = dict[str, Any]
 PLAN: Final = Plan(

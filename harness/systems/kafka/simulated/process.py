@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
@@ -96,40 +97,40 @@ class StateMachine(Protocol):
         ...
 
 
-class Machine(Protocol):
-    """Makes state machines of a kind, which Java knows by its name."""
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What runs on all nodes of a cluster.
 
+    ``kind`` is Java's name of the state machines that ``make`` makes; ``controllers`` are the ids
+    of all controllers.
+    """
+
+    release: Release
     kind: str
-
-    def __call__(self, process: KafkaProcess) -> StateMachine:
-        """The state machine of a process."""
-        ...
+    make: Callable[[KafkaProcess], StateMachine]
+    controllers: Sequence[int]
 
 
 class KafkaProcess:
     """One process; see ``node.sim.host.Runs``.
 
     Args:
-        release: The Kafka.
+        stack: What it runs.
         config: What the harness knows of the node.
         settings: All that it is told.
         seed: Of its random numbers.
         world: Its surroundings.
         on_fatal: Told what ended it.
-        machine: Makes what stands above.
-        controllers: The ids of all controllers.
     """
 
     def __init__(
         self,
-        release: Release,
+        stack: Stack,
         config: NodeConfig,
         settings: Mapping[str, str],
         seed: int,
         world: World,
         on_fatal: Callable[[BaseException], None],
-        machine: Machine,
-        controllers: Sequence[int],
     ) -> None:
         meta = load_meta_properties(world.disk, config.log_dir)
         if meta is None:
@@ -145,11 +146,11 @@ class KafkaProcess:
             "directory.id": meta.directory_id.hex,
             "cluster.id": meta.cluster_id,
             "seed": str((seed * 1_000_003 + world.incarnation) % 2**63),
-            "machine": machine.kind,
-            "controllers": ",".join(map(str, controllers)),
+            "machine": stack.kind,
+            "controllers": ",".join(map(str, stack.controllers)),
         }
         self._disk = PartitionDisk(world.disk, partition_dir(config.log_dir), self._tell)
-        self._java: Any = release.replica(settings, identity, java_disk(self._disk))
+        self._java: Any = stack.release.replica(settings, identity, java_disk(self._disk))
         self._fatal = on_fatal
         self._loop = asyncio.get_running_loop()
         timeout_ms = int(settings.get("controller.quorum.request.timeout.ms", 2000))
@@ -167,13 +168,13 @@ class KafkaProcess:
         self._is_over = False
         self.epoch = 0  # of the leader that it has heard of
         self._stopped: asyncio.Future[None] | None = None
-        self.machine = machine(self)
+        self.machine = stack.make(self)
         self._raw_apis = RAFT_APIS | self.machine.native
         self._listener: VirtualListener = network.listen(
             config.listeners[0].bind,
             self._serve,
             ask=self._ask,
-            apis=_common(release.apis, (*self._raw_apis, *self.machine.apis)),
+            apis=_common(stack.release.apis, (*self._raw_apis, *self.machine.apis)),
             on_reject=lambda peer, reason: log.warning("closed %s:%s: %s", *peer, reason),
             tls=None,
             features=lambda: Features({}, {}, -1),

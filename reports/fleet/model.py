@@ -19,7 +19,7 @@ from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_results, load_spec
 from harness.store.signatures import signature
-from reports.nights import Night, read_nights
+from reports.fleet.nights import Night, read_nights
 
 VERDICTS: Final = ("invalid", "broken", "unknown", "unjudged", "valid")  # the worst first
 BUCKETS_MAX: Final = 24  # bars of the chart: each is wide enough on a phone, too

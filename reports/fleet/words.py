@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.fleet_model import Fleet
-from reports.nights import Night
+from reports.fleet.model import Fleet
+from reports.fleet.nights import Night
 from reports.text import count
 
 

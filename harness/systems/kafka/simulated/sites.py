@@ -12,7 +12,7 @@ from harness.envs.sim.hosts import Sim
 from harness.spec import RunSpec
 from harness.systems.kafka.simulated.controllers import Controllers
 from harness.systems.kafka.simulated.jvm import release
-from harness.systems.kafka.simulated.process import KafkaProcess, Machine
+from harness.systems.kafka.simulated.process import KafkaProcess, Stack
 from harness.systems.kafka.simulated.registers import Registers
 from node.config import NodeConfig, parse
 from node.driver.world import World
@@ -75,8 +75,7 @@ class KafkaSite:
         seed = seeds.split(self._spec.seed, "node", config.node_id, *lucky)
         syncs = settings.get(FSYNC) != "false"
         machine = Registers if self._spec.workload in OF_RAFT_ALONE else Controllers
-        controllers = range(1, self._spec.voters + 1)
-        begin = partial(_made, config, known, seed, machine, controllers)
+        begin = partial(_made, machine, range(1, self._spec.voters + 1), config, known, seed)
         self._env.launch(node, Program(config.node_id, syncs, begin))
 
 
@@ -86,12 +85,13 @@ def _link() -> Link:
 
 
 def _made(
+    machine: type[Registers] | type[Controllers],
+    controllers: Sequence[int],
     config: NodeConfig,
     settings: Mapping[str, str],
     seed: int,
-    machine: Machine,
-    controllers: Sequence[int],
     world: World,
     failed: Callable[[BaseException], None],
 ) -> KafkaProcess:
-    return KafkaProcess(release(), config, settings, seed, world, failed, machine, controllers)
+    stack = Stack(release(), machine.kind, machine, controllers)
+    return KafkaProcess(stack, config, settings, seed, world, failed)

@@ -14,10 +14,10 @@ from harness.nightly.headline import length
 from harness.processes.command import KRUCIBLE, Program
 from harness.store.folder import write_whole
 from reports import text
-from reports.chart import Chart, Column, chart
 from reports.command import line
-from reports.fleet_model import VERDICTS, Fleet, FleetRun, read_fleet
-from reports.fleet_words import head
+from reports.fleet.chart import Chart, Column, chart
+from reports.fleet.model import VERDICTS, Fleet, FleetRun, read_fleet
+from reports.fleet.words import head
 from reports.html import page
 
 NAME: Final = "fleet.html"

@@ -22,8 +22,8 @@ from harness.store.server import StoreServer, inside
 from harness.store.signatures import signature
 from krucible.app import main
 from krucible.commands.serve import _Front
-from reports.fleet import render_fleet, write_fleet
-from reports.fleet_model import FleetRun, build, percentile, read_fleet, verdict_of
+from reports.fleet.model import FleetRun, build, percentile, read_fleet, verdict_of
+from reports.fleet.page import render_fleet, write_fleet
 from tests.support.reports.nights import CAUGHT, MISSED, night, seeds, summary
 from tests.support.reports.nights import broken as broken_seeds
 from tests.support.reports.runs import HOSTILE

@@ -11,8 +11,8 @@ import pytest
 
 from harness.spec import RunSpec
 from harness.store.folder import Store
-from reports.fleet import render_fleet, write_fleet
-from reports.fleet_model import FleetRun, build
+from reports.fleet.model import FleetRun, build
+from reports.fleet.page import render_fleet, write_fleet
 from reports.run_report import render_run
 from tests.support.reports.browser import MARKS, Opened, Visits, launched
 from tests.support.reports.legible import faint

@@ -8,7 +8,8 @@ from harness.sessions.simulated import simulate
 from harness.sessions.zoo import plan_of
 from node import mutants
 from reports.build import build_model
-from reports.defects import Defect, defect
+from reports.defects.naming import defect
+from reports.defects.rule import Defect
 from reports.findings import natural
 
 FIRST_SCREENS = {

@@ -1,0 +1,1 @@
+"""Anomalies in plain words: defects, and the rules that take the checkers' sentences apart."""

@@ -1,0 +1,1 @@
+"""The fleet report: many runs and nights on one page."""
