@@ -59,7 +59,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a system under test is known to break, and where the story of that is.
+    """A finding: what a system under test is known to break, and where the story of that is.
 
     ``text`` is a part of the message of each such anomaly.
     """
@@ -75,7 +75,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one checker found.
+    """The result of one checker.
 
     ``checked`` counts what was really examined, by name ({"S1": 14 epochs}); a checker that looked
     at nothing says so there and is UNKNOWN, not VALID, when it had something to decide.

@@ -1,4 +1,4 @@
-"""What commands share: consoles, tables, the one-line complaint, JSON output."""
+"""Helpers that commands share: consoles, tables, the one-line complaint, JSON output."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class _Leap:
 
 @dataclass(frozen=True, slots=True)
 class Spoiled:
-    """What was read of clocks that we made wrong, why that is not it, and what to set right."""
+    """A reading of clocks that we made wrong, why that is not it, and what to set right."""
 
     seen: Sequence[Mapping[str, Any]]
     wrong: str | None
@@ -54,7 +54,7 @@ class Spoiled:
 
 
 class BadClocks:
-    """What all share."""
+    """The base of all."""
 
     family = "clock"
     asks = (Clocks,)

@@ -31,7 +31,7 @@ _ANSWERS = "answers"
 
 @dataclass(slots=True)
 class _Undo:
-    """What goes on, the nodes it may hit with the pid each had, and what it did to them so far."""
+    """A cycle under way: the nodes it may hit with the pid each had, and what it did so far."""
 
     pids: Mapping[str, int | None]
     cycles: list[dict[str, Any]]
@@ -40,7 +40,7 @@ class _Undo:
 
 
 class Cycles:
-    """What both share; a kind says whom it hits, and what it does to them."""
+    """The base of both; a kind says whom it hits, and what it does to them."""
 
     family = "lifecycle"
 

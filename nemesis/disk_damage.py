@@ -43,7 +43,7 @@ class Undo:
 
 
 class DiskDamage:
-    """What both share; a kind does the damage."""
+    """The base of both; a kind does the damage."""
 
     family = "disk"
     asks = (Disks,)

@@ -38,7 +38,7 @@ class _Undo:
 
 
 class DiskTrouble:
-    """What all of them share; a kind says how to break a disk, to mend it, and what to see."""
+    """The base of all; a kind says how to break a disk, to mend it, and what to see."""
 
     family = "disk"
     asks = (Disks,)

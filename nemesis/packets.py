@@ -40,7 +40,7 @@ class _Undo:
 
 
 class BadLinks:
-    """What all of them share; a kind says how a link behaves."""
+    """The base of all; a kind says how a link behaves."""
 
     links: ClassVar[tuple[type, ...]] = (Packets,)  # what its links have to be able to
     of_packets: ClassVar[bool] = False  # not of messages, which is all that the simulator has

@@ -31,7 +31,7 @@ Shape = Callable[[Iterable[str], str], "nx.DiGraph[str]"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a partition is to be."""
+    """The plan of a partition."""
 
     about: str  # the node it is about
     graph: nx.DiGraph[str]  # the links that stay
@@ -48,7 +48,7 @@ class _Undo:
 
 
 class Partition:
-    """What all partitions share; a kind says which links stay."""
+    """The base of all partitions; a kind says which links stay."""
 
     family = "partition"
     nodes_min = 2

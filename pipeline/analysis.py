@@ -50,7 +50,7 @@ Say = Callable[[str], None]  # is told what the pipeline does now
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an analysis is of, and where its tables go."""
+    """The source of an analysis, and the place of its tables."""
 
     store: Path
     out: Path

@@ -1,4 +1,4 @@
-"""What a JVM makes of Spark's classes, kept for the next one: a class-data archive (JEP 350).
+"""Keeps what a JVM makes of Spark's classes for the next one: a class-data archive (JEP 350).
 
 To read and to verify some ten thousand classes is a good part of what a short analysis costs. The
 first JVM of a Java and a Spark writes the archive when it ends, later ones map it into memory. A

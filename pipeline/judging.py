@@ -22,7 +22,7 @@ CONSENSUS = "consensus"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the checkers of whole runs say, and which checkers are left to judge key by key."""
+    """The results of the checkers of whole runs, and the checkers left to judge key by key."""
 
     results: tuple[CheckResult, ...]
     keyed: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Where the tables lie: a folder per table and batch, and a manifest that says which batches count.
+"""Places the tables: a folder per table and batch, and a manifest that says which batches count.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Which runs a store has, found by the executors: nothing of it is collected.
+"""Finds the runs of a store on the executors: nothing of it is collected.
 
 The driver knows the families (``<system>-<workload>``) and how many runs they have; each task
 takes the runs whose names fall to its share.

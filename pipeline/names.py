@@ -1,4 +1,4 @@
-"""How a run is known: by the name of its folder, and by a number that joins can compare."""
+"""Names runs: by their folder, and by a number that joins can compare."""
 
 from __future__ import annotations
 

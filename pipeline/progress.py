@@ -1,4 +1,4 @@
-"""What Spark is at, for people who wait: the stage of the analysis, and how many tasks are done."""
+"""Tells people who wait what Spark is at: the stage of the analysis, and its tasks done."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from harness.store.reading import StoredRun, load_run
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read of a run; ``stored`` is None when it could not be, for ``problem``."""
+    """The reading of a run; ``stored`` is None when it could not be, for ``problem``."""
 
     stored: StoredRun | None
     problem: str | None = None

@@ -1,4 +1,4 @@
-"""What each replica was, and had, just before each of its events: a fold over them in their order.
+"""Folds each replica's events in their order: what it was, and had, just before each.
 
 It knows of one replica alone; what replicas make of each other is left to the transforms.
 """
@@ -41,7 +41,7 @@ Row = tuple[Any, ...] | list[Any]
 
 
 class _Log:
-    """What a replica's log holds, as far as its events tell; None is not known.
+    """The content of a replica's log, as far as its events tell; None is not known.
 
     ``held`` are the rows of its batches, with ``lasts`` their last offsets, which rise: what
     begins below the end cuts it. The first ``sure`` of them are known to be committed.
@@ -285,7 +285,7 @@ _STEPS: Final[Mapping[str, _Step]] = {
 
 
 class Folded(NamedTuple):
-    """What the fold makes of a run.
+    """The result of the fold of a run.
 
     ``rows``: by type its events, and for each the values of the columns that ``FOLDED`` names.
     ``exposed``: by node the highest high watermark that it ever told of, exclusive.

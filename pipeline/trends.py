@@ -1,4 +1,4 @@
-"""How the system fares under faults, over all runs: latency, recovery, elections, detection.
+"""Trends over all runs under faults: latency, recovery, elections, detection.
 
 Per run only counts are kept, so that the trends of all runs are a sum.
 """

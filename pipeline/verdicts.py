@@ -1,4 +1,4 @@
-"""What the parts of the pipeline come to for each run, and where it is not what results.json says.
+"""Sums up the parts of the pipeline for each run, and says where results.json differs.
 
 All of it are joins and aggregations; the lattice is that of ``harness.verdict``.
 """

@@ -37,7 +37,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What one node or process did."""
+    """The actions of one node or process."""
 
     label: str
     bars: tuple[Bar, ...] = ()
@@ -80,7 +80,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a mark means: when, who, what. ``op`` is an index of the history."""
+    """The meaning of a mark: when, who, what. ``op`` is an index of the history."""
 
     sign: str
     tone: str
@@ -113,7 +113,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What became of something, from top to bottom, beside one rail for each node."""
+    """The life of something, from top to bottom, beside one rail for each node."""
 
     block: ClassVar[str] = "story"
     rails: tuple[tuple[str, str], ...]  # name, link
@@ -123,7 +123,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one side has in a row; ``lines`` is empty when it has nothing."""
+    """The cell of one side in a row; ``lines`` is empty when it has nothing."""
 
     lines: tuple[str, ...]
     title: str = ""
@@ -131,7 +131,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What both sides have in one place; ``relation`` is same, first, other or lone."""
+    """A row of both sides; ``relation`` is same, first, other or lone."""
 
     place: str
     left: Cell
@@ -192,7 +192,7 @@ Block = Lanes | Notes | Story | Columns | Ring
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What explains one anomaly: blocks from top to bottom, under one sentence."""
+    """The explanation of one anomaly: blocks from top to bottom, under one sentence."""
 
     kind: str
     caption: str

@@ -1,4 +1,4 @@
-"""What the trace events say about the cluster over time: roles, reigns, high watermarks.
+"""Reads the cluster over time out of trace events: roles, reigns, high watermarks.
 
 Positions are ``rx_ns``, the harness's clock when the event arrived: a node's own clock may be
 lying. Events are foreign data: a field of the wrong kind makes the event invisible here, and the
@@ -48,7 +48,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMark:
-    """What happened to a snapshot: frozen (made), install(ed), reject(ed), delete(d)."""
+    """An event of a snapshot: frozen (made), install(ed), reject(ed), delete(d)."""
 
     op: str
     time_ns: int

@@ -1,4 +1,4 @@
-"""What a fault really did to the nodes: which were away, and how many of them at one time.
+"""Finds what a fault really did: the nodes that were away, and how many at one time.
 
 A fault aims at nodes; not all of them go away. A rolling restart ends one process at a time, and a
 stranger, a slow link or a wrong clock ends none. So what counts is the evidence that was seen.

@@ -1,4 +1,4 @@
-"""How a run came to be, for the head of its report: date, host, version, folder, origin."""
+"""Tells how a run came to be, for the head of its report: date, host, version, folder, origin."""
 
 from __future__ import annotations
 

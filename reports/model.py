@@ -1,4 +1,4 @@
-"""What a run report shows, as plain data: every string is cleaned, nothing is HTML yet.
+"""The model of a run report, as plain data: every string is cleaned, nothing is HTML yet.
 
 Times are nanoseconds since the start of the run on the harness's clock unless a name says
 otherwise; ``None`` means not known.
@@ -136,7 +136,7 @@ class FaultView:
 
 @dataclass(frozen=True, slots=True)
 class NemesisRow:
-    """What became of the faults of one nemesis, and whom they hit.
+    """The outcomes of the faults of one nemesis, and whom they hit.
 
     The last two say whether the leader of that moment was among those it hit, and whether the
     voters that were left at each time are a majority.
@@ -158,7 +158,7 @@ class NemesisRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckerView:
-    """What one checker examined and said."""
+    """The examination of one checker, and its verdict."""
 
     name: str
     verdict: str
@@ -184,7 +184,7 @@ class OpStats:
 
 @dataclass(frozen=True, slots=True)
 class ErrorCount:
-    """How often ops ended with one error."""
+    """The number of ops that ended with one error."""
 
     error: str
     outcome: str
@@ -236,7 +236,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How the run came to be: when, where, by which version; and from which run it was shrunk."""
+    """The origin of the run: when, where, by which version; and from which run it was shrunk."""
 
     facts: tuple[tuple[str, str], ...] = ()
     mutant: str = ""  # the seeded bug that was in

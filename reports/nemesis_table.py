@@ -1,4 +1,4 @@
-"""What the faults of a run came to, a row per nemesis: outcomes, targets, leader and quorum."""
+"""The table of faults, a row per nemesis: outcomes, targets, leader and quorum."""
 
 from __future__ import annotations
 

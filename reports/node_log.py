@@ -28,7 +28,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NodeLog:
-    """What one node wrote.
+    """The log of one node.
 
     Args:
         anchor: The id of the node's place on the page.

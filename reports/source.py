@@ -29,7 +29,7 @@ AROUND_NS = 30_000_000_000
 
 
 class Run(Protocol):
-    """What the report asks of a run; ``RunData`` and ``StoredFiles`` have it all."""
+    """A run as the report asks for it; ``RunData`` and ``StoredFiles`` have it all."""
 
     @property
     def spec(self) -> RunSpec:

@@ -78,7 +78,7 @@ class Seat:
 
 @dataclass(slots=True)
 class _Shared:
-    """What all clients of a run have in common."""
+    """The common state of all clients of a run."""
 
     cluster: Cluster
     cast: Cast

@@ -91,7 +91,7 @@ def isr(spec: RunSpec) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the leader of a partition was told of it last; ``old``: that is known to be past."""
+    """The last word of the leader of a partition; ``old``: it is known to be past."""
 
     topic_id: UUID
     leader: int
@@ -103,7 +103,7 @@ class Known:
 
 @dataclass(slots=True)
 class _Shared:
-    """What all clients of a run have in common."""
+    """The common state of all clients of a run."""
 
     cluster: Cluster
     fleet: Fleet

@@ -1,4 +1,4 @@
-"""What a check may use: time, memory, and what happens when it has used it.
+"""Budgets of a check: time, memory, and what happens at their end.
 
 Memory is what the whole process holds, as the system counts it (resident), since that is what
 runs out; a search asks while it grows. A table that grows is copied once, so a search stops where
@@ -47,7 +47,7 @@ def resident_bytes() -> int:
 
 @dataclass(slots=True)
 class Budget:
-    """What a check may use: time and memory over all its keys, configurations at one moment."""
+    """Limits of a check: time and memory over all its keys, configurations at one moment."""
 
     configurations_max: int
     deadline_s: float  # by ``clock``

@@ -1,4 +1,4 @@
-"""Why a history is not linearizable: the ops that contradict, and how far one can get with them.
+"""Explains why a history is not linearizable: ops that contradict, and how far one gets with them.
 
 The ops are a minimal core: they fail alone, from the start, and whatever the others did. Where the
 limits leave no time for one it is a window: the shortest stretch of the key's ops that fails though

@@ -27,7 +27,7 @@ _LENGTHS_MAX = 8  # of different lengths of what is appended
 
 @dataclass(slots=True)
 class _Block:
-    """What was built up between two puts, as far as gets have shown it."""
+    """The string built up between two puts, as far as gets have shown it."""
 
     text: Any  # a string or a tuple
     rows: list[int]  # what built it, in order; -1 stands for the initial state
@@ -67,7 +67,7 @@ def by_forced_order(columns: Columns, start: Hashable) -> Zones | None:
 
 
 class _Texts:
-    """What the gets of one object say."""
+    """The answers of all gets of one object."""
 
     def __init__(
         self, columns: Columns, start: Any, makers: dict[Any, list[int]], lengths: Sequence[int]

@@ -1,4 +1,4 @@
-"""Which configurations of a layer stand for others: what both just-in-time searches share.
+"""Decides which configurations of a layer stand for others; both just-in-time searches use it.
 
 A configuration is ``(state, done, optional)``, the last two as bits of the calls in flight: those
 linearized, and those that could as well be. See ``linearizable_search``.

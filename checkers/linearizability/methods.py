@@ -1,4 +1,4 @@
-"""Which method judges one key: the cheapest that is sound for what its history looks like.
+"""Chooses the method that judges one key: the cheapest that is sound for its history.
 
 Zones where every value is written once, with chains of compare-and-set; the forced order where
 answers tell the order of all appends; else a search, for registers or for any model. A method

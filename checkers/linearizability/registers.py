@@ -35,7 +35,7 @@ _RIVALS_A_MOVE = 16  # compared in the time of one move
 
 @dataclass(slots=True)
 class Found:
-    """What a search found: ``linearizable`` None when the budget ran out at ``row``."""
+    """The result of a search; ``linearizable`` is None when the budget ran out at ``row``."""
 
     linearizable: bool | None
     row: int | None = None  # whose return nothing explains

@@ -54,7 +54,7 @@ _WAYS_SHARE = 16  # part of a layer's width that may differ in the unknown calls
 
 @dataclass(slots=True)
 class Outcome:
-    """What a search found: ``linearizable`` None when the budget ran out, at call ``at``."""
+    """The result of a search; ``linearizable`` is None when the budget ran out, at call ``at``."""
 
     linearizable: bool | None
     at: Call | None = None

@@ -1,4 +1,4 @@
-"""When a run was calm: no fault was at work but those of some families, nor had it just been."""
+"""Finds the calm times of a run: no fault but those of some families is at work, or just was."""
 
 from __future__ import annotations
 

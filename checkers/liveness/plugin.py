@@ -52,7 +52,7 @@ _TELLING = frozenset({"start", "role", "hwm", "voters", "apply", "reg", "hb", "s
 
 @dataclass(slots=True)
 class Node:
-    """What a node last said of itself."""
+    """The last words of a node about itself."""
 
     role: str = "starting"
     epoch: int = 0

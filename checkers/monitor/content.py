@@ -1,4 +1,4 @@
-"""What the committed log holds, judged batch by batch beside what nodes say of it.
+"""Judges the committed log batch by batch, beside the nodes' own events.
 
 The same serves a simulation, where both come as they happen, and a finished run, where all that
 was said is taken in first.

@@ -17,7 +17,7 @@ GRACE_NS = 5_000_000_000  # a node in touch with its leader learns of commits wi
 
 @dataclass(slots=True)
 class Convergence:
-    """What the end of a run says about L8; ``undecided`` when it came too soon."""
+    """The verdict on L8 at the end of a run; ``undecided`` when the end came too soon."""
 
     anomalies: list[Anomaly] = field(default_factory=list)
     checked: int = 0

@@ -1,4 +1,4 @@
-"""What clients are told against what is committed at that moment: S17, S18 and S34, as it happens.
+"""Holds answers to clients against what is committed at that moment: S17, S18 and S34.
 
 Source: the guarantee of KIP-595 and KIP-631 that what is answered is committed.
 """

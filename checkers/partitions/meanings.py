@@ -1,4 +1,4 @@
-"""What partitions promise, in words: an entry for each name of an anomaly."""
+"""The promises of partitions in words: an entry for each name of an anomaly."""
 
 from __future__ import annotations
 

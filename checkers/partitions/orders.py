@@ -1,4 +1,4 @@
-"""Which record lies where in each partition, as sends and polls told."""
+"""Places each record in its partition, as sends and polls told."""
 
 from __future__ import annotations
 

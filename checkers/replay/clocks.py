@@ -1,4 +1,4 @@
-"""When a node's event happened on the harness's clock, as well as arrival times can tell.
+"""Dates events of nodes on the harness's clock, as well as arrival times can tell.
 
 ``rx_ns`` is when a line was read: after the event, by a delay that varies. ``ts`` is exact, on the
 node's clock. The smallest ``rx_ns - ts`` of a process ties the two clocks together, off by no

@@ -1,4 +1,4 @@
-"""What every invariant is: a name, the events it listens to, and a judgement of each."""
+"""The base of every invariant: a name, the events it listens to, a judgement of each."""
 
 from __future__ import annotations
 

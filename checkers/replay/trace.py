@@ -259,7 +259,7 @@ def is_pair(value: object) -> bool:
 
 
 class _Shape:
-    """Which fields an event must have, and of which types: one look instead of one per field."""
+    """The fields that an event must have, with their types: one look instead of one per field."""
 
     def __init__(self, required: Mapping[str, _Kinds]) -> None:
         self.fields = itemgetter(*required)

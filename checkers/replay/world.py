@@ -1,4 +1,4 @@
-"""What a trace says each replica had on its disk, and what was committed, rebuilt event by event.
+"""Rebuilds from a trace what each replica had on its disk, and what was committed.
 
 Offsets are 0-based; ``end``, ``flushed`` and high watermarks are exclusive. Logs are kept as
 batches, so memory is linear in the number of appends. Where the trace cannot know what lies in a
@@ -184,7 +184,7 @@ class Commits:
 
 
 class Persisted(NamedTuple):
-    """What ``quorum-state`` on disk says."""
+    """The content of ``quorum-state`` on disk."""
 
     epoch: int
     leader: int | None

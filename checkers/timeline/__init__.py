@@ -1,1 +1,1 @@
-"""What the history says of faults and time; shared by the checkers that judge a run as a whole."""
+"""Reads faults and times out of a history, for the checkers that judge a run as a whole."""

@@ -1,4 +1,4 @@
-"""Which anomalies each consistency model forbids.
+"""Lists the anomalies that each consistency model forbids.
 
 Source: Adya, "Weak Consistency" (1999); Cerone and Gotsman, "Analysing Snapshot Isolation"
 (2016); Daudjee and Salem (2004) for the strong and the session variants.

@@ -49,7 +49,7 @@ SHOWN_MAX = 20  # anomalies of one name; further ones are only counted
 
 @dataclass(slots=True)
 class Judged:
-    """What was found in a history, before anybody asks whether it is forbidden."""
+    """The anomalies of a history, before anybody asks which are forbidden."""
 
     txns: Transactions
     orders: Orders

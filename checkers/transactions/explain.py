@@ -1,4 +1,4 @@
-"""Why one transaction came before another, in words."""
+"""Says in words why one transaction came before another."""
 
 from __future__ import annotations
 

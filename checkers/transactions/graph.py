@@ -1,4 +1,4 @@
-"""What came before what, as a graph on integer arrays, and its strongly connected components.
+"""Keeps the order of transactions as a graph on integer arrays; finds its strong components.
 
 Nodes below ``Graph.txns`` are transactions; the others are virtual and stand for many edges at
 once: a moment in time (all that ended before it came before all that began after it), or "what

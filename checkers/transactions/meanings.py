@@ -1,4 +1,4 @@
-"""What transactions promise, in words: an entry for each name of an anomaly."""
+"""The promises of transactions in words: an entry for each name of an anomaly."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Found:
 
 @dataclass(slots=True)
 class KeyHistory:
-    """What is known of one list.
+    """The knowledge about one list.
 
     ``reads`` are (transaction, what it saw, whether that is what others had left there);
     ``order`` is the longest of them, and ``writers[i]`` who appended ``order[i]``.

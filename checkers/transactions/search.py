@@ -1,4 +1,4 @@
-"""Which cycles a graph holds, each by its name and as short as a bounded search finds it.
+"""Finds the cycles of a graph, each by its name and as short as a bounded search finds it.
 
 That there is a cycle of a kind is decided exactly and in linear time, by strongly connected
 components: of the edges a kind may have, and for cycles without two rw edges in a row of a graph

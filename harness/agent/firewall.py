@@ -11,7 +11,7 @@ _SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
-    """What was asked for cannot be done; the text says why."""
+    """Raised when an order cannot be carried out; the text says why."""
 
 
 def filter_problem() -> str | None:

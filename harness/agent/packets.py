@@ -39,7 +39,7 @@ _TELL_S = 0.005
 
 
 class Link:
-    """What is wanted of packets from one source, and what became of them."""
+    """The treatment of packets from one source, and counts of what became of them."""
 
     def __init__(self) -> None:
         self.shape: dict[str, float] = {}

@@ -39,7 +39,7 @@ _LINE_MAX = 64 << 20
 
 
 class HarnessGone(Exception):  # noqa: N818 - the ordinary end
-    """Nobody listens any more."""
+    """Raised when nobody listens any more."""
 
 
 def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:

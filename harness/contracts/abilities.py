@@ -40,7 +40,7 @@ class Pause(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class VoterChange:
-    """What came of a try to change the voters; not done: nobody may know whether it still is."""
+    """The outcome of a try to change the voters; not done: nobody may know whether it still is."""
 
     done: bool
     detail: str

@@ -87,7 +87,7 @@ class TopicClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """What a topic looked like."""
+    """A topic as it was described."""
 
     topic_id: str
     partitions: int

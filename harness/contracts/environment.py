@@ -75,7 +75,7 @@ NEVER_STARTED = "never started"  # the detail of a node that has had no process
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """What the kernel says of a node's process."""
+    """The kernel's word on a node's process."""
 
     pid: int | None
     state: str  # a letter of /proc/PID/stat ("R", "S", "D", "T", "Z"), or "gone"

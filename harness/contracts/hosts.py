@@ -1,4 +1,4 @@
-"""What can be done to the hosts that nodes run on, and to the links between them.
+"""Contracts of hosts: everything that can be done to them and to the links between them.
 
 Each is an ability that an environment, or its net, has or has not. A nemesis asks for the one that
 it needs and is skipped, with its reason, where it is not there. What takes many orders is an object
@@ -17,7 +17,7 @@ from harness.contracts.environment import Link
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a link treats what is sent over it; the defaults leave it alone."""
+    """The treatment of messages on a link; the defaults leave them alone."""
 
     delay_ms: int = 0  # added to every message
     jitter_ms: int = 0  # at most so much more, evenly
@@ -48,7 +48,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """What a disk says of elections: the latest epoch, its leader if known, if it is this node."""
+    """A disk's word on elections: the latest epoch, its leader if known, if it is this node."""
 
     epoch: int
     leader: int | None

@@ -35,7 +35,7 @@ ILLEGAL: Final = Illegal()
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What one op asked and saw; equal actions are interchangeable.
+    """The question and the answer of one op; equal actions are interchangeable.
 
     ``observes``: never changes the state. ``total``: legal in every state. ``blind``: total, and
     what it leaves does not depend on what it found. These are promises that the search relies on.

@@ -45,7 +45,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What became of a fault: installed with evidence, skipped or failed with the reason."""
+    """The outcome of a fault: installed with evidence, skipped or failed with the reason."""
 
     outcome: Literal["installed", "skipped", "failed"]
     targets: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a nemesis may touch."""
+    """Everything that a nemesis may touch."""
 
     system: System
     environment: Environment

@@ -36,7 +36,7 @@ def _no_reason(*_: object) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemTraits:
-    """What a system says of all its runs.
+    """The traits of all runs of a system.
 
     Attributes:
         leaves: Of ``events``, ``records``, ``output`` and ``images`` (brokers tell of theirs) what
@@ -78,7 +78,7 @@ class SystemTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentTraits:
-    """What an environment says of all its runs.
+    """The traits of all runs in an environment.
 
     Attributes:
         hosts: The abilities of ``contracts.hosts`` that it has itself, as ``Disks``.
@@ -99,7 +99,7 @@ class EnvironmentTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadTraits:
-    """What a workload says of all its runs.
+    """The traits of all runs of a workload.
 
     Attributes:
         settings: The settings that it needs of the system; a run has them unless it is given

@@ -1,4 +1,4 @@
-"""Which faults a run may use: the names and families of ``--nemesis`` turned into plug-ins."""
+"""Turns the names and families of ``--nemesis`` into the faults that a run may use."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Span = tuple[int, int]  # from, to: both inclusive, ms
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOptions:
-    """How dense a schedule is; all times in milliseconds."""
+    """The density of a schedule; all times in milliseconds."""
 
     lead_ms: int = 1_000  # quiet at the start
     fault_ms: Span = (1_000, 2_500)
@@ -155,7 +155,7 @@ def about(time_s: float, options: ScheduleOptions | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """When a fault may be, whichever it is, and what the rest of it is drawn from."""
+    """The span of any fault, and the luck that the rest of it is drawn from."""
 
     number: int
     at_ms: int

@@ -26,7 +26,7 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Nothing to do now; asks again at ``until_ns``, or when anything has happened."""
+    """A pause: there is nothing to do until ``until_ns``, or until anything has happened."""
 
     until_ns: int | None = None
 
@@ -36,7 +36,7 @@ PENDING = Pending()
 
 @dataclass(slots=True)
 class Context:
-    """What a generator may know: the time, and which threads have nothing to do."""
+    """The knowledge of a generator: the time, and the threads that have nothing to do."""
 
     time_ns: int
     free: tuple[int, ...]  # the thread that is free for the longest time first

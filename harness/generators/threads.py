@@ -257,7 +257,7 @@ def _group_op(
 
 
 class _Layout:
-    """Which part has which threads."""
+    """The share of threads of each part."""
 
     def __init__(self, threads: tuple[int, ...], shares: tuple[int, ...]) -> None:
         owners = [at for at, count in enumerate(shares) for _ in range(count)]

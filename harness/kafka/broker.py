@@ -62,7 +62,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat was answered."""
+    """The answer to a heartbeat."""
 
     caught_up: bool
     fenced: bool

@@ -1,4 +1,4 @@
-"""Who leads, seen from outside: DescribeQuorum to one controller."""
+"""Sees from outside who leads: DescribeQuorum to one controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from node.wire.network import Network
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """How far a node is, and when it last fetched, on the leader's clock."""
+    """The progress of a node, and the time of its last Fetch, on the leader's clock."""
 
     log_end: int | None
     last_fetch_ms: int | None
@@ -28,7 +28,7 @@ class Fetcher:
 
 @dataclass(frozen=True, slots=True)
 class QuorumView:
-    """What a leader said of its quorum; ``nodes`` by node id, voters and observers."""
+    """A leader's description of its quorum; ``nodes`` by node id, voters and observers."""
 
     epoch: int
     leader_id: int

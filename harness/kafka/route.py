@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where the nodes are: address by name, name by Kafka node id; and the way to them."""
+    """The places of the nodes: address by name, name by Kafka node id; and the way to them."""
 
     addresses: Mapping[str, Address]
     names: Mapping[int, str]

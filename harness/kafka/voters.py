@@ -20,7 +20,7 @@ PAUSE_S = 0.1  # between two tries
 
 
 class Seen:
-    """Whether a voter set that a leader tells of is committed: it tells of what it only wrote, too.
+    """Finds whether a voter set is committed: a leader tells of what it only wrote, too.
 
     A leader that is cut off writes a set that another one's log truncates. Source: KIP-853, where
     a set is in force from its offset on, committed or not.

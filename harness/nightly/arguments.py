@@ -1,4 +1,4 @@
-"""What the commands that a night runs as processes are given."""
+"""Makes the arguments of the commands that a night runs as processes."""
 
 from __future__ import annotations
 

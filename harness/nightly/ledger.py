@@ -1,4 +1,4 @@
-"""What a night has done, as it does it: one JSON line each, on disk before the next is begun.
+"""Records what a night does: one JSON line each, on disk before the next is begun.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What a night came to: its reasons to be red, its exit code, its summary and its JUnit file."""
+"""Sums up a night: its reasons to be red, its exit code, its summary and its JUnit file."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class OnFailure(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
 ):
-    """What is done at once with a failure."""
+    """The steps that are taken at once with a failure."""
 
     repro_times: Annotated[int, Meta(ge=1, le=1_000)] = 5
     shrink: Duration = "2m"

@@ -1,4 +1,4 @@
-"""How sure a share of so many tries is."""
+"""Says how sure a share of so many tries is."""
 
 from __future__ import annotations
 

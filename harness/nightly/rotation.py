@@ -14,7 +14,7 @@ from harness.verdict import Valid
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """What was dropped, and how many bytes of runs are left."""
+    """The runs that were dropped, and the bytes of runs that are left."""
 
     dropped: tuple[Path, ...]
     left_bytes: int

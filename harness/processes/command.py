@@ -25,7 +25,7 @@ PARENT: Final = "KRUCIBLE_PARENT"  # the variable that names who has begun a com
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command has printed, or why there is nothing to read."""
+    """The output of a command, or the reason why there is none."""
 
     code: int
     value: dict[str, Any]

@@ -30,7 +30,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a job has yielded."""
+    """The yield of a job."""
 
     job: Job
     value: Any

@@ -1,4 +1,4 @@
-"""What is not imported although it is there."""
+"""Keeps modules from being imported although they are there."""
 
 from __future__ import annotations
 

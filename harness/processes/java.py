@@ -1,4 +1,4 @@
-"""Which Java a ``java`` is."""
+"""Finds the version of a ``java``."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ HEAL_RETRY_DELAY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """What became of one fault."""
+    """The outcome of one fault."""
 
     fault: Fault
     injection: Injection

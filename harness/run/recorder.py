@@ -16,7 +16,7 @@ FLUSH_AFTER_MS = 20  # ops wait at most this long (plus one turn of the loop) fo
 
 
 class Progress(Protocol):
-    """Is told what happens while it happens; must be quick and must not raise."""
+    """Hears of ops as they happen; must be quick and must not raise."""
 
     def on_op(self, op: Op) -> None:
         """An op of a client was invoked or completed."""
@@ -45,7 +45,7 @@ class Silence:
 
 
 class OpSink(Protocol):
-    """Where ops go, as ``HistoryWriter`` is one."""
+    """A sink of ops, as ``HistoryWriter`` is one."""
 
     def hold(self, op: Op) -> None:
         """Take one op, perhaps only for later; raises TypeError when it is not JSON."""

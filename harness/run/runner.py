@@ -34,7 +34,7 @@ LAST_ROUND_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What to run: the options, the ops, the faults and the cluster they act on (already up)."""
+    """The parts of a run: options, ops, faults, and the cluster they act on (already up)."""
 
     spec: RunSpec
     workload: Workload
@@ -58,7 +58,7 @@ class RunOptions:
 
 @dataclass(slots=True)
 class RunResult:
-    """How a run went; what it found is for the checkers."""
+    """The course of a run; what it found is for the checkers."""
 
     ops: int = 0  # lines of the history
     counts: dict[str, int] = field(default_factory=dict)  # client ops by type

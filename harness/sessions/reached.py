@@ -1,4 +1,4 @@
-"""What a batch of simulated seeds really exercised, and what never happened.
+"""Counts what a batch of simulated seeds really exercised, and what never happened.
 
 Counted from the nodes' own events and from the history, never from what was planned.
 """

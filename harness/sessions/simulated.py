@@ -49,7 +49,7 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, slots=True)
 class SimRun:
-    """What a simulation left behind, judged."""
+    """A simulation that is over and judged."""
 
     data: RunData
     result: RunResult
@@ -184,7 +184,7 @@ class _Tape:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What there is when the simulation is over."""
+    """The state at the end of a simulation."""
 
     result: RunResult
     data: RunData

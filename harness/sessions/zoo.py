@@ -57,7 +57,7 @@ def bugs(only: Sequence[str] = ()) -> list[Bug]:
 
 @dataclass(slots=True)
 class Hunt:
-    """What became of one bug in one arm."""
+    """The outcome of one bug in one arm."""
 
     mutant: str
     arm: str

@@ -40,7 +40,7 @@ class _Guess:
 
 
 class Beliefs:
-    """How likely each item is needed, by its place; changes with what is told of tries.
+    """Beliefs how likely each item is needed, by its place; they change with each try.
 
     Args:
         count: How many items there are.

@@ -1,4 +1,4 @@
-"""What the shrinker may change: candidates, and the smaller ones next to each.
+"""Makes smaller candidates for the shrinker, next to each.
 
 Every move makes something smaller and nothing larger, so that no chain of them is endless.
 """

@@ -35,7 +35,7 @@ PAIRED_MAX = 14  # faults of which pairs are left out
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a candidate broke, and how far it had got."""
+    """The invariant that a candidate broke, and how far it had got."""
 
     found: tuple[tuple[str, float | None], ...]  # invariant, seconds into the main phase: by time
     ops: int  # issued in the main phase
@@ -62,7 +62,7 @@ Runner = Callable[[Sequence[Candidate]], Iterator[Failure | None]]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much may be spent."""
+    """The limits of a search."""
 
     seconds: float = SECONDS
     tries: int = TRIES
@@ -70,7 +70,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far the search is, for whoever watches it."""
+    """The progress of a search, for whoever watches it."""
 
     doing: str
     tries: int
@@ -81,7 +81,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """What the search came to."""
+    """The result of a search."""
 
     candidate: Candidate
     failure: Failure

@@ -42,7 +42,7 @@ _UNDONE = {
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """What an anomaly is about."""
+    """The subject of an anomaly."""
 
     nodes: frozenset[str]
     epochs: frozenset[int]

@@ -36,7 +36,7 @@ STORY = "story.txt"  # in the run's folder
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """How a try ended."""
+    """The end of a try."""
 
     failure: Failure | None = None  # None: it did not fail
     broken: str | None = None  # why it could not be judged: something of ours broke

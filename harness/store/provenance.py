@@ -1,4 +1,4 @@
-"""Where a run was made: the host, and the version and commit of krucible."""
+"""Records where a run was made: the host, and the version and commit of krucible."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ SETTINGS = ("atom.bug", "atom.bug-rate", "atom.latency-ms", "atom.info-rate", "a
 
 @dataclass(frozen=True, slots=True)
 class AtomSettings:
-    """How the atom system behaves."""
+    """The behaviour of the atom system."""
 
     bug: str = "none"
     bug_rate: float = 0.05
@@ -87,7 +87,7 @@ def _number(settings: Mapping[str, str], name: str, default: float, *, most: flo
 
 @dataclass(slots=True)
 class _State:
-    """What the cluster holds, and the dice that decide about latency, losses and bugs."""
+    """The content of the cluster, and the dice that decide about latency, losses and bugs."""
 
     settings: AtomSettings
     seed: int

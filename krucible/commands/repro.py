@@ -103,7 +103,7 @@ def repro(  # noqa: PLR0913 - one parameter per option
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How a replay ended."""
+    """The end of a replay."""
 
     path: Path | None  # where it is stored; None: the same bytes are stored already
     code: int

@@ -115,7 +115,7 @@ def _failing(text: str | None, pinned: Mapping[str, Any], seed: int | None, stor
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What a search came to, the seconds it took, and why tries of it broke."""
+    """The result of a search, the seconds it took, and why tries of it broke."""
 
     found: Shrunk | Failure | None
     elapsed_s: float

@@ -153,7 +153,7 @@ def _alarm_of(seed: int) -> Result:
 
 
 class _Found:
-    """What came of all jobs, as far as they are done."""
+    """The results of all jobs, as far as they are done."""
 
     def __init__(self, blanks: Mapping[Job, Result], *, json: bool) -> None:
         self.interrupted = False

@@ -1,4 +1,4 @@
-"""What this host has, what it lacks, and what to do about it.
+"""Checks what this host has and lacks, and says what to do about it.
 
 Each check really tries the thing and returns one finding. ``bad`` means that not even a run with
 local processes can work here; ``warn`` names what will be missing.

@@ -1,4 +1,4 @@
-"""What a host has for runs beyond local processes: containers, packet faults, disks, other systems.
+"""Checks a host for runs beyond local processes: containers, packet faults, disks, other systems.
 
 Each check really tries the thing, in a namespace of its own where that would change the host, and
 returns one finding. None of them is needed by a local run, so the worst is ``warn``.

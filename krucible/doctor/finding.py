@@ -1,4 +1,4 @@
-"""What one check of ``krucible doctor`` found."""
+"""The finding of one check of ``krucible doctor``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Status = Literal["ok", "warn", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found; ``remedy`` says what to do when it is not ``ok``."""
+    """The finding of one check; ``remedy`` says what to do when it is not ``ok``."""
 
     name: str
     status: Status

@@ -1,4 +1,4 @@
-"""What the hosts of a hosts file have for runs over ssh, as a run of ours would find them.
+"""Checks the hosts of a hosts file for runs over ssh, as a run of ours would find them.
 
 On each a supervisor is begun and ended again, all at once; nothing stays there. A host that cannot
 have a node is ``bad``; what only some faults want is ``warn``.

@@ -1,4 +1,4 @@
-"""Who holds what: overlapping faults must not heal each other's work.
+"""Keeps who holds what: overlapping faults must not heal each other's work.
 
 A fault claims what it breaks (a node's process, a directed link). A link may be claimed by many
 and heals when the last one lets go; a process is killed or frozen by one fault at a time.

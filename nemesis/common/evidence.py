@@ -1,4 +1,4 @@
-"""What was really seen: probes of nodes and of links, as JSON for the history and the report."""
+"""Probes nodes and links, as JSON for the history and the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What faults of whole hosts share: where they can be used, and what they claim."""
+"""The base of faults of whole hosts: where they can be used, and what they claim."""
 
 from __future__ import annotations
 

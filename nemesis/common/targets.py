@@ -1,4 +1,4 @@
-"""Which nodes a fault hits: named by role or by size in a schedule, chosen when it is injected.
+"""Chooses the nodes that a fault hits: by role or by size, when it is injected.
 
 The choice depends on nothing but the target's name, the fault's draw, who leads and, for faults
 that need living processes, who can be hit: so a replayed schedule hits the same nodes of a cluster

@@ -61,7 +61,7 @@ class ReadyToUnfence:
 
 @dataclass(frozen=True, slots=True)
 class ResendRegistration:
-    """What the broker would register has changed: register again (same incarnation and epoch)."""
+    """The broker has something else to register: register again (same incarnation and epoch)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Nothing more will be sent; the process may go. ``clean``: with the controller's consent."""
+    """The end: nothing more will be sent; the process may go. ``clean``: with the controller's consent."""
 
     clean: bool
 

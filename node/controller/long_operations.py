@@ -57,7 +57,7 @@ class Write(Protocol):
 
 
 class LongOperations:
-    """What an active controller works out in slices; each ends with its result."""
+    """Operations of an active controller in slices; each ends with its result."""
 
     def __init__(self, ctx: Context, write: Write, collisions: topics.Collisions) -> None:
         self._ctx = ctx

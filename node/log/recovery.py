@@ -38,7 +38,7 @@ class RecoveryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What recovery removed: the tail of one segment, and the segments after it."""
+    """The part that recovery removed: the tail of one segment, and the segments after it."""
 
     segment: str
     position: int

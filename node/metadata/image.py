@@ -44,7 +44,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class Recorder(Protocol):
-    """Is told of every change before it happens: see ``DeltaBuilder``."""
+    """Hears of every change before it happens: see ``DeltaBuilder``."""
 
     def topic_changes(self, topic_id: UUID, name: str, *, existed: bool) -> None:
         """A topic comes or goes."""

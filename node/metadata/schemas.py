@@ -298,7 +298,7 @@ class RemoveAccessControlEntryRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class NoOpRecord(MetadataRecord, frozen=True, kw_only=True):
-    """Nothing; it keeps the high watermark moving on an idle quorum."""
+    """An empty record that keeps the high watermark moving on an idle quorum."""
 
     KEY: ClassVar[int] = 20
 

@@ -11,7 +11,7 @@ from node.mutants import mutant
 
 
 class EagerLoader(MetadataLoader):
-    """Is caught up as soon as it has seen a record."""
+    """Counts as caught up as soon as it has seen a record."""
 
     def high_watermark(self, high_watermark: int) -> None:
         """Publish at once what there is."""

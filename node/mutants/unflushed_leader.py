@@ -13,7 +13,7 @@ from node.mutants import mutant
 
 
 class UnflushedLeader(Replication):
-    """Is one of the majority with all that it has written."""
+    """Counts in the majority with all that it has written."""
 
     def local_quorum_end(self) -> int:
         """Say where the log ends."""

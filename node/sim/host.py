@@ -46,7 +46,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a host runs.
+    """A program that a host can run.
 
     Attributes:
         node_id: The node that it makes.

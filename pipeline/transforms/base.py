@@ -1,4 +1,4 @@
-"""What transforms share: the registry, and the tables that they read."""
+"""The base of transforms: the registry, and the tables that they read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IS_BATCH: Final = "concat('offsets ', base, '-', last, ' of epoch ', batch_epoch
 
 
 class Wrong(NamedTuple):
-    """What breaks an invariant: those of some rows for which ``where`` holds, each as it ``says``.
+    """Rows that break an invariant: those for which ``where`` holds, each as it ``says``.
 
     Both are SQL. The rows have ``run_id`` and ``time_ns``. Of equal sentences of a run the first
     is told.
@@ -65,7 +65,7 @@ def transform(name: str, *, rest: str | None = None) -> Callable[[_Judge], _Judg
 
 
 class Tables:
-    """What transforms read, a bucket each where all rows of a run are together: nothing is moved.
+    """The input of transforms: buckets in which all rows of a run are together; nothing is moved.
 
     ``events`` and ``lives`` as they are, ``finals`` of the final logs. ``keep`` writes what many
     read.

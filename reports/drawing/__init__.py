@@ -1,1 +1,1 @@
-"""What pictures are drawn of: shapes as data, a time axis, and what a run tells of a moment."""
+"""The material of pictures: shapes as data, a time axis, and what a run tells of a moment."""

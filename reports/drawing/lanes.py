@@ -23,7 +23,7 @@ ROLES = frozenset({"follower", "candidate", "prospective", "resigned", "observer
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a node, or a client, did at a time; ``to`` is the node that it was done to."""
+    """An action of a node, or a client, at a time; ``to`` is the node that it was done to."""
 
     time_ns: int
     node: str
@@ -72,7 +72,7 @@ def chosen(moments: Iterable[Moment]) -> list[Moment]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What lanes are to show.
+    """The selection that lanes show.
 
     ``anchor`` makes an id of the page of a name, ``marked`` tells which roles are the ones to look
     at, ``notes`` what stands beside a node's name; without a ``window`` it is the moments and a

@@ -1,4 +1,4 @@
-"""What a batch holds, in the clients' words where it has any."""
+"""Tells the content of a batch, in the clients' words where it has any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node's log held, out of its events. A field of the wrong kind makes an event invisible."""
+"""Replays a node's log out of its events. A field of the wrong kind makes an event invisible."""
 
 from __future__ import annotations
 

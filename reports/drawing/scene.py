@@ -1,4 +1,4 @@
-"""What pictures ask of a run: events in order, ops by index, names and their places on the page."""
+"""Answers what pictures ask of a run: events, ops by index, names and their places on the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRAWN = frozenset(  # types of events; of a long run all others would not fit in
 
 
 class Told(Protocol):
-    """What pictures ask of a run."""
+    """A run as pictures ask for it."""
 
     @property
     def events(self) -> Mapping[str, Iterable[Event]]:

@@ -1,4 +1,4 @@
-"""What an event says, in words, without its node and its time."""
+"""Tells an event in words, without its node and its time."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _LATE: Final = 80.0  # percent: a moment from here on is written to its left
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one bar shows."""
+    """The content of one bar."""
 
     label: str  # its moment, below the axis
     title: str  # all it says, for who points at it

@@ -92,7 +92,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How soon ops were ok again after heals of one kind of fault."""
+    """The times until ops were ok again after heals of one kind of fault."""
 
     nemesis: str
     heals: int

@@ -54,7 +54,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a night has reached of all that the whole swarm should reach.
+    """The coverage of a night, of all that the whole swarm should reach.
 
     ``missing`` counts against the night; it is None when too few seeds were done to judge.
     """

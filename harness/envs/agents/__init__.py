@@ -1,1 +1,1 @@
-"""How the agent comes to where it runs."""
+"""Brings the agent to where it runs."""

@@ -1,4 +1,4 @@
-"""What JVMs read on their clocks: each is asked, for none shows it by itself."""
+"""Reads the clocks of JVMs: each is asked, for none shows it by itself."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ ReadInside = Callable[[str], Awaitable[dict[str, int] | None]]
 
 @dataclass(slots=True)
 class Dial:
-    """What a node's wall clock should show: the true time, and what was added to it so far.
+    """The time that a node's wall clock should show: the true time, and what was added so far.
 
     ``since_s`` is when the rate began to hold, ``drift_s`` what rates before it have added, and
     ``start_s`` when the process began: libfaketime counts a rate from there.

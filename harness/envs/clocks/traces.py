@@ -1,4 +1,4 @@
-"""What a process with a clock of its own leaves on this host when it is killed.
+"""Removes what a killed process with a clock of its own leaves on this host.
 
 Libfaketime has a semaphore and a page of shared memory for each process; a JVM that was asked for
 its time has a socket. They are named after the pid: one that is left is in the way of the next

@@ -1,4 +1,4 @@
-"""How faults of nodes' disks and clocks are undone once the harness is dead."""
+"""Undoes faults of nodes' disks and clocks once the harness is dead."""
 
 from __future__ import annotations
 

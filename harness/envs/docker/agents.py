@@ -33,7 +33,7 @@ def answered(code: int, said: str) -> dict[str, Any]:
 
 
 class Agents:
-    """What starts agents in the nodes' networks, where nothing else may change them."""
+    """Starts agents in the nodes' networks, where nothing else may change them."""
 
     def __init__(self, engine: Engine, holders: Mapping[str, str], file: Path) -> None:
         """Nothing is started.

@@ -58,7 +58,7 @@ class Filters(Protocol):
 
 @dataclass(slots=True)
 class _Dropped:
-    """What was dropped on a link: by rules that are gone, and by the present ones."""
+    """Counts of packets dropped on a link: by rules that are gone, and by the present ones."""
 
     past_packets: int = 0
     past_bytes: int = 0

@@ -25,7 +25,7 @@ NO_COUNTERS: Final = dict.fromkeys(("passed", "lost", "kept_back", "held", "byte
 
 
 class Queues(Protocol):
-    """How the queues of an environment are started, told and heard."""
+    """The way to start, tell and hear the queues of an environment."""
 
     async def start(self, node: str, queues: Mapping[str, int]) -> None:
         """Start the agent's queue beside the node, one for each source; raises EnvError."""

@@ -1,4 +1,4 @@
-"""Whose socket it is: the node at the other end of a loopback connection, by the kernel's tables.
+"""Finds the node at the other end of a loopback connection, by the kernel's tables.
 
 Our own nodes connect from an address each, which says who they are. Any other program connects
 from whatever the kernel chooses; its process is found by the inode of its end of the connection.

@@ -91,7 +91,7 @@ def _trust(client: paramiko.SSHClient, host: Host) -> None:
     import paramiko  # noqa: PLC0415 - see the top
 
     class Refuse(paramiko.MissingHostKeyPolicy):
-        """Nobody whose key is not in the file."""
+        """Refuses hosts whose key is not in the file."""
 
         def missing_host_key(
             self,

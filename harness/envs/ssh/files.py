@@ -1,4 +1,4 @@
-"""What goes to an ssh host and comes back: our code, the node's folder, paths in its settings."""
+"""Moves files to an ssh host and back: our code, the node's folder, paths in its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a history's format leaves unsaid: the rules without which the same file has two verdicts."""
+"""Conventions of history formats: rules without which the same file has two verdicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.history.ops import History
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How to read the ops of one history.
+    """The rules by which the ops of one history are read.
 
     ``initial`` is the state before the first op. ``nil_read``: a read that returned nil either
     saw nothing there ("observation") or says nothing at all ("no-constraint", as in Knossos).

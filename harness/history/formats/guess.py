@@ -1,4 +1,4 @@
-"""What a history is of, told by its ops: transactions over lists, or records of partitions."""
+"""Guesses from its ops what a history is of: transactions over lists, or records of partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the nodes of ``kraft`` live: their disks, their processes and how clients reach them.
+"""The sites of ``kraft``'s nodes: their disks, their processes and how clients reach them.
 
 One site makes real processes of them in whatever environment, the other one objects on a virtual
 loop; the system above is the same.

@@ -1,4 +1,4 @@
-"""How mounts of ours are undone once the harness is dead.
+"""Undoes mounts of ours once the harness is dead.
 
 A mount is gone with its server and its node, which have entries of their own and are killed
 first. Whoever else has entered its namespace keeps it there, dead: from them it is taken.

@@ -51,7 +51,7 @@ _RENAME2: Final = Struct("<QII")
 
 
 class Op(IntEnum):
-    """What the kernel asks; only what is answered with more than ENOSYS."""
+    """The kernel's requests that are answered with more than ENOSYS."""
 
     LOOKUP = 1
     FORGET = 2
@@ -105,7 +105,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class SetAttr:
-    """What is to be changed; None: stays as it is."""
+    """The attributes to change; None: stays as it is."""
 
     handle: int | None
     size: int | None

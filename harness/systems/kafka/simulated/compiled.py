@@ -28,7 +28,7 @@ _TIMEOUT_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Where the classes of a release lie."""
+    """The place of the classes of a release."""
 
     seam: Path
     own: Path

@@ -16,7 +16,7 @@ KEY_BITS: Final = 8
 
 
 class Kind(IntEnum):
-    """What an input asks for, or an output tells of."""
+    """The kinds of inputs and outputs."""
 
     REQUEST = 1
     ANSWER = 2

@@ -65,7 +65,7 @@ class KafkaFatalError(Exception):
 
 
 class StateMachine(Protocol):
-    """What stands above the raft client, and serves clients."""
+    """The state machine above the raft client, which serves clients."""
 
     @property
     def apis(self) -> frozenset[ApiKey]:
@@ -99,7 +99,7 @@ class StateMachine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What runs on all nodes of a cluster.
+    """The software of all nodes of a cluster.
 
     ``kind`` is Java's name of the state machines that ``make`` makes; ``controllers`` are the ids
     of all controllers.
