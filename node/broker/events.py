@@ -150,7 +150,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The end: nothing more will be sent; the process may go. ``clean``: with the controller's consent."""
+    """The end; the process may go. ``clean``: with the controller's consent."""
 
     clean: bool
 
