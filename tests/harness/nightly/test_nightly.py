@@ -521,7 +521,7 @@ def test_a_night_says_what_it_had_no_time_for(
     assert code == EXIT_VALID, told["reasons"]
     assert told["skipped"] == {"live:long": "a run takes 60 s and more, 0 s were left"}
     assert told["budget_s"] == 3.0
-    assert told["used_s"] < 6.0
+    assert told["used_s"] < 60.0, "the run of 60 s did not begin"
     assert "live:long" not in told["entries"]
     again = ledger.read(Path(told["folder"]))
     assert again.skipped == told["skipped"]
