@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness.catalogue import meanings
+from harness.catalogue import meanings, place
 from harness.errors import EnvError
 from harness.healing.heal import Leftover
 from harness.processes.command import PARENT
