@@ -1,8 +1,8 @@
 """A vote is kept for as long as its epoch lasts, whatever role comes next.
 
 Source: Kafka 4.1 ``QuorumState``: a follower and a prospective keep the vote of their epoch, so
-that falling back to unattached in the same epoch cannot vote twice (KIP-996). One that has voted
-for the leader of the epoch may write the leader in the place of the vote, as Kafka's leaders do.
+that falling back to unattached in the same epoch cannot vote twice (KIP-996). Who has voted for
+itself and leads may write itself as the leader in the place of the vote, as Kafka's leaders do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class KeptVote(Invariant):
         if disk is None or disk.voted is None or not replica.known or disk.epoch != event["ep"]:
             return
         self.checked += 1
-        if event.get("voted") is None and event.get("leader") != disk.voted:
+        leads = event.get("leader") == event["node"] == disk.voted
+        if event.get("voted") is None and not leads:
             yield self._anomaly(
                 f"{replica.id} forgot in epoch {event['ep']} that it had voted for"
                 f" n{disk.voted} ({label(event)})",

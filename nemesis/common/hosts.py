@@ -41,6 +41,8 @@ def needs(ability: type, spec: RunSpec) -> str | None:
 
 def needs_seam(ability: type, cluster: Cluster) -> str | None:
     """Why nodes of a cluster have nothing that an ability could take hold of; None when they do."""
+    if cluster.environment.name == SIM and has(Simulated, cluster.system):
+        return None
     can = partial(has, what=cluster.environment)
     says = partial(why_not, environment=cluster.environment)
     return _seamless(ability, cluster.system.name, cluster.system, can, says)
@@ -54,8 +56,8 @@ def _seamless(
     says: Callable[[type], str | None],
 ) -> str | None:
     """The same of a system called ``name``, or its class, and what an environment can and says."""
-    if has(Simulated, system):
-        return None
+    if has(Simulated, system) and not systems.traits(name).jvms:
+        return None  # its live nodes are ours, too
     if ability in (Disks, Power) and has(StoresLogs, system) and can(MountsDisks):
         return says(MountsDisks)
     if ability is Clocks and can(AsksJvms) and systems.traits(name).jvms:

@@ -135,6 +135,7 @@ class Link(asyncio.BufferedProtocol):
         self._tls = None if shared.ssl_context is None else TlsSession(shared.ssl_context)
         self._shaking = False  # counted in shared.handshakes
         self._framer = Framer(shared.limits.first_frame_bytes_max)
+        self._told = False  # why it was closed
         self._proven = False  # a valid request has come
         self._in_flight = False
         self._pumping = False
@@ -229,6 +230,7 @@ class Link(asyncio.BufferedProtocol):
             return
         transport.abort()
         self._account(0)
+        self._told = True
         self._shared.on_reject(self.peer, reason)
 
     def abort(self) -> None:
@@ -284,6 +286,7 @@ class Link(asyncio.BufferedProtocol):
         transport.write(last)
         transport.close()
         self._account(0)
+        self._told = True
         self._shared.on_reject(self.peer, reason)
 
     # ------------------------------------------------------------------ frames
@@ -355,6 +358,9 @@ class Link(asyncio.BufferedProtocol):
         """Go on with a large request; its connection may be gone by now."""
         error = done.exception()
         if self._transport is None:
+            if isinstance(error, RemoteProtocolError) and not self._told:
+                self._told = True
+                self._shared.on_reject(self.peer, str(error))
             return
         if isinstance(error, RemoteProtocolError):
             self.reject(str(error))

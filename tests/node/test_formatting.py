@@ -182,7 +182,7 @@ def test_what_contradicts_itself_is_refused_in_one_line(
 
 
 def test_two_ways_at_once_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_format(tmp_path, "--standalone", "--no-initial-controllers") == 2  # argparse's
+    assert run_format(tmp_path, "--standalone", "--no-initial-controllers") == EXIT_USAGE
     assert "not allowed with argument" in capsys.readouterr().err
 
 

@@ -134,8 +134,8 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
         ({"workload": "brokers", "env": "docker"}, "--env docker: system 'kafka' goes with local"),
         ({"workload": "brokers", "env": "loca"}, "no environment is called 'loca'"),
         (
-            {"workload": "brokers", "env": SIM},
-            "system 'kafka' goes with describe, membership, register",
+            {"workload": "topics", "env": SIM},
+            "system 'kafka' goes with brokers, describe, membership, producer-ids, register",
         ),
     ],
 )

@@ -292,7 +292,7 @@ def test_a_batch_tells_of_failures_at_once_and_of_all_it_did_when_it_is_interrup
     [
         (("--seeds", "9..1"), "want A <= B"),
         (("--seeds", "x"), "want A..B"),
-        (("--seeds", "1..2", "--seed", "1"), "give one of them"),
+        (("--seeds", "1..2", "--seed", "1"), "want one of them, not both"),
         (("--mutant", "none-such"), "no mutant is called"),
         (("--set", "no.such.thing=1"), "--set"),
         (("--nemesis", "bogus"), "no nemesis is called"),

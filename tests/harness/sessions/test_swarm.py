@@ -149,7 +149,8 @@ def test_what_happened_is_counted_from_events_and_ops() -> None:
 
 def test_a_system_draws_only_what_fits_it() -> None:
     specs = [draw(seed, {"system": "kafka"}) for seed in range(60)]
-    assert {spec.workload for spec in specs} == {"register", "membership", "describe"}
+    of_kafka = {"brokers", "describe", "membership", "producer-ids", "register"}
+    assert {spec.workload for spec in specs} == of_kafka
     names = {name for spec in specs for name in spec.settings}
     assert {name for name in names if name.startswith("krucible.")} == {"krucible.quorum"}
     assert "controller.quorum.election.timeout.ms" in names
