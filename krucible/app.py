@@ -129,6 +129,9 @@ def _run(argv: list[str]) -> int:
         complain(f"{error}: the host does not let us go on; see 'krucible doctor'")
         return EXIT_HARNESS
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python wraps it in a class's making
+            complain("interrupted")
+            return EXIT_INTERRUPTED
         traceback.print_exc()
         complain(f"this is a bug of krucible, please report it: {error!r}")
         return EXIT_HARNESS

@@ -94,7 +94,12 @@ class _Worker:
         self._process: ForkProcess = _CONTEXT.Process(
             target=_do, args=(job, theirs, ours), daemon=True
         )
-        self._process.start()
+        # Ctrl-C must not reach the child before it ignores it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
     def listen(self) -> Said | Ended:
@@ -126,6 +131,7 @@ def _do(job: Job, answers: Connection, ours: Iterable[Connection]) -> None:
     for each in ours:
         each.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         for value in job.work():

@@ -24,6 +24,6 @@ def test_a_vote_is_not_taken_back_in_its_epoch() -> None:
     assert not broken(2, ep=4)
 
 
-def test_the_leader_that_was_voted_for_may_take_its_place() -> None:
+def test_a_leader_may_take_the_place_of_its_vote_for_itself() -> None:
     assert not broken(1, leader=1)
-    assert not broken(2, leader=2)
+    assert broken(2, leader=2), "a follower keeps its vote"
