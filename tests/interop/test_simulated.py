@@ -72,7 +72,12 @@ def test_the_same_seed_gives_the_same_bytes(stores: list[Path]) -> None:
             if not path.parent.parent.is_symlink() and load_spec(path).seed == seed
         ]
         for log in folder.iterdir():
-            assert log.read_text() == (other / log.name).read_text()
+            assert _told(log) == _told(other / log.name)
+
+
+def _told(log: Path) -> list[str]:
+    """The lines of a log; when MetadataLoader looks again is not the seed's yet (docs/kafka.md)."""
+    return [line for line in log.read_text().splitlines() if "MetadataLoader" not in line]
 
 
 def test_invariants_are_judged_by_its_own_events(stores: list[Path]) -> None:
