@@ -68,7 +68,7 @@ def _verdict(anomalies: list[Anomaly], reason: str | None) -> Valid:
 
 @dataclass(slots=True)
 class _End:
-    """What the disks and the history say once the run is over."""
+    """The verdict of the disks and the history once the run is over."""
 
     anomalies: list[Anomaly] = field(default_factory=list)
     found: Counter[str] = field(default_factory=Counter)

@@ -32,7 +32,7 @@ Step = tuple[int, int]  # since when, in ns of the harness's clock; a number tha
 
 @dataclass(slots=True)
 class Reign:
-    """What the trace has of one leader in one epoch, each with the time when it came to us."""
+    """The trace of one leader in one epoch; each event has the time when it came to us."""
 
     hwms: list[Step] = field(default_factory=list)
     ends: list[Step] = field(default_factory=list)

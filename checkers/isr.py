@@ -58,7 +58,7 @@ class Fact:
 
 
 class Facts:
-    """What was known at a time of one epoch, which only rises."""
+    """The knowledge about one epoch at each time; it only rises."""
 
     def __init__(self, facts: Sequence[Fact]) -> None:
         self._times: list[int] = []

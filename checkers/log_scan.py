@@ -158,7 +158,7 @@ def scan(lines: Sequence[str]) -> Iterator[Finding]:
 
 
 def _java_trace(lines: Sequence[str], start: int) -> Iterator[str]:
-    """What a JVM prints below a line that it logs: an exception, from where, caused by what."""
+    """Matches what a JVM prints below a line that it logs: an exception, its place, its cause."""
     for number in range(start, len(lines)):
         line = lines[number]
         raised = number == start and _RAISED.match(line) is not None

@@ -32,7 +32,7 @@ class Bug:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """All that is known of an invariant.
+    """Everything known about an invariant.
 
     ``checkers`` judge runs, ``models`` histories (``krucible check --model``). ``bugs`` are sorted:
     first those that are there to break it.

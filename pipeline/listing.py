@@ -122,7 +122,7 @@ def _look(path: Path) -> dict[str, Any]:
 
 
 def _files(path: str) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
-    """What a run is judged by, below its folder; what is renamed meanwhile the next look sees."""
+    """List the files that a run is judged by; what is renamed meanwhile the next look sees."""
     for name in JUDGED_FILES:
         with suppress(FileNotFoundError):
             yield (name,), os.stat(f"{path}/{name}")  # noqa: PTH116 - of every file of a store

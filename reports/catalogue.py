@@ -7,6 +7,6 @@ from harness.contracts.meaning import Meaning
 
 
 def meaning(invariant: str) -> Meaning:
-    """What an invariant promises, and why that matters; empty for one that nobody here judges."""
+    """Find what an invariant promises, and why that matters; empty when nobody here judges it."""
     found = catalogue.meanings().get(invariant)
     return Meaning(invariant, "", "", "") if found is None else found

@@ -86,7 +86,7 @@ def _after(healed: Op) -> Any:
 
 
 def _aim(value: Mapping[str, Any]) -> str:
-    """What the schedule aimed at: the name of a target, or of the side that the leader is on."""
+    """Name the aim of a schedule: a target, or the side that the leader is on."""
     params = value.get("params")
     if not isinstance(params, Mapping):
         return ""

@@ -19,7 +19,7 @@ _PAIR = 2
 
 
 def made(spec: RunSpec, result: Mapping[str, Any], place: RunDir | None) -> Made:
-    """What ``run.json``, the results and the options tell; of a run without a folder the latter."""
+    """Gather what ``run.json``, results and options tell; of a run without a folder the options."""
     origin = Origin("") if place is None else place.read_origin()
     shrunk = result.get("shrunk")
     about: Mapping[str, Any] = shrunk if isinstance(shrunk, Mapping) else {}

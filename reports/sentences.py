@@ -88,7 +88,7 @@ def _names(value: Any) -> str:
 
 
 def _rest(item: Item, *told: str) -> str:
-    """What the sentence has not said yet."""
+    """Give what the sentence has not said yet."""
     more = words({k: v for k, v in item.items() if k not in {"saw", *told}})
     return f" ({more})" if more else ""
 

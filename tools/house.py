@@ -311,7 +311,7 @@ def _last(name: str) -> str:
 
 
 def check(tree: Tree) -> list[str]:
-    """What is wrong with a tree, a line each; nothing when it is as it should be."""
+    """List what is wrong with a tree, a line each; nothing when it is as it should be."""
     found = list(broken(tree))
     stale = KNOWN.keys() - {each.key for each in found}
     return [each.text for each in found if each.key not in KNOWN] + [

@@ -182,7 +182,7 @@ class Tree:
         return sites
 
     def _meaning(self, module: Module) -> dict[str, str]:
-        """What the imported names of a module stand for."""
+        """Map the imported names of a module to what they stand for."""
         meaning: dict[str, str] = {}
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ImportFrom) and node.module is not None:

@@ -1,4 +1,4 @@
-"""What played brokers said and were told: answered ops of the ``brokers`` workload."""
+"""Reads the answered ops of the ``brokers`` workload: what played brokers said and were told."""
 
 from __future__ import annotations
 

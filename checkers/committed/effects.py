@@ -1,4 +1,4 @@
-"""What a client's op leaves in the log: the one place that ties ops to metadata records.
+"""Ties ops to the metadata records that they leave in the log; no other place does.
 
 The register workload writes key ``rK`` as config ``retention.ms`` of the topic ``register-rK``;
 the topics workload creates topics by name; the list-append workload appends ``N:N`` to a list

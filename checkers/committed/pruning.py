@@ -1,4 +1,4 @@
-"""What the committed log says of ops whose outcome no client knows: happened, or never.
+"""Settles by the committed log the ops whose outcome no client knows: happened, or never.
 
 A client that got no answer leaves an op that may take effect at any later time, and every such op
 doubles what a search has to try. The log that a run left behind knows better: an op whose record

@@ -79,7 +79,7 @@ class AcknowledgedAfterCommit(Invariant):
 
 @dataclass(slots=True)
 class Survival:
-    """What became of the acknowledged ops; ``undecided`` says why nothing could be looked up."""
+    """The fate of the acknowledged ops; ``undecided`` says why nothing could be looked up."""
 
     anomalies: list[Anomaly] = field(default_factory=list)
     checked: int = 0

@@ -1,4 +1,4 @@
-"""What may move a replica to another epoch, or to a leader: few messages, and its own elections.
+"""Judges what moves a replica to another epoch or leader: few messages, and its own elections.
 
 Source: KIP-595 "Vote", "BeginQuorumEpoch", "Fetch"; Kafka 4.1 ``KafkaRaftClient``: requests that
 only a leader serves never change the state of the receiver.

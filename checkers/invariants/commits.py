@@ -26,7 +26,7 @@ class CommitStability(Invariant):
     meaning: ClassVar[Meaning] = Meaning(
         name,
         title="commit stability",
-        promise="What is committed at an offset is the same for every node and never changes.",
+        promise="All nodes commit the same record at an offset, and it never changes.",
         why=(
             "A commit makes a change of the metadata final. If it changes later, a topic, config "
             "or ACL that a client was told is in place disappears or becomes another one."

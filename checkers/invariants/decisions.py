@@ -1,4 +1,4 @@
-"""What the active controller decides about brokers, by its own word: C7 and C12.
+"""Judges the active controller's decisions about brokers, by its own word: C7 and C12.
 
 It tells of a decision when that is committed. Source: KIP-631; KAFKA-14292, KAFKA-17793.
 """

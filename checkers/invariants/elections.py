@@ -229,7 +229,7 @@ class VoteDurability(Invariant):
 
 
 def _lost(written: Persisted, found: Persisted) -> str | None:
-    """What a start from ``found`` has forgotten of ``written``; a newer state forgets nothing."""
+    """Tell what a start from ``found`` forgot of ``written``; a newer state forgets nothing."""
     if found.epoch != written.epoch:
         return "epoch" if found.epoch < written.epoch else None
     if written.voted is not None and not found.names(written.voted, written.voted_dir):

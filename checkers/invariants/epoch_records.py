@@ -1,4 +1,4 @@
-"""What a leader writes of its own election: the LeaderChange record that opens its epoch.
+"""Judges the LeaderChange record, by which a leader opens its epoch.
 
 Source: KIP-595 "Leader Change Message"; KIP-853 (the voters in it are those of the election).
 """

@@ -1,4 +1,4 @@
-"""What the controller granted, against the records it came from: C5 and C7.
+"""Judges the controller's grants by the records that they came from: C5 and C7.
 
 Source: KIP-497, KIP-841, KIP-903; KIP-631 on controlled shutdown.
 """

@@ -27,7 +27,7 @@ S18 = Meaning(
 
 @dataclass(slots=True)
 class Inventions:
-    """What was committed unasked, and how many records were looked at."""
+    """Find records that nobody asked for; also give how many were looked at."""
 
     anomalies: list[Anomaly] = field(default_factory=list)
     checked: int = 0

@@ -1,4 +1,4 @@
-"""What the committed metadata must keep to, batch by batch: S19, C1-C3, C5, C7 and C11.
+"""Judges the committed metadata batch by batch: S19, C1-C3, C5, C7 and C11.
 
 Source: KIP-500, KIP-631, KIP-841, KIP-966; ValidControllerState of the KRaft TLA+ specification.
 """

@@ -21,7 +21,7 @@ from harness.verdict import Anomaly
 
 @dataclass(slots=True)
 class Fetched:
-    """What the fetches of one replica show; ``end`` is the leader's log end at the last one."""
+    """The fetches of one replica; ``end`` is the leader's log end at the last one."""
 
     end: int
     caught_up: bool = False

@@ -126,7 +126,7 @@ class _Parts:
             self.rows[part] = row
 
     def read(self, text: str, at: int, lengths: Sequence[int]) -> list[tuple[int, int]] | None:
-        """What made a string from a place on, as (length then, row), each used once; None: what?
+        """Find who made a string from a place on, as (length then, row), each used once.
 
         A put can only be its beginning.
         """

@@ -124,7 +124,7 @@ class Monitor:
         return self._keep(anomalies) if anomalies else anomalies
 
     def _row(self, kind: str) -> Row:
-        """What is to be done with events of a type: who listens, what changes, who wants it."""
+        """The handling of events of a type: who listens, what changes, who wants it."""
         feeds: list[Feed] = [each.feed for each in self._invariants if kind in each.listens]
         wanted = next((self._gathered[group] for group, of in GATHERED.items() if kind in of), None)
         row = self._table[kind] = feeds, self.world.changes.get(kind), wanted

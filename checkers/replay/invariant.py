@@ -45,7 +45,7 @@ class Invariant(ABC):
         """Tell what the event breaks."""
 
     def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
-        """What the logs found on the disks after the run break; by default nothing is asked."""
+        """Judge the logs found on the disks after the run; by default nothing is asked."""
         del logs, world
         return iter(())
 

@@ -60,7 +60,7 @@ def change(handle: int, links: dict[str, Any]) -> dict[str, Any]:
 
 
 def statistics(handle: int) -> dict[str, list[dict[str, Any]]]:
-    """What the kernel has counted, by link: one entry of ``tc -s -j qdisc show`` for each stage."""
+    """Give the kernel's counts by link: one entry of ``tc -s -j qdisc show`` for each stage."""
     return _links(handle, _shown())
 
 

@@ -49,7 +49,7 @@ class RegisterClient(Protocol):
         ...
 
     async def read_local(self, key: str) -> int | None:
-        """What this node's own image says; may be stale, never goes backward in one process."""
+        """Read this node's own image; it may be stale, and never goes backward in one process."""
         ...
 
     async def write(self, key: str, value: int) -> None:

@@ -72,7 +72,7 @@ class SystemTraits:
     simulated: SystemTraits | None = None
 
     def of(self, spec: RunSpec) -> SystemTraits:
-        """What it says of a run with such options."""
+        """Give the traits of a run with such options."""
         return self.simulated if spec.env == SIM and self.simulated is not None else self
 
 

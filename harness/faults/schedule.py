@@ -306,7 +306,7 @@ def _nodes(value: Any) -> Iterator[int]:
 
 
 def summary(faults: Sequence[Fault]) -> dict[str, Any]:
-    """What a schedule asks for, as a JSON object: counts by nemesis, time under fault, its end."""
+    """Sum a schedule up as a JSON object: counts by nemesis, time under fault, its end."""
     return {
         "faults": len(faults),
         "by_nemesis": dict(sorted(Counter(f.nemesis for f in faults).items())),

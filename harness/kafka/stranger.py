@@ -27,7 +27,7 @@ END: Final = 1 << 40  # of its log: nobody has more
 
 
 def requests(epoch: int) -> Mapping[str, Request]:
-    """What it says to a quorum that is in ``epoch``, by name: what each would do is plain to see.
+    """Make its requests to a quorum in ``epoch``, by name: what each would do is plain to see.
 
     It stands, says that it leads, ends that, and fetches, all in its own cluster's name.
     """

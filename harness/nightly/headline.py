@@ -19,7 +19,7 @@ def colour(told: Told) -> str:
 
 
 def sentences(told: Told) -> list[str]:
-    """What the night came to, at least one sentence; the last ends with how long it took."""
+    """Sum the night up in one sentence or more; the last ends with how long it took."""
     took = length(told["used_s"])
     if told["exit_code"] == EXIT_VALID:
         return [f"{_count(told['histories'], 'history', 'histories')}, all valid, in {took}."]

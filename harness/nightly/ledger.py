@@ -56,7 +56,7 @@ class Failing:
 
     @property
     def key(self) -> Key:
-        """What makes it the same failure."""
+        """The key under which failures are the same."""
         return self.entry, self.verdict, self.signature
 
 

@@ -67,7 +67,7 @@ def _reds(plan: Plan, night: Night) -> Iterator[Red]:
 
 
 def coverage(plan: Plan, night: Night) -> list[str] | None:
-    """What the whole swarm should have reached and has not; None when it had too few seeds."""
+    """Find what the whole swarm should have reached and has not; None when it had too few seeds."""
     return None if seeds_of_all(plan, night) < SEEDS_FOR_COVERAGE else never(night.reached)
 
 

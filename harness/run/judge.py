@@ -118,7 +118,7 @@ def judge_here(
 
 
 def known_of(spec: RunSpec) -> tuple[Known, ...]:
-    """What the system of a run is known to do wrong."""
+    """Give the known faults of a run's system."""
     return systems.traits(spec.system).of(spec).known if spec.system in systems.names() else ()
 
 
@@ -127,7 +127,7 @@ def conclude(
     harness_reason: str | None = None,
     known: Sequence[Known] = (),
 ) -> Judgement:
-    """What the results of all checkers come to; what is ``known`` counts apart."""
+    """Sum the results of all checkers up; what is ``known`` counts apart."""
     told = Counter[str]()
     results = [_without(result, known, told) for result in results]
     system = [r.valid for r in results if r.checker != COVERAGE]

@@ -61,7 +61,7 @@ class StoreServer(ThreadingHTTPServer):
 
 
 def inside(root: Path, path: str) -> Path | None:
-    """What a URL's path means below ``root``; None for whatever is hidden, outside or not there."""
+    """Find the file of a URL below ``root``; None when it is hidden, outside or not there."""
     parts = [part for part in unquote(path).split("/") if part]
     if any(part.startswith(".") or "\\" in part or "\0" in part for part in parts):
         return None

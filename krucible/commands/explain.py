@@ -62,7 +62,7 @@ def _print(console: Console, entry: Entry) -> None:
 
 
 def rows(entry: Entry) -> Iterator[Row]:
-    """What is known of an invariant, as (label, text)."""
+    """Give everything that is known of an invariant, as (label, text)."""
     meaning = entry.meaning
     yield "promise", meaning.promise
     yield "why", meaning.why

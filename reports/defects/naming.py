@@ -31,7 +31,7 @@ def plainly(message: str) -> str:
 
 
 def defect(invariant: str, message: str, details: Mapping[str, Any], title: str = "") -> Defect:
-    """What a message says, taken apart.
+    """Take a message apart.
 
     Args:
         invariant: The name in the catalogue.

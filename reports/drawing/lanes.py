@@ -46,7 +46,7 @@ class RoleBar:
 
 
 def roles(scene: Scene, node: str) -> Iterator[RoleBar]:
-    """What a node was, one after the other. A killed process says nothing: its role just ends."""
+    """Give a node's roles in their order. A killed process says nothing: its role just ends."""
     role, epoch, leader, since, seen = "", None, "", 0, 0
     for event in scene.events(node):
         kind, at = word(event, "t"), event["rx_ns"]

@@ -52,7 +52,7 @@ def confirmation(read: Event, node: str, scene: Scene) -> Confirmation | None:
 
 
 def _own(read: Event, node: str, scene: Scene) -> Iterator[Event]:
-    """What the same process told."""
+    """Keep the events of the same process."""
     for event in scene.raw(node):
         if event.get("inc") == read.get("inc"):
             yield event

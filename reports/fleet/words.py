@@ -19,7 +19,7 @@ class Head:
 
 
 def head(fleet: Fleet) -> Head:
-    """What matters most first.
+    """Make the headline; the gravest comes first.
 
     The last night has the headline, unless a run that began after it failed without a seeded bug.
     """

@@ -60,7 +60,7 @@ def _sides(finding: Finding, scene: Scene) -> tuple[str, str] | None:
 
 
 def _log(node: str, finding: Finding, scene: Scene) -> list[Batch]:
-    """What the node's trace says of its log then; what its disk held after the run, if nothing."""
+    """Give the node's log then by its trace; by its disk after the run, if that says nothing."""
     if not _FINAL.search(finding.message):
         times = [integer(event.get("rx_ns")) for event in finding.events]
         known = [time for time in times if time is not None]

@@ -84,7 +84,7 @@ def _read(spans: Sequence[Span], scene: Scene) -> int | None:
 
 
 def _answer(span: Span) -> Op | None:
-    """What a read returned; None of anything else."""
+    """Give the value that a read returned; None of anything else."""
     end = span.completion
     answered = end is not None and end.type == "ok" and span.invocation.f.endswith("read")
     return end if answered and end is not None and end.key is not None else None

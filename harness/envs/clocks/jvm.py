@@ -28,7 +28,7 @@ class JvmClocks:
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def read(self, node: str, process: ProcessId) -> dict[str, int]:
-        """What it reads: ``steady_ms``, ``wall_ms``, and the ``precision_ms`` of both.
+        """Read it: ``steady_ms``, ``wall_ms``, and the ``precision_ms`` of both.
 
         The steady clock is the JVM's own, told from where the host's was when it was first read.
 

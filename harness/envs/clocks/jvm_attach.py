@@ -48,7 +48,7 @@ def is_up(pid: int) -> bool:
 
 
 async def ask(jvm: ProcessId, command: str, *, timeout_s: float) -> str:
-    """What the JVM answers to a command of jcmd's, such as ``VM.uptime -date``.
+    """Ask the JVM a command of jcmd's, such as ``VM.uptime -date``.
 
     Raises:
         AttachError: It does not listen, not answer in time, too much, or that it cannot.

@@ -57,7 +57,7 @@ class Dial:
         self.since_s, self.ppm = now_s, ppm
 
     def shown_ms(self, now_s: float) -> int:
-        """What the clock shows."""
+        """Give the time that the clock shows."""
         drift_s = self.drift_s + (now_s - self.since_s) * self._excess
         return int((now_s + drift_s) * 1e3) + self.jumps_ms
 
@@ -114,7 +114,7 @@ class NodeClocks:
         self._asked = read_inside
 
     async def environ(self, node: str) -> dict[str, str]:
-        """What the environment of a node's next process needs for its clock to be in our hands."""
+        """Give the variables that put the clock of a node's next process in our hands."""
         library = self._faketime(node) if self._fakes else None
         if library is None:
             return {}

@@ -58,7 +58,7 @@ class NodeDisks:
         self.used = True
 
     def environ(self, node: str) -> dict[str, str]:
-        """What a node's environment needs for its disk to be in our hands."""
+        """Give the environment variables that put a node's disk in our hands."""
         return {VARIABLE: self._folder(node)} if self.used else {}
 
     # ---- while the node runs

@@ -24,7 +24,7 @@ _OWNER = ("run", "harness", "place", "boot", "state")
 
 
 def labels(journal: Journal) -> dict[str, str]:
-    """What everything of a run is labelled with."""
+    """The labels of everything that belongs to a run."""
     return {_PREFIX + key: value for key, value in journal.owner().items()}
 
 

@@ -85,7 +85,7 @@ def make_context() -> bytes:
 
 
 def dockerfile() -> bytes:
-    """What docker/node.Dockerfile says; raises EnvError when krucible was installed without it."""
+    """Read docker/node.Dockerfile; raises EnvError when krucible was installed without it."""
     path = Path(__file__).parents[3] / _DOCKERFILE
     try:
         return path.read_bytes()

@@ -333,7 +333,7 @@ class Docker:
         await self._containers.signal(node, signal_number)
 
     def process(self, node: str) -> ProcessState:
-        """What the kernel says of the node's process; detail has its identity or its end."""
+        """Ask the kernel about the node's process; detail has its identity or its end."""
         return self._containers.state(node)
 
     async def move(self, node: str, port: int) -> None:

@@ -307,14 +307,14 @@ class FilteredNet:
         return told
 
     def _treatment(self, node: str) -> dict[str, str]:
-        """What rules do with packets to a node, by their source; a cut comes first."""
+        """The rules for packets to a node, by their source; a cut comes first."""
         does = dict.fromkeys(sorted(a for a, b in self._cuts if b == node), "-j DROP")
         if self._shapers is not None:
             does = {a: self._shapers.rule(a) for a in self._queued_to(node)} | does
         return does
 
     def _queued_to(self, node: str) -> dict[str, Shape]:
-        """What queues do with packets to a node, by their source."""
+        """The queues for packets to a node, by their source."""
         if node in self._why_no_queue:
             return {}
         return {

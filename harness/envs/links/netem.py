@@ -72,7 +72,7 @@ def to_address(host: str, *words: str) -> list[str]:
 
 
 def counters(told: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """What the kernel's statistics of a link's netems say, in the words of ``Packets.shaped``."""
+    """Put the kernel's statistics of a link's netems in the words of ``Packets.shaped``."""
     if not told:
         return Counter()
     first, last = told[0], told[-1]
@@ -160,7 +160,7 @@ class Netems:
         return {changes[number][1]: str(why) for number, why in done["problems"].items()}
 
     async def counters(self, link: Link) -> tuple[Counter[str], Sequence[Mapping[str, Any]]]:
-        """What became of a link's packets since the start, and the kernel's present statistics."""
+        """Count a link's packets since the start; also give the kernel's present statistics."""
         past = self._past.get(link, Counter())
         if link not in self._installed:
             return past, ()

@@ -36,11 +36,11 @@ class Queues(Protocol):
         ...
 
     async def told(self, node: str) -> Mapping[str, Any]:
-        """What the node's shaper has said last in ``counters.json``; empty when it has not."""
+        """Read what the node's shaper said last in ``counters.json``; empty when it has not."""
         ...
 
     async def complaint(self, node: str) -> str:
-        """What it has printed last, and where more is to be found."""
+        """Give its last output, and where more is to be found."""
         ...
 
 
@@ -54,7 +54,7 @@ class Shapers:
         self._versions: dict[str, int] = {}
 
     def rule(self, source: str) -> str:
-        """What a firewall rule does with packets of a source that is shaped."""
+        """The action of a firewall rule on packets of a source that is shaped."""
         return f"! -i lo -j {QUEUED} --queue-num {self.queues[source]} --queue-bypass"
 
     async def apply(self, node: str, shapes: Mapping[str, Shape]) -> None:
@@ -82,7 +82,7 @@ class Shapers:
             ) from error
 
     async def counters(self, link: Link) -> Mapping[str, int]:
-        """What became of a link's packets while it was shaped, since the start."""
+        """Count a link's packets while it was shaped, since the start."""
         source, destination = link
         if destination not in self._versions:
             return NO_COUNTERS

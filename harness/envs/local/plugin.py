@@ -41,7 +41,7 @@ _JVM_LIBRARY = "nodes/libfaketime.so"  # of this run
 
 
 def _why_not(ability: type) -> str | None:
-    """What this host lacks for an ability that the environment could have; None: nothing."""
+    """Tell what this host lacks for an ability that the environment could have; None: nothing."""
     if ability is Clocks:
         return no_fake_clocks()
     return cannot_mount() if ability is MountsDisks else None
@@ -217,7 +217,7 @@ class Local:
         await self._processes.signal(node, signal_number)
 
     def process(self, node: str) -> ProcessState:
-        """What the kernel says about the node's process; detail has its identity or its end."""
+        """Ask the kernel about the node's process; detail has its identity or its end."""
         return self._processes.state(node)
 
     async def move(self, node: str, port: int) -> None:

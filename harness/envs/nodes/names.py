@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def known(nodes: Mapping[str, T], node: str) -> T:
-    """What there is of a node; raises EnvError, which names those that there are."""
+    """Look a node up; raises EnvError, which names the nodes that exist."""
     check_known(nodes, node)
     return nodes[node]
 

@@ -12,7 +12,7 @@ class NodeProcesses(Protocol):
     """The processes of an environment's nodes."""
 
     def state(self, node: str) -> ProcessState:
-        """What the kernel says about the node's process."""
+        """Ask the kernel about the node's process."""
         ...
 
     async def end(self, node: str) -> None:

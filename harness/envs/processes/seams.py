@@ -59,5 +59,5 @@ class Seams:
             self.clocks.use()
 
     async def environ(self, node: str) -> dict[str, str]:
-        """What the environment of a node's next process needs; asked just before its start."""
+        """Give the environment variables of a node's next process; asked just before its start."""
         return self.disks.environ(node) | await self.clocks.environ(node)

@@ -78,7 +78,7 @@ class Outbox:
         self._sent: dict[Path, tuple[int, int]] = {}
 
     def take(self, but: Iterable[str]) -> str | None:
-        """What is new or changed, as an archive, without the names ``but``; None: nothing is."""
+        """Pack what is new or changed, without the names ``but``; None: nothing is."""
         left_out = set(but)
         files: list[tuple[str, bytes]] = []
         for path in sorted(self._folder.rglob("*")):

@@ -20,7 +20,7 @@ DISK_ENTRY, CLOCK_ENTRY = "ssh disk", "ssh clock"
 
 
 def entry(host: Host, python: str, place: Mapping[str, Any]) -> dict[str, Any]:
-    """What a journal must know of a host; ``place``: folder, chain and mark of the run there."""
+    """Describe a host for the journal; ``place``: folder, chain and mark of the run there."""
     return {"host": host.to_json(), "python": python, "place": dict(place)}
 
 

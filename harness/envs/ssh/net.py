@@ -30,7 +30,7 @@ class SshFilters:
         return await self._remotes[node].call(do, within_s=within_s, **arguments)
 
     def rules(self, source: Address, destination: Address, does: str) -> list[str]:
-        """What comes from there to the node's port here, or from the node's port there."""
+        """Match what comes from there to the node's port here, or from the node's port there."""
         match = f"-s {source.host}/32 -d {destination.host}/32 -p tcp"
         return [
             f"{match} --dport {destination.port} {does}",
@@ -38,7 +38,7 @@ class SshFilters:
         ]
 
     def match(self, source: Address, destination: Address) -> list[list[str]]:
-        """What goes to the other node's port, or back to that node from this one's."""
+        """Match packets that go to the other node's port, or back to that node from this one's."""
         tcp = ("match", "ip", "protocol", "6", "0xff")
         to_port = ("match", "ip", "dport", str(destination.port), "0xffff")
         back = ("match", "ip", "sport", str(source.port), "0xffff")

@@ -46,7 +46,7 @@ class Place:
         return f"{self.what['folder']}/node"
 
     def take_state(self, state: Mapping[str, Any]) -> None:
-        """What the supervisor says of the node's process."""
+        """Take over the supervisor's word on the node's process."""
         pid = state["pid"]
         self.state = ProcessState(
             None if pid is None else int(pid), str(state["state"]), str(state["detail"])

@@ -199,7 +199,7 @@ class Ssh:
         return begun
 
     def _what(self, node: str, host: Host) -> dict[str, Any]:
-        """What of this run is on a host, named so that nobody else has the same."""
+        """Name what this run has on a host so that nobody else has the same."""
         run = self._journal.run
         owner = self._journal.owner()
         digest = hashlib.sha256(f"{owner['harness']} {owner['place']} {run}".encode()).hexdigest()
@@ -343,7 +343,7 @@ class Ssh:
         await self._processes.signal(node, signal_number)
 
     def process(self, node: str) -> ProcessState:
-        """What the host's kernel said last about the node's process; news takes some 30 ms.
+        """Give the last word of the host's kernel on the node's process; news takes some 30 ms.
 
         Raises:
             EnvError: The host is lost: nobody can know.

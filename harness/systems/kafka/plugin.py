@@ -31,7 +31,7 @@ from harness.systems.kafka.distribution import (
     KafkaDist,
 )
 from harness.systems.kafka.simulated.jvm import missing
-from harness.systems.kafka.simulated.sites import OF_CONTROLLERS, OF_RAFT_ALONE, KafkaSite
+from harness.systems.kafka.simulated.sites import OF_CONTROLLERS, OF_RAFT_ALONE, kafka_site
 from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum, why_not
 from harness.verdict import Known
@@ -148,7 +148,7 @@ class Kafka(KraftNodes):
     def site(self, environment: Environment) -> Site:
         """Where its nodes live: as processes, or on simulated hosts."""
         if isinstance(environment, Sim):
-            return KafkaSite(environment, self._spec)
+            return kafka_site(environment, self._spec)
         return super().site(environment)
 
     def register_client(self) -> RegisterClient:

@@ -6,7 +6,7 @@ loop; the system above is the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from harness.processes.python import module_argv
 from node.clock import SystemClock
 from node.config import parse
 from node.log.disk import Disk, FileDisk
+from node.sim.host import Program
 from node.sim.program import program_of
 from node.wire.network import Network, Sockets
 
@@ -87,10 +88,11 @@ class ProcessSite:
 
 
 class VirtualSite:
-    """Simulated hosts."""
+    """Simulated hosts; ``program`` makes what runs on one from the settings of its node."""
 
-    def __init__(self, environment: Sim) -> None:
+    def __init__(self, environment: Sim, program: Callable[[Mapping[str, str]], Program]) -> None:
         self._env = environment
+        self._program = program
 
     def network(self) -> Network:
         """The simulated one."""
@@ -113,10 +115,16 @@ class VirtualSite:
         return self._env.host(node).wall_ms()
 
     async def launch(self, node: str, settings: Mapping[str, str]) -> None:
-        """Start a process on the host."""
-        self._env.launch(node, program_of(parse(dict(settings))))
+        """Start a process on the host; raises EnvError."""
+        self._env.launch(node, self._program(settings))
+
+
+def _ours(settings: Mapping[str, str]) -> Program:
+    return program_of(parse(dict(settings)))
 
 
 def site_of(environment: Environment) -> Site:
     """The site that an environment offers."""
-    return VirtualSite(environment) if isinstance(environment, Sim) else ProcessSite(environment)
+    if isinstance(environment, Sim):
+        return VirtualSite(environment, _ours)
+    return ProcessSite(environment)

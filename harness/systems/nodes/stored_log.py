@@ -151,7 +151,7 @@ def _split(data: bytes) -> Iterator[bytes]:
 
 
 def _read(data: bytes, known: dict[bytes, LogBatch]) -> LogBatch:
-    """What a batch says; one that was read before, from whatever disk, is not checked again."""
+    """Read a batch; one that was read before, from whatever disk, is not checked again."""
     read = known.get(data)
     if read is None:
         read = known[data] = _log_batch(parse_batch(data))

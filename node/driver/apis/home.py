@@ -105,7 +105,7 @@ class Home(Protocol):
 
     @property
     def long_work(self) -> LongWork:
-        """What its controller works out in slices, and who waits for that."""
+        """The work of its controller in slices, and those who wait for it."""
         ...
 
     def later(self, send: Callable[[], None]) -> None:

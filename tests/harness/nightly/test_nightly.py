@@ -375,7 +375,7 @@ def bad(seed: int, **more: Any) -> dict[str, Any]:
 def test_a_night_is_told_in_sentences(
     wanted: plan.Plan, lines: list[dict[str, Any]], headline: str
 ) -> None:
-    """What matters most comes first; what a seeded bug broke is no news."""
+    """The gravest comes first; what a seeded bug broke is no news."""
     assert told_of(wanted, *lines)["headline"] == headline
 
 

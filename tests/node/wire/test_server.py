@@ -165,8 +165,8 @@ class Held:
         return decode(*arguments, **options)
 
 
-def altered(partitions: int) -> bytes:
-    """A request of a broker about so many partitions."""
+def altered(*partitions: int) -> bytes:
+    """A request of a broker about so many partitions of each topic."""
     schema = api_schema(ApiKey.ALTER_PARTITION, 3)
     isr = tuple(build(schema.request, "BrokerState", broker_id=n) for n in range(3))
     one = build(
@@ -177,8 +177,11 @@ def altered(partitions: int) -> bytes:
         new_isr_with_epochs=isr,
         partition_epoch=1,
     )
-    topic = build(schema.request, "TopicData", topic_id=None, partitions=(one,) * partitions)
-    return encode(build(schema.request, broker_id=1, topics=(topic,)))
+    topics = tuple(
+        build(schema.request, "TopicData", topic_id=None, partitions=(one,) * count)
+        for count in partitions
+    )
+    return encode(build(schema.request, broker_id=1, topics=topics))
 
 
 LARGE = altered(link.LARGE_BYTES // 30)
@@ -609,26 +612,11 @@ def test_a_broker_may_speak_of_more_than_a_client() -> None:
     """AlterPartition tells of everything that a broker leads, in one request."""
 
     async def main() -> None:
-        schema = api_schema(ApiKey.ALTER_PARTITION, 3)
-        isr = tuple(build(schema.request, "BrokerState", broker_id=n) for n in range(3))
-        one = build(
-            schema.request,
-            "PartitionData",
-            partition_index=0,
-            leader_epoch=1,
-            new_isr_with_epochs=isr,
-            partition_epoch=1,
-        )
         limits = Limits(elements_max=100, broker_elements_max=202)
         async with serving(None, limits) as (server, told):
             for partitions in (50, 51):  # four elements each, and two topics
-                topics = tuple(
-                    build(schema.request, "TopicData", topic_id=None, partitions=(one,) * n)
-                    for n in (partitions, 0)
-                )
-                body = build(schema.request, broker_id=1, topics=topics)
                 async with RawClient.to(server.port) as client:
-                    await client.send(request_frame(schema, 1, b"me", encode(body)))
+                    await client.send(request_of(altered(partitions, 0)))
                     await until(lambda: told.requests or told.rejected)
             assert len(told.requests) == 1
             await until(lambda: told.rejected)

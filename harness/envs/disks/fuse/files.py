@@ -241,7 +241,7 @@ class Files:
         return self._opened(_Open(node, -1, [(".", *here), ("..", *here), *sorted(held)]))
 
     def entries(self, handle: int) -> list[Entry]:
-        """What an open folder held when it was opened."""
+        """Give the entries of an open folder, as it was when it was opened."""
         return self._open[handle].entries
 
     def fsync_folder(self, handle: int) -> None:

@@ -173,7 +173,7 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def _sources(mountinfo: Path) -> set[str]:
-    """What our kind of file system is mounted from, by a file as of proc_pid_mountinfo(5)."""
+    """Find the sources of our file systems in a file as of proc_pid_mountinfo(5)."""
     try:
         lines = mountinfo.read_text(errors="surrogateescape").splitlines()
     except OSError:

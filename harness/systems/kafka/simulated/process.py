@@ -29,6 +29,7 @@ from node.config import NodeConfig
 from node.core.messages import Request
 from node.core.types import Endpoint
 from node.driver.apis.call import Inbound
+from node.driver.apis.registry import QUORUM
 from node.driver.world import World
 from node.log.layout import partition_dir
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
@@ -45,19 +46,7 @@ SHUTDOWN_MS: Final = 5_000
 NO_WAIT: Final = 2**62
 TICK_S: Final = 1e-9  # times are rounded to it
 _NOT_AVAILABLE: Final = 8  # BROKER_NOT_AVAILABLE: how a channel tells that a request failed
-RAFT_APIS: Final = frozenset(
-    {
-        ApiKey.FETCH,
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.FETCH_SNAPSHOT,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-        ApiKey.UPDATE_RAFT_VOTER,
-    }
-)
+RAFT_APIS: Final = QUORUM - {ApiKey.API_VERSIONS}
 
 
 class KafkaFatalError(Exception):
@@ -69,12 +58,12 @@ class StateMachine(Protocol):
 
     @property
     def apis(self) -> frozenset[ApiKey]:
-        """What it serves."""
+        """Give the APIs that it serves."""
         ...
 
     @property
     def native(self) -> frozenset[ApiKey]:
-        """What Java serves for it, beside the quorum's requests."""
+        """Give the APIs that Java serves for it, beside the quorum's."""
         ...
 
     def committed(self, end: int, epoch: int, size: int, values: list[bytes]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from harness import seeds
@@ -14,12 +13,11 @@ from harness.systems.kafka.simulated.controllers import Controllers
 from harness.systems.kafka.simulated.jvm import release
 from harness.systems.kafka.simulated.process import KafkaProcess, Stack
 from harness.systems.kafka.simulated.registers import Registers
+from harness.systems.kraft.sites import Site, VirtualSite
 from node.config import NodeConfig, parse
 from node.driver.world import World
-from node.log.disk import Disk
 from node.sim.fabric import US, Link
 from node.sim.host import Program
-from node.wire.network import Network
 
 LATENCY_NS: Final = 500 * US
 JITTER_NS: Final = 500 * US
@@ -38,45 +36,21 @@ KNOWN: Final = (
 )
 
 
-class KafkaSite:
-    """See ``harness.systems.kraft.sites.Site``."""
+def kafka_site(environment: Sim, spec: RunSpec) -> Site:
+    """The hosts of a simulation, with Kafka's nodes on them."""
+    environment.fabric.default = _link
+    return VirtualSite(environment, partial(_program, spec))
 
-    def __init__(self, environment: Sim, spec: RunSpec) -> None:
-        self._env = environment
-        self._spec = spec
-        environment.fabric.default = _link
 
-    def network(self) -> Network:
-        """The simulated one."""
-        return self._env.client_network
-
-    def disk(self, node: str) -> Disk:
-        """The host's."""
-        return self._env.host(node).disk
-
-    def data_dir(self, node: str) -> Path:
-        """The same on all."""
-        return self._env.node_dir(node)
-
-    def event_file(self, node: str) -> Path | None:  # noqa: ARG002 - none has one
-        """None."""
-        return None
-
-    def wall_ms(self, node: str) -> int:
-        """The host's."""
-        return self._env.host(node).wall_ms()
-
-    async def launch(self, node: str, settings: Mapping[str, str]) -> None:
-        """Start a process on the host; raises EnvError."""
-        release()  # what is missing is told before the node begins
-        config = parse({key: settings[key] for key in KNOWN if key in settings})
-        known = {k: v for k, v in settings.items() if not k.startswith(OURS)}
-        lucky = self._spec.lucky()
-        seed = seeds.split(self._spec.seed, "node", config.node_id, *lucky)
-        syncs = settings.get(FSYNC) != "false"
-        machine = Registers if self._spec.workload in OF_RAFT_ALONE else Controllers
-        begin = partial(_made, machine, range(1, self._spec.voters + 1), config, known, seed)
-        self._env.launch(node, Program(config.node_id, syncs, begin))
+def _program(spec: RunSpec, settings: Mapping[str, str]) -> Program:
+    """Make what a host runs; raises EnvError when Kafka cannot run here."""
+    release()  # what is missing is told before the node begins
+    config = parse({key: settings[key] for key in KNOWN if key in settings})
+    known = {k: v for k, v in settings.items() if not k.startswith(OURS)}
+    seed = seeds.split(spec.seed, "node", config.node_id, *spec.lucky())
+    machine = Registers if spec.workload in OF_RAFT_ALONE else Controllers
+    begin = partial(_made, machine, range(1, spec.voters + 1), config, known, seed)
+    return Program(config.node_id, settings.get(FSYNC) != "false", begin)
 
 
 def _link() -> Link:

@@ -5,7 +5,7 @@ import java.util.concurrent.CompletableFuture;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.server.common.serialization.RecordSerde;
 
-/** What stands above a raft client: a state machine in Python, or Kafka's own controller. */
+/** The machine above a raft client: a state machine in Python, or Kafka's own controller. */
 interface SimMachine<T> {
     RecordSerde<T> serde();
 
