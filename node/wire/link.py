@@ -364,10 +364,12 @@ class Link(asyncio.BufferedProtocol):
             return
         if isinstance(error, RemoteProtocolError):
             self.reject(str(error))
-        elif error is not None:
-            raise error
-        else:
+            return
+        try:
             hand_over(done.result())
+        except BaseException:  # as the transport does with what fails while it reads
+            self.abort()
+            raise
 
     def _prove(self) -> None:
         if not self._proven:

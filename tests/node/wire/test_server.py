@@ -315,7 +315,8 @@ def test_a_handler_may_close_the_connection() -> None:
     asyncio.run(main())
 
 
-def test_a_handler_that_fails_is_heard_of_and_closes_only_its_connection() -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_a_handler_that_fails_is_heard_of_and_closes_only_its_connection(large: bool) -> None:
     async def main() -> None:
         heard: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
@@ -324,7 +325,7 @@ def test_a_handler_that_fails_is_heard_of_and_closes_only_its_connection() -> No
             raise ZeroDivisionError
 
         async with serving(broken) as (server, told), RawClient.to(server.port) as client:
-            await client.send(describe_quorum(1))
+            await client.send(request_of(LARGE) if large else describe_quorum(1))
             assert await client.closed()
             await until(lambda: told.gone)
             assert [type(context["exception"]) for context in heard] == [ZeroDivisionError]
