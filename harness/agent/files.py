@@ -83,7 +83,7 @@ class Parts(io.RawIOBase):
         self._send = send
 
     def writable(self) -> bool:
-        """It is there for nothing else."""
+        """Say that the file can be written; it exists for nothing else."""
         return True
 
     def write(self, data: Any) -> int:

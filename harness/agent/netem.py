@@ -29,7 +29,7 @@ class TcError(OSError):
 
 
 def change(handle: int, links: dict[str, Any]) -> dict[str, Any]:
-    """Let links be so from now on, each by itself.
+    """Shape the links as given from now on, each by itself.
 
     Args:
         handle: Of our root.

@@ -281,7 +281,7 @@ class Supervisor:
             )
 
     def do_shape(self, wanted: dict[str, Any]) -> None:
-        """Let it treat packets so from now on."""
+        """Have the shaper treat packets so from now on."""
         draft = self._net / "shape.draft"
         draft.write_text(json.dumps(wanted))
         draft.replace(self._net / "shape.json")

@@ -190,18 +190,18 @@ class Fn(Generator):
 
 
 def once(source: Source) -> Generator:
-    """At most one op."""
+    """Make a generator of at most one op."""
     return Wrapper(Limit(1), coerce(source))
 
 
 def limit(source: Source, ops: int) -> Generator:
-    """At most ``ops`` ops."""
+    """Make a generator of at most ``ops`` ops."""
     return Wrapper(Limit(ops), coerce(source))
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most ``remaining`` ops."""
+    """A rule that lets at most ``remaining`` ops through."""
 
     remaining: int
 
@@ -223,7 +223,7 @@ def only(source: Source, numbers: Sequence[int]) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Some of the ops."""
+    """A rule that lets only the ops of these numbers through."""
 
     numbers: frozenset[int]
     last: int
@@ -539,7 +539,7 @@ class Map:
 
 
 def filter_ops(keep: Callable[[Draft], bool], source: Source) -> Generator:
-    """Only the ops that ``keep`` (a pure function) accepts."""
+    """Keep only the ops that ``keep`` (a pure function) accepts."""
     return Wrapper(Filter(keep), coerce(source))
 
 

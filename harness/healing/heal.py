@@ -45,7 +45,7 @@ _TURN_TIMEOUT_S = 30.0  # of another heal of the same run
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something a dead harness left behind, and what became of it.
+    """A thing that a dead harness left behind, and what became of it.
 
     ``done`` is False when it is still there; ``action`` then says why.
     """

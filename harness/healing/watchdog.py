@@ -51,7 +51,7 @@ class Watchdog:
 
     @property
     def pid(self) -> int | None:
-        """Its process, while there is one."""
+        """Give the pid of the watchdog's process; None when there is none."""
         return None if self._process is None else self._process.pid
 
     async def start(self, environ: Mapping[str, str]) -> None:
@@ -117,7 +117,7 @@ class Watchdog:
 
 
 def silence_s(usual_s: float) -> float:
-    """How long a harness may be silent to those who watch it: as the variable says, or as usual."""
+    """Give how long a harness may be silent: what the variable says, or else the usual time."""
     return float(os.environ.get(HANG_VARIABLE, usual_s))
 
 

@@ -29,7 +29,7 @@ class Member:
 
 
 class Fleet:
-    """Some played brokers; each finds the controller by way of one node after the other."""
+    """A number of played brokers; each tries the nodes in turn until it finds the controller."""
 
     def __init__(self, cluster: Cluster, cast: Cast, size: int, heartbeat_s: float) -> None:
         self.members = tuple(Member(cast.another()) for _ in range(size))
@@ -41,7 +41,7 @@ class Fleet:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Of all its brokers."""
+        """Give the ids of all brokers of the fleet."""
         return tuple(member.broker.id for member in self.members)
 
     def member(self, broker_id: int) -> Member | None:
@@ -70,7 +70,7 @@ class Fleet:
             await asyncio.gather(*lives, return_exceptions=True)
 
     async def _live(self, member: Member, homes: Sequence[str]) -> None:
-        """Be a broker until cancelled."""
+        """Register a broker and send its heartbeats, until cancelled."""
         for turn in count():
             route = Route(self._cluster, homes[turn % len(homes)])
             try:

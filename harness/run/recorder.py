@@ -52,7 +52,7 @@ class OpSink(Protocol):
         ...
 
     def flush(self) -> None:
-        """Let no op get lost that was taken; raises OSError."""
+        """Write every recorded op to the file; raises OSError."""
         ...
 
     def close(self) -> None:

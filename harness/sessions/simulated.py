@@ -230,7 +230,7 @@ def _freeze_once() -> None:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Let the garbage collector look seldom, and not at what was there before the first run."""
+    """Make the garbage collector run seldom, and skip what was there before the first run."""
     _freeze_once()
     thresholds = gc.get_threshold()
     gc.set_threshold(max(OBJECTS_PER_COLLECTION, thresholds[0]), *thresholds[1:])

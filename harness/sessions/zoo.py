@@ -127,7 +127,7 @@ def spec_of(
 
 
 def faults_of(scenario: Mapping[str, Any]) -> list[Fault] | None:
-    """Its schedule; None when that is to be drawn."""
+    """Give the scenario's schedule of faults; None when it is to be drawn from the seed."""
     return [Fault(id=n, **each) for n, each in enumerate(scenario["faults"])] or None
 
 

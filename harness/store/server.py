@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=False)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nobody wants to read each request."""
+        """Log a request at debug level only: a reader does not want to see each one."""
         _log.debug(format, *args)
 
     def _answer(self, *, body: bool) -> None:

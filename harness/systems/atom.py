@@ -152,7 +152,7 @@ class AtomSystem:
         """Nothing to stop."""
 
     async def await_recovery(self, timeout_s: float) -> bool:  # noqa: ARG002 - the protocol's
-        """It never went away."""
+        """Return True at once: this system never goes away."""
         return True
 
     def collect(self) -> None:

@@ -52,7 +52,7 @@ class Dial:
         return self.ppm / _PPM - 1
 
     def set_rate(self, ppm: int, now_s: float) -> None:
-        """Let another rate hold from now on; what has been gained or lost stays."""
+        """Set the clock's rate from now on; what it has gained or lost until then stays."""
         self.drift_s += (now_s - self.since_s) * self._excess
         self.since_s, self.ppm = now_s, ppm
 
@@ -198,14 +198,14 @@ class NodeClocks:
 
 
 def no_fake_clocks() -> str | None:
-    """Why processes of this host cannot have clocks of their own; None when they can."""
+    """Tell why processes of this host cannot have clocks of their own; None when they can."""
     if find_faketime() is not None:
         return None
     return f"there is no {_LIBRARY} below {' or '.join(LIBRARIES)}: apt-get install faketime"
 
 
 def find_faketime() -> str | None:
-    """Where this host has libfaketime."""
+    """Find libfaketime on this host; None when it is not installed."""
     places = (Path(folder) for folder in LIBRARIES)
     # with the machine's name in between on Debian, without elsewhere
     found = (p for at in places for p in (*sorted(at.glob(f"*/{_LIBRARY}")), at / _LIBRARY))

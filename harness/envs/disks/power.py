@@ -27,7 +27,7 @@ class NodePower:
         self._serial = 0  # of orders to lose the power
 
     def use(self, rng: Random) -> None:
-        """Be ready to lose it; ``rng`` decides what a failure leaves."""
+        """Prepare the node's power to be lost; ``rng`` decides what a failure leaves."""
         self._rng = rng
 
     async def lose(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:

@@ -128,13 +128,13 @@ def _clear(
 
 
 def owner_of(found: Mapping[str, Any]) -> dict[str, str]:
-    """Whose a container or network is, by its labels; unlabelled parts are empty."""
+    """Read from its labels which harness owns a container or network; missing labels are empty."""
     marked = found.get("Labels") or {}
     return {key: str(marked.get(_PREFIX + key, "")) for key in _OWNER}
 
 
 def _is_ours(engine: Engine, name: str, run: str) -> bool:
-    """Whether the container of this name is the run's: somebody else may use the name now."""
+    """Tell whether the container of this name is the run's; another run may use the name now."""
     found = engine.inspect(name)
     return found is not None and found["Config"]["Labels"].get(RUN_LABEL) == run
 

@@ -32,7 +32,7 @@ class Queues(Protocol):
         ...
 
     async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
-        """Let ``shape.json`` of the node's shaper be that, at one blow."""
+        """Replace ``shape.json`` of the node's shaper, atomically."""
         ...
 
     async def told(self, node: str) -> Mapping[str, Any]:
@@ -58,7 +58,7 @@ class Shapers:
         return f"! -i lo -j {QUEUED} --queue-num {self.queues[source]} --queue-bypass"
 
     async def apply(self, node: str, shapes: Mapping[str, Shape]) -> None:
-        """Let packets from these sources to the node be treated so, and all others not.
+        """Shape the packets from these sources to the node, and no other packets.
 
         Raises:
             EnvError: The shaper does not obey.
@@ -91,7 +91,7 @@ class Shapers:
 
 
 def no_repeats(ability: type) -> str | None:
-    """Why links that are shaped so have not an ability, whatever the run; None when they have."""
+    """Tell why links that are shaped so lack an ability in every run; None when they have it."""
     if ability is Repeats:
         return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
     return None

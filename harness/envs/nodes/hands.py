@@ -12,7 +12,7 @@ from node.faults.hands import Hands, HandsError
 
 
 class NodeHands(Protocol):
-    """Whatever has the ``Hands`` of each node do something; see ``node.faults.hands``."""
+    """An environment that makes the ``Hands`` of each node do things; see ``node.faults.hands``."""
 
     def folder_seen(self, node: str) -> str:
         """The node's folder as its process sees it."""

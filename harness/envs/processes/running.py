@@ -27,12 +27,12 @@ class Watched(Protocol):
 
     @property
     def id(self) -> ProcessId:
-        """Which one it is."""
+        """Give the process's id."""
         ...
 
     @property
     def state(self) -> str:
-        """Its state: a letter of /proc, or ``gone``."""
+        """Give the process's state: a letter of /proc, or ``gone``."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class Running(Generic[P]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the kernel says so."""
+        """Tell whether the process has ended, as far as the kernel says."""
         return self.process.ended.done() or self.process.state in _ENDED
 
 
@@ -81,7 +81,7 @@ class RunningNodes(Generic[P]):
         return list(self._running.values())
 
     def how_it_ended(self, node: str) -> str | None:
-        """How the node's last process ended; None when there was none."""
+        """Describe how the node's last process ended; None when there was none."""
         return self._last_end.get(node)
 
     def to_signal(self, node: str) -> Running[P]:

@@ -54,7 +54,7 @@ class Python:
 
     @property
     def will_do(self) -> bool:
-        """Whether a node can run on it."""
+        """Tell whether a node can run on this Python: it is new enough, and lacks no module."""
         return self.version >= PYTHON_MIN and not self.lacks
 
 

@@ -57,11 +57,11 @@ class SshQueues:
         self._remotes = remotes
 
     async def start(self, node: str, queues: Mapping[str, int]) -> None:
-        """By its supervisor."""
+        """Have the node's supervisor start its shaper."""
         await self._remotes[node].call("shaper", seed=node, queues=dict(queues))
 
     async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
-        """By its supervisor."""
+        """Have the node's supervisor shape packets so from now on."""
         await self._remotes[node].call("shape", wanted=dict(wanted))
 
     async def told(self, node: str) -> Mapping[str, Any]:

@@ -278,7 +278,7 @@ class Ssh:
         return None
 
     async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
-        """Really try the node: whether it answered, what was seen, and after how many ms."""
+        """Send the node a request: give whether it answered, what was seen, and the ms it took."""
         return await ask(self.address(node), source=None, timeout_s=timeout_s)
 
     def node_dir(self, node: str) -> Path:
@@ -286,11 +286,11 @@ class Ssh:
         return self._run_dir / "nodes" / node
 
     def log_file(self, node: str) -> Path:
-        """Where the node's stdout and stderr arrive, one file for all its restarts."""
+        """Give the file in which the node's stdout and stderr arrive; all its restarts share it."""
         return self._run_dir / "logs" / f"{node}.log"
 
     def _faketime(self, node: str) -> str | None:
-        """Where its host has it."""
+        """Give the path of libfaketime on the node's host; None when the host lacks it."""
         return self._place(node).faketime
 
     async def refresh(self, node: str) -> None:

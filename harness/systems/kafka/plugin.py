@@ -99,7 +99,7 @@ KNOWN: Final = (Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a F
 
 
 def is_kafkas(name: str) -> bool:
-    """Whether a setting that a swarm draws is one of Kafka's, or of how its quorum is made."""
+    """Tell whether a drawn setting is one of Kafka's own, or says how its quorum is made."""
     return not name.startswith(OURS) or name == QUORUM_SETTING
 
 
@@ -146,7 +146,7 @@ class Kafka(KraftNodes):
         self._dist: KafkaDist | None = None
 
     def site(self, environment: Environment) -> Site:
-        """Where its nodes live: as processes, or on simulated hosts."""
+        """Give the site of its nodes: processes, or simulated hosts."""
         if isinstance(environment, Sim):
             return kafka_site(environment, self._spec)
         return super().site(environment)
@@ -176,7 +176,7 @@ class Kafka(KraftNodes):
         return {**super()._own(name, index), **LISTENERS, **small}
 
     def _config(self, settings: Mapping[str, str]) -> NodeConfig:
-        """Of what our own node knows, too: the folder that it formats is the same."""
+        """Make the configuration that our own node knows, for it formats the same folder."""
         known = ("node.id", "process.roles", "listeners", "advertised.listeners", "log.dirs")
         quorum = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
         return super()._config({k: v for k, v in settings.items() if k in (*known, *quorum)})

@@ -107,7 +107,7 @@ class VirtualSite:
         return self._env.node_dir(node)
 
     def event_file(self, node: str) -> Path | None:  # noqa: ARG002 - none has one
-        """None."""
+        """Return None: simulated nodes write no event file."""
         return None
 
     def wall_ms(self, node: str) -> int:

@@ -74,7 +74,7 @@ class Node:
 
 
 def why_not(ability: type, spec: RunSpec) -> str | None:
-    """Why the voters of such a run never change (``Members``); nothing else depends on options."""
+    """Tell why voters of such a run never change (``Members``); None for other abilities."""
     if ability is not Members:
         return None
     if spec.settings.get(QUORUM_SETTING, STATIC) != DYNAMIC:
@@ -108,7 +108,7 @@ class KraftNodes:
         self._tails: dict[str, LogTail] = {}
 
     def site(self, environment: Environment) -> Site:
-        """Where its nodes live."""
+        """Give the site of its nodes."""
         return site_of(environment)
 
     # ------------------------------------------------------------------ lifecycle
@@ -425,7 +425,7 @@ class KraftNodes:
         )
 
     def _directory_id(self, node_id: int) -> UUID:
-        """Of the disk that the node has now."""
+        """Draw the id of the disk that the node has now."""
         disks = self._disks.get(node_id, 0)
         labels = (node_id, disks) if disks else (node_id,)
         return random_id(seeds.rng(self._spec.seed, "directory", *labels))

@@ -94,12 +94,12 @@ class FuseDisk:
             self.child.signal(signal.SIGCONT)
 
     def cut(self) -> None:
-        """Let nothing reach the folder below any more; what is under way is not done."""
+        """Kill the server: nothing more reaches the folder below, what is under way is lost."""
         self._was_cut = True
         self.child.signal(signal.SIGKILL)
 
     def broke(self) -> str | None:
-        """Why its server has ended, if it was not to: neither we nor a loss of power ended it."""
+        """Tell why the server ended when neither we nor a loss of power ended it, else None."""
         ended = self.child.ended
         if not ended.done() or self._was_cut or ended.result() == server.POWER_LOST:
             return None

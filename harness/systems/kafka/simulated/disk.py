@@ -42,7 +42,7 @@ class PartitionDisk:
         return read_file(self._disk, self._folder / path)
 
     def durable(self, path: str) -> int:
-        """How many bytes at its beginning no loss of power can change."""
+        """Count the bytes at the file's beginning that no loss of power can change."""
         if isinstance(self._disk, MemoryDisk):
             return self._disk.fsynced_size(self._folder / path)
         return 0

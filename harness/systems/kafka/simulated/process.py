@@ -199,7 +199,7 @@ class KafkaProcess:
     # ------------------------------------------------------------------ turns
 
     def put(self, input_: bytes) -> None:
-        """Let the client have an input, now or after the present turn."""
+        """Give the client an input, now or after the present turn."""
         self._inputs.append(input_)
         if not self._in_turn:
             self._turns()
@@ -290,7 +290,7 @@ class KafkaProcess:
                 raise AssertionError(f"no output of kind {item.kind}")
 
     def _wait(self, wait_ms: int) -> None:
-        """Be called when the client's poll would have ended by itself."""
+        """Have the loop call us when the client's poll would have ended by itself."""
         if wait_ms >= NO_WAIT:
             self._due_s = None
             return
