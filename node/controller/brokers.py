@@ -243,7 +243,7 @@ def heartbeat(
 
 
 def _is_caught_up(ctx: Context, request: BrokerHeartbeatRequest, broker: BrokerState) -> bool:
-    """Whether a broker knows of its registration: the first one's offset is its epoch."""
+    """Tell whether a broker has read its registration; the first one's offset is its epoch."""
     again = ctx.sessions.heart(broker.id).registered
     if again is not None and (
         again.last_offset is None or request.current_metadata_offset < again.last_offset

@@ -149,7 +149,7 @@ class PartitionChange:
         return in_sync and self._rules.acceptable(self._state, broker_id)
 
     def _last_known_leader_may_lead(self) -> bool:
-        """With ISR and ELR empty the last leader has the most there is, if it is alive."""
+        """Tell whether the last leader may lead: ISR and ELR are empty, and it is alive."""
         last_known = self._state.last_known_leaders
         return (
             self._rules.elr
@@ -240,12 +240,12 @@ class _Fields:
 
 
 def is_reserved(directory: UUID | None) -> bool:
-    """Whether a directory id stands for no real directory (KIP-858)."""
+    """Tell whether a directory id stands for no real directory (KIP-858)."""
     return directory is None or directory.int < _RESERVED_DIRECTORIES
 
 
 def is_online(directory: UUID | None, online: Sequence[UUID | None]) -> bool:
-    """Whether a replica there can be used. A broker that named no directories has them all."""
+    """Tell whether a replica there is usable; a broker that named no directories has them all."""
     if directory in (UNASSIGNED_DIR, MIGRATING):
         return True
     return directory != LOST and (not online or directory in online)

@@ -74,7 +74,7 @@ class StateMachine:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are committed records to load, or more of a snapshot."""
+        """Tell whether there are committed records, or parts of a snapshot, still to load."""
         return self._restoring is not None or self.applied < self.committed
 
     @property
@@ -165,7 +165,7 @@ class StateMachine:
         return batches
 
     def _changes_many(self, batch: CommittedBatch) -> bool:
-        """Whether one record of a batch changes very many partitions."""
+        """Tell whether a single record of a batch changes very many partitions."""
         clears = any(isinstance(record, ClearElrRecord) for _, record in batch.records)
         return clears and self.image.eligible_count > RECORDS_PER_SLICE
 

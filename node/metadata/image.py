@@ -148,7 +148,7 @@ class MetadataImage:
 
     @property
     def eligible_count(self) -> int:
-        """How many partitions have eligible leaders, or last ones. O(topics)."""
+        """Count the partitions that have eligible leaders, or last ones. O(topics)."""
         return self._attention.count(_ELIGIBLE)
 
     def led_count(self, broker_id: int) -> int:

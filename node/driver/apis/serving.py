@@ -169,7 +169,7 @@ class Serving:
         node.propose((), HeldWrite(call.name, settled, refer, refer, result.notes))
 
     def accepts(self, operate: Callable[[QuorumController], ControllerResult[Any]]) -> bool:
-        """Whether the active controller, if it is here, would do an operation without error."""
+        """Tell whether the active controller is here and would do an operation without error."""
         controller = self.node.controller
         if self._refusal is not None or controller is None or not controller.active:
             return False
