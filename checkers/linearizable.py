@@ -339,7 +339,7 @@ def _verdict(violations: int, undecided: list[dict[str, Any]], keys: int) -> Val
 
 
 def _undecided(key: Hashable, calls: list[Call], outcome: Outcome) -> dict[str, Any]:
-    """Which key is open, why, and which ops: those that some order explains are not among them.
+    """Tell which key is open, why, and which ops, leaving out those that some order explains.
 
     ``window`` goes from the first op that had not returned where the search had come to (one that
     never did has no place) to the last op of the key; ``None`` where there is none.

@@ -130,7 +130,7 @@ def _is_bare(finding: Finding) -> bool:
 
 
 def _is_of(finding: Finding, errors: Sequence[int]) -> bool:
-    """Whether it names one of these errors, as Python says it or, of its cause, as Java does."""
+    """Tell whether a finding names one of these errors, in Python's words or in Java's."""
     if any(f"[Errno {number}]" in finding.line for number in errors):
         return True
     said = [f": {os.strerror(number)}" for number in errors]

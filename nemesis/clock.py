@@ -61,7 +61,7 @@ class BadClocks:
     kinds: tuple[str, ...] = ()  # what it claims of a clock, and no other fault may change then
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where hosts have clocks of their own."""
+        """Tell why the run's hosts have no clocks of their own; None when they have."""
         return needs(Clocks, spec)
 
     def available(self, cluster: Cluster) -> str | None:
@@ -124,7 +124,7 @@ class BadClocks:
         return False
 
     def _let_go(self, fault: Fault, nodes: Iterable[str], cluster: Cluster) -> None:
-        """Let other faults have the clocks of nodes."""
+        """Release the claim on the nodes' clocks, for other faults."""
         claims.release(cluster, fault.id, [(kind, node) for node in nodes for kind in self.kinds])
 
 
@@ -202,7 +202,7 @@ def unread(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _jump(leap: _Leap, environment: Environment, patience_s: float) -> dict[str, Any]:
-    """Let a clock jump, and look in the process until it has."""
+    """Make a clock jump, and look in the process until it has."""
     clocks, node = clocks_of(environment), leap.node
     if leap.before is None:
         leap.before = await clocks.clock(node)

@@ -170,7 +170,7 @@ async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
 
 
 def _ahead_ms(read: Mapping[str, Any]) -> int:
-    """How far a wall clock is ahead of the true steady one: as far as ever, when it is well."""
+    """Give how far a wall clock is ahead of the steady one; constant while the clock is well."""
     return int(read["wall_ms"] - read["true_ms"])
 
 

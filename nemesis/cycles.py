@@ -76,7 +76,7 @@ class Cycles:
         return Injection("installed", tuple(nodes), None, (how, dict(undo.cycles[0])), undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Let it come to an end and start what is down; evidence: processes that answer."""
+        """Wait for the restarts to end, start what is down; evidence: processes that answer."""
         undo = injection.undo
         if not isinstance(undo, _Undo) or undo.task is None:
             raise HarnessError(f"fault {fault.id} has nothing that could come to its end")

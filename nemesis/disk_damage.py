@@ -60,7 +60,7 @@ class DiskDamage:
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where disks can be damaged, and what a majority holds survives it."""
+        """Tell why disks cannot be damaged, or no majority would survive; None when all is well."""
         if spec.voters < self.voters_min:
             return (
                 f"needs {self.voters_min} voters, there is no majority without one of {spec.voters}"
@@ -219,7 +219,7 @@ async def stored_log(node: str, cluster: Cluster) -> Sequence[LogBatch]:
 
 
 async def log_end(node: str, cluster: Cluster) -> int:
-    """Where the part of a node's log ends that can be read from its disk; 0 when it is empty."""
+    """Give the end of the readable part of a node's log on its disk; 0 when it is empty."""
     log = await stored_log(node, cluster)
     return log[-1].last + 1 if log else 0
 

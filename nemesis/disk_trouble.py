@@ -57,7 +57,7 @@ class DiskTrouble:
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where disks can be broken."""
+        """Tell why the run's disks cannot be broken; None when they can."""
         return needs(Disks, spec)
 
     def available(self, cluster: Cluster) -> str | None:
@@ -163,7 +163,7 @@ class DiskIoError(DiskTrouble):
         await disks.fail_io(node, wanted)
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
-        """Something is refused."""
+        """Tell whether the disk refused the operation."""
         return seen["errno"] is not None
 
 
@@ -180,11 +180,11 @@ class SlowFsync(DiskTrouble):
         await disks.slow_fsync(node, 0 if params is None else int(params.get("ms", 100)))
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
-        """It takes its time."""
+        """Tell whether fsyncs were kept waiting."""
         return bool(seen["fsync_ms"] > 0)
 
 
 def _met(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
-    """How often a node was refused or kept waiting between two tries, the second not counted."""
+    """Count how often a node was refused or delayed between two tries, without the second try."""
     refused = after["refused"] - before["refused"] - (after["errno"] is not None)
     return int(refused + after["slowed"] - before["slowed"])

@@ -70,7 +70,7 @@ def members_available(cluster: Cluster) -> str | None:
 
 
 async def claim_voters(fault: Fault, cluster: Cluster) -> bool:
-    """Be the only fault that changes the voters, once it is this one's turn; False: it never is."""
+    """Claim all changes of the voters for this fault, when its turn comes; tell whether it came."""
     timeout_s = _LIVE_TURN_S if is_live(cluster) else TURN_S
     return await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=timeout_s)
 
@@ -89,7 +89,7 @@ class RemoveVoter:
     changes_voters = True
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where the voters are in the log, and nobody else changes them."""
+        """Tell why voters cannot change, or what else changes them; None when this fault may."""
         return needs_members_alone(spec)
 
     def available(self, cluster: Cluster) -> str | None:

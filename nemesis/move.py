@@ -51,7 +51,7 @@ class MoveVoter:
     family = "membership"
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where the voters, and where they are, are in the log."""
+        """Tell why voters, or their addresses, cannot change in such a run; None when they can."""
         return needs_members(spec) or needs(Movable, spec)
 
     def available(self, cluster: Cluster) -> str | None:

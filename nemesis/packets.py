@@ -55,7 +55,7 @@ class BadLinks:
         raise NotImplementedError
 
     def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
-        """Whether a probe, with the link before and after it, tells that the fault is there."""
+        """Tell whether a probe, with the link before and after it, shows the fault."""
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
@@ -116,7 +116,7 @@ class BadLinks:
         return Injection("installed", choice.nodes, None, evidence, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Let the links be as they were; evidence: how they are, what they lost meanwhile."""
+        """Restore the links; evidence: how they are now, and what they lost meanwhile."""
         undo, net = injection.undo, cluster.environment.net
         if not isinstance(undo, _Undo) or not isinstance(net, Packets):
             raise HarnessError(f"fault {fault.id} has nothing that links could heal")

@@ -55,7 +55,7 @@ class Partition:
     needs_leader = False
 
     async def plan(self, fault: Fault, rng: Random, cluster: Cluster) -> Plan | str:
-        """Which nodes it is about, the links that stay, and how they were chosen; or why not."""
+        """Choose the nodes, the links that stay, and the reason for the choice; or tell why not."""
         raise NotImplementedError
 
     def params(self, rng: Random) -> Mapping[str, Any]:
@@ -63,7 +63,7 @@ class Partition:
         raise NotImplementedError
 
     def available(self, cluster: Cluster) -> str | None:
-        """There must be enough nodes, links between them, and a leader to see where it matters."""
+        """Tell what is missing, else None: enough nodes, links to cut, a leader to be seen."""
         count = len(cluster.system.nodes)
         if count < self.nodes_min:
             return f"needs {self.nodes_min} nodes, there is {count}"
@@ -167,7 +167,7 @@ class Halves(Partition):
     nodes_min = 3
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """There must be a minority of the voters."""
+        """Tell why the voters have no minority; None when they have one."""
         return f"{spec.voters} voters have no minority" if spec.voters < self.nodes_min else None
 
     def params(self, rng: Random) -> Mapping[str, Any]:

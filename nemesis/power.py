@@ -42,7 +42,7 @@ class LosePower:
     asks = (Power,)
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only hosts that can lose what the kernel holds."""
+        """Tell why the run's hosts cannot lose what the kernel holds; None when they can."""
         return needs(Power, spec)
 
     def available(self, cluster: Cluster) -> str | None:

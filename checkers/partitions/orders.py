@@ -46,7 +46,7 @@ class Partitions:
     readers: dict[str, dict[Hashable, LogOp]]
 
     def committed(self, op: LogOp) -> bool:
-        """Whether an op is known to have happened: it ended well, or something it sent was read."""
+        """Tell whether an op surely happened: it ended well, or something it sent was read."""
         if op.outcome != "info":
             return op.outcome == "ok"
         return any(

@@ -228,7 +228,7 @@ def _add_time(
 
 
 def cyclic(graph: Graph, budget: Budget | None = None) -> bytearray:
-    """Which nodes may lie on a cycle: what is left when all without predecessor are taken away.
+    """Mark the nodes that may lie on a cycle: those left when all without predecessor are removed.
 
     Cheaper than components, and for a history without anomaly all that is needed. O(edges).
 

@@ -40,7 +40,7 @@ def needs(ability: type, spec: RunSpec) -> str | None:
 
 
 def needs_seam(ability: type, cluster: Cluster) -> str | None:
-    """Why nodes of a cluster have nothing that an ability could take hold of; None when they do."""
+    """Tell why a cluster's nodes have no seam for an ability to act on; None when they have."""
     if cluster.environment.name == SIM and has(Simulated, cluster.system):
         return None
     can = partial(has, what=cluster.environment)
