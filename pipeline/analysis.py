@@ -179,7 +179,7 @@ class _Batch:
         return dict(told.asDict())
 
     def _suit(self, events: int) -> None:
-        """Let what is moved nevertheless have as many tasks as there are buckets, at least."""
+        """Give what is moved nevertheless at least as many tasks as there are buckets."""
         self._spread(max(self._buckets, self._parts))
         for_little(self._spark, little=events < LITTLE_EVENTS)
 

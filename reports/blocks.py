@@ -13,7 +13,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Something that lasted."""
+    """A bar over time, for a thing that lasted."""
 
     x: float
     width: float

@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 def log_dir(folder: Path, node_id: int) -> Path:
-    """Where a node of a quorum in ``folder`` keeps its log."""
+    """Give the folder in which a node of a quorum in ``folder`` keeps its log."""
     return folder / f"n{node_id}"
 
 
@@ -95,7 +95,7 @@ class Quorum:
 
     @property
     def cluster(self) -> Cluster:
-        """For clients."""
+        """Give the quorum's addresses, for clients."""
         return Cluster(
             {f"n{i}": Address(HOST, port) for i, port in self.ports.items()},
             {i: f"n{i}" for i in self.ports},

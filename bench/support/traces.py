@@ -1,4 +1,4 @@
-"""What nodes told in their traces and of their loops: where the time of a failover goes."""
+"""Reads in the nodes' traces and loops where the time of a failover goes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Tail:
     _read: int = field(default=0)
 
     def take(self) -> list[dict[str, Any]]:
-        """What was added since the last time; nothing while there is no file."""
+        """Read what was added since the last time; nothing while there is no file."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as file:

@@ -193,7 +193,7 @@ class _Screen:
 
 
 def _times(night: Night, line: Line) -> int:
-    """How often a run has failed like this one; 0 of one that has not, and of all other lines."""
+    """Count the runs of the night that failed like this one; 0 when the line is no failure."""
     if line["t"] not in ("seed", "live"):
         return 0
     failing = night.failing.get(key_of(line))

@@ -80,7 +80,7 @@ def check_python() -> Finding:
 
 
 def check_cores() -> Finding:
-    """There are enough cores for nodes and harness not to starve each other."""
+    """Check that there are enough cores, so that nodes and harness do not starve each other."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     detail = f"{cores} usable"
     if cores and cores >= CORES_MIN:

@@ -62,7 +62,7 @@ def check_docker() -> Finding:
 
 
 def check_docker_image() -> Finding:
-    """There is an image to build the nodes' on, so that no registry is needed."""
+    """Check that there is an image to build the nodes' image on, so that no registry is needed."""
     chosen = os.environ.get(docker_image.BASE_VARIABLE)
     names = (chosen,) if chosen else (docker_image.HOME_BASE, docker_image.PUBLIC_BASE)
     try:
@@ -87,7 +87,7 @@ def check_docker_image() -> Finding:
 
 
 def check_docker_network() -> Finding:
-    """There is room for a run's network."""
+    """Check that this host has a free range of addresses for a run's network."""
     try:
         pool = docker_subnet.pool()
         free = next(docker_subnet.candidates(), None)

@@ -54,7 +54,7 @@ _Judge = Callable[["Tables"], Sequence[Wrong]]
 
 
 def transform(name: str, *, rest: str | None = None) -> Callable[[_Judge], _Judge]:
-    """Let a function judge the invariant of that name."""
+    """Register a function that judges the invariant of that name."""
 
     def add(function: _Judge) -> _Judge:
         says = (function.__doc__ or "").splitlines()[0]

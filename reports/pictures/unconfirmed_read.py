@@ -65,7 +65,7 @@ def _moments(read: Event, leader: str, found: Confirmation) -> Iterator[Moment]:
 
 
 def _reigns(leader: str, epoch: int | None, read: Event, scene: Scene) -> Iterator[Moment]:
-    """How it came to lead, and who was elected since."""
+    """Show how a leader came to lead, and who was elected since."""
     for node, event in scene.told(frozenset({"elected"})):
         new = integer(event.get("ep"))
         own = node == leader and new == epoch
