@@ -1,8 +1,8 @@
 """The Java files beside Kafka's classes, compiled once into the cache.
 
-``java/seam`` has what Python and Java speak of, with types of the JDK alone; ``java/release`` is
-compiled against the jars of a release. A JDK's javac does it, else the compiler of Eclipse, which
-Maven brings and a plain Java runs.
+``java/seam`` has what Python and Java speak of, with types of the JDK alone; the layers of
+``java/release`` that are for a release are compiled against its jars. A JDK's javac does it, else
+the compiler of Eclipse, which Maven brings and a plain Java runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_jars
+from harness.systems.kafka.distribution import (
+    KAFKA_VERSION,
+    KafkaDist,
+    KafkaMissingError,
+    fetch_jars,
+)
+from harness.systems.kafka.simulated.layers import sources_of
 
 SOURCES = Path(__file__).parent.parent / "java"
 SEAM, RELEASE = SOURCES / "seam", SOURCES / "release"
@@ -39,12 +45,12 @@ def classes(dist: KafkaDist) -> Classes:
     """Find the compiled classes for a Kafka, or compile them; raises KafkaMissingError."""
     jars = sorted((dist.home / "lib").glob("*.jar"))
     kept = tuple(jar for jar in jars if not jar.name.startswith(_NOT_OURS))
-    seam = _compiled(dist, "seam", SEAM, ())
-    return Classes(seam, _compiled(dist, "sim", RELEASE, (seam, *kept)), kept)
+    seam = _compiled(dist, "seam", sorted(SEAM.rglob("*.java")), ())
+    own = _compiled(dist, "sim", sources_of(RELEASE, KAFKA_VERSION), (seam, *kept))
+    return Classes(seam, own, kept)
 
 
-def _compiled(dist: KafkaDist, name: str, root: Path, against: Sequence[Path]) -> Path:
-    sources = sorted(root.rglob("*.java"))
+def _compiled(dist: KafkaDist, name: str, sources: Sequence[Path], against: Sequence[Path]) -> Path:
     digest = hashlib.sha256("\n".join(map(str, against)).encode())
     for source in sources:
         digest.update(source.read_bytes())
@@ -60,7 +66,7 @@ def _compiled(dist: KafkaDist, name: str, root: Path, against: Sequence[Path]) -
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode != 0:
             raise KafkaMissingError(
-                f"javac failed on {root}: {(done.stdout + done.stderr)[-2000:]}"
+                f"javac failed on {name}: {(done.stdout + done.stderr)[-2000:]}"
             )
         try:
             made.rename(home)
