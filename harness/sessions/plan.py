@@ -104,7 +104,8 @@ def checkers_of(spec: RunSpec, workload: Workload) -> list[str]:
 
 def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
     """Name the checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
-    leaves = systems.traits(spec.system).of(spec).leaves
+    traits = systems.traits(spec.system).of(spec)
+    leaves = traits.leaves | traits.leaves_with.get(spec.workload, frozenset())
     return [name for name in names if checkers.needs(name) <= leaves]
 
 

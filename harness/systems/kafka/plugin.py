@@ -116,6 +116,7 @@ def is_kafkas(name: str) -> bool:
         why_not=why_not,
         simulated=SystemTraits(
             leaves=frozenset({"events", "records", "output"}),
+            leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
             workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
             versions={"kafka": KAFKA_VERSION},
             check_settings=check_settings,

@@ -31,8 +31,11 @@ from node.core.types import Endpoint
 from node.driver.apis.call import Inbound
 from node.driver.apis.registry import QUORUM
 from node.driver.world import World
+from node.loading.loader import DELTA, FULL
 from node.log.layout import partition_dir
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
+from node.metadata.records import decode_record
+from node.metadata.snapshot import image_of_records
 from node.sim.host import VirtualTracer
 from node.sim.network import VirtualListener, VirtualNetwork
 from node.wire.api import ALL_APIS, ApiKey, ApiRange, ApiTable, table
@@ -283,11 +286,20 @@ class KafkaProcess:
                 self.machine.committed(item.c + item.a, item.b, size, values)
             case Kind.LOADED:
                 self.machine.loaded(item.c, item.b, unpack_values(item.data))
+            case Kind.IMAGE:
+                self._image(item)
             case Kind.LEADER:
                 self.epoch = item.b
                 self.machine.led_by(None if item.a < 0 else item.a, item.b)
             case _:
                 raise AssertionError(f"no output of kind {item.kind}")
+
+    def _image(self, item: Item) -> None:
+        """Tell of an image that Kafka's MetadataLoader has published, by our digest of it."""
+        records = list(map(decode_record, unpack_values(item.data)))
+        kind = FULL if item.a else DELTA
+        digest = image_of_records(records, item.c).digest
+        self.trace("image", item.b, off=item.c, digest=digest, kind=kind)
 
     def _wait(self, wait_ms: int) -> None:
         """Have the loop call us when the client's poll would have ended by itself."""
