@@ -90,7 +90,7 @@ class Starts:
 
 
 class CommitTimes:
-    """From when on each offset was known to be committed, by anybody."""
+    """The times from which on any node knew each offset to be committed."""
 
     def __init__(self, commits: Iterable[Event], clock: Clock) -> None:
         told = ((time, event["v"]) for event in commits if (time := clock.of(event)) is not None)

@@ -101,7 +101,7 @@ class Stop:
     time_ns: int
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object; the value of the history's last op."""
+        """Give it as a JSON object, the value of the history's last op."""
         return asdict(self)
 
 
@@ -176,7 +176,7 @@ class _Tape:
             self._fail(error)
 
     def flush(self) -> None:
-        """Nothing can get lost that would not be lost anyway."""
+        """Do nothing: events in memory are lost with the process in any case."""
 
     def close(self) -> None:
         """Keep no op more."""
@@ -222,7 +222,7 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS) -> SimRun:
         UsageError: The plan is of a run that is not simulated.
     """
     if plan.spec.env != SIM:
-        raise UsageError(f"env {plan.spec.env!r}: the plan is of a run that is not simulated")
+        raise UsageError(f"env {plan.spec.env!r}: only a run with env 'sim' can be simulated")
     with _few_collections():
         with ExitStack() as stack:
             stage = _Stage(plan, stack)
@@ -239,7 +239,7 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS) -> SimRun:
 
 @cache
 def _freeze_once() -> None:
-    """Before the first run of a process; to ask the collector each time would take 10 ms."""
+    """Freeze the collector's objects before a process's first run; each time would take 10 ms."""
     gc.freeze()
 
 
@@ -303,7 +303,7 @@ class _Stage:
         return read
 
     def _freeze(self) -> None:
-        """Nothing that is done from now on counts; the loop ends as soon as it can be ended.
+        """End the loop as soon as it can be ended; what is done until then does not count.
 
         The event comes in the middle of what its node does: the disks are looked at after that.
         """

@@ -180,7 +180,7 @@ class StateMachine:
 
 
 def _kept(records: Iterable[Numbered], kept: list[Numbered]) -> Iterator[Numbered]:
-    """The same records, each added to ``kept`` when it is taken."""
+    """Give the records, and add each to ``kept`` when it is taken."""
     for record in records:
         kept.append(record)
         yield record

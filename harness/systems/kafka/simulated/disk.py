@@ -99,7 +99,7 @@ class PartitionDisk:
 
 
 def java_disk(disk: PartitionDisk) -> Any:
-    """The same as an object of Java's, a ``krucible.Disk``."""
+    """Give the disk as an object of Java's, a ``krucible.Disk``."""
     jpype, known = bridge(), ref(disk)
     io_error, power_failure = jpype.JClass("java.io.IOException"), jpype.JClass(POWER_FAILURE)
 

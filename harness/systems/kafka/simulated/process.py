@@ -369,7 +369,9 @@ class KafkaProcess:
 
     def _ask(self, _: int, message: Request, answer: Answer) -> None:
         """Take a request of a node of ours."""
-        raise NotImplementedError(f"{type(message).__name__}: no nodes of ours beside Kafka's yet")
+        raise NotImplementedError(
+            f"{type(message).__name__}: a node of ours cannot run beside Kafka's yet"
+        )
 
     # ------------------------------------------------------------------ for the state machine
 
