@@ -41,24 +41,26 @@ class Cores:
         """
         named = frozenset(found.txns)
         if len(named) <= TXNS_MAX and self._work > 0:
-            for name in _names(found.name):
-                core = self._core(replace(found, name=name), named, retold=name != found.name)
-                if core is not None:
-                    return core
+            for candidates in self._candidates(named):
+                for name in _names(found.name):
+                    core = self._core(replace(found, name=name), candidates)
+                    if core is not None:
+                        whole = core.name == found.name and set(core.txns) == named
+                        told = found if whole else core
+                        minimal = core.details["minimal"]
+                        return replace(told, details={**told.details, "minimal": minimal})
         return replace(found, details={**found.details, "minimal": False})
 
-    def _core(self, found: Found, named: frozenset[int], *, retold: bool) -> Found | None:
-        """The same of few transactions; None where those that may show it do not."""
+    def _core(self, found: Found, candidates: frozenset[int]) -> Found | None:
+        """The anomaly of a few of the candidates; None where they do not have it."""
         tries = _Tries(found, self._txns, self._orders, self._judge, self._work)
-        told: Found | None = None
-        for candidates in self._candidates(named):
-            if tries.fails(candidates):
-                kept, minimal = least(candidates, tries.fails, tries.go_on, monotone=False)
-                told = tries.told(kept) if retold or kept != named else found
-                told = replace(told, details={**told.details, "minimal": minimal})
-                break
+        core: Found | None = None
+        if tries.fails(candidates):
+            kept, minimal = least(candidates, tries.fails, tries.go_on, monotone=False)
+            core = tries.told(kept)
+            core = replace(core, details={**core.details, "minimal": minimal})
         self._work = tries.left
-        return told
+        return core
 
     def _candidates(self, named: frozenset[int]) -> Iterator[frozenset[int]]:
         """The transactions, ever more of those beside them that may show what they did."""

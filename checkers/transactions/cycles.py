@@ -221,13 +221,16 @@ def _cores(judged: Judged, found: list[Found]) -> Iterator[Found]:
 
     cores = Cores(judged.txns, judged.orders, alone)
     spent = judged.gave_up is not None
+    known: set[tuple[str, str]] = set()  # two may come to the same
     for each in found:
         told = replace(each, details={**each.details, "minimal": False})
         try:
             told = told if spent else cores.of(each)
         except BudgetError:
             spent = True
-        yield told
+        if (told.name, told.message) not in known:
+            known.add((told.name, told.message))
+            yield told
 
 
 def _tier(name: str) -> int:
