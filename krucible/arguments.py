@@ -31,11 +31,29 @@ NEMESIS_HELP = (
 )
 PACE_HELP = f"Pace of the faults, which is how long they last: {'; '.join(map(told, PACES))}."
 
+KAFKA_VERSION = "krucible.kafka.version"  # the settings that the options stand for
+KAFKA_HOME = "krucible.kafka.home"
+
 StoreDir = Annotated[Path, typer.Option("--store", metavar="DIR", help="Folder of runs.")]
 HostsFile = Annotated[
     Path | None,
     typer.Option(
         "--hosts", metavar="FILE", help="Hosts of --env ssh: [user@]host[:port] lines, or TOML."
+    ),
+]
+KafkaVersion = Annotated[
+    str | None,
+    typer.Option(
+        metavar="VERSION",
+        help="Release of Apache Kafka, as in 4.3.1 (default: 4.1.2); of --system kafka.",
+    ),
+]
+KafkaHome = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder of a build of Apache Kafka's, with its jars in lib or libs; of krucible sim "
+        "--system kafka.",
     ),
 ]
 DEFAULT_STORE = Path("store")
@@ -62,6 +80,20 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
         if key in settings:
             raise UsageError(f"--set {key}: given twice; leave one out")
         settings[key] = value
+    return settings
+
+
+def of_kafka(settings: dict[str, str], version: str | None, home: Path | None) -> dict[str, str]:
+    """The settings with what ``--kafka-version`` and ``--kafka-home`` say; raises UsageError."""
+    if version is not None and home is not None:
+        raise UsageError("--kafka-version and --kafka-home: want one of them, not both")
+    told = {KAFKA_VERSION: version, KAFKA_HOME: None if home is None else str(home.absolute())}
+    for key, value in told.items():
+        if value is None:
+            continue
+        if key in settings:
+            raise UsageError(f"--set {key}: given twice; leave one out")
+        settings = {**settings, key: value}
     return settings
 
 

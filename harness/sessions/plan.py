@@ -91,7 +91,8 @@ class Plan:
 
 def with_needed(spec: RunSpec) -> RunSpec:
     """The options with the settings that the workload needs, where they are not set otherwise."""
-    needed = workloads.traits(spec.workload).settings
+    own = systems.traits(spec.system).of(spec).settings
+    needed = {**workloads.traits(spec.workload).settings, **own}
     return replace(spec, settings={**needed, **spec.settings}) if needed else spec
 
 

@@ -56,7 +56,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
     """
     given = dict(pinned or {})
     traits = systems.traits(given.get("system", DEFAULT_SYSTEM))
-    traits = traits.simulated or traits
+    traits = (traits.simulated or traits).with_settings(given.get("settings", {}))
     fit = {name: w for name, w in WORKLOADS.items() if name in (traits.workloads or WORKLOADS)}
     rng = seeds.rng(seed, "swarm")
     drawn: dict[str, Any] = {

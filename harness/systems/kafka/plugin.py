@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -26,14 +28,28 @@ from harness.systems.kafka import distribution as kafka_dist
 from harness.systems.kafka.distribution import (
     BROKER_HEAP_MB,
     CONTROLLER_HEAP_MB,
-    KAFKA_VERSION,
     SERVER,
     KafkaDist,
+)
+from harness.systems.kafka.releases import (
+    DYNAMIC_SINCE,
+    HOME,
+    LIVE_SINCE,
+    VERSION,
+    is_of_releases,
+    release_of,
+    releases_of,
 )
 from harness.systems.kafka.simulated.jvm import missing
 from harness.systems.kafka.simulated.sites import OF_CONTROLLERS, OF_RAFT_ALONE, kafka_site
 from harness.systems.kraft.sites import Site
-from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum, why_not
+from harness.systems.nodes.processes import (
+    DYNAMIC,
+    QUORUM_SETTING,
+    KraftNodes,
+    check_quorum,
+    why_not,
+)
 from harness.verdict import Known
 from node.config import NodeConfig
 
@@ -83,7 +99,14 @@ _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
 def check_settings(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
     check_quorum(settings)
+    for release in releases_of(settings).values():
+        if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
+            raise UsageError(
+                f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no such quorums"
+            )
     for key in settings:
+        if is_of_releases(key):
+            continue
         if key in OWN_SETTINGS:
             raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
         if key == FSYNC_SETTING and settings[key] not in ("true", "false"):
@@ -92,6 +115,20 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise UsageError(f"--set {key}: Apache Kafka has no such setting")
         if not _NAME.fullmatch(key):
             raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
+
+
+def check_processes(settings: Mapping[str, str]) -> None:
+    """Raise UsageError for settings that processes cannot have."""
+    check_settings(settings)
+    if HOME in settings:
+        raise UsageError("--kafka-home: of `krucible sim` alone")
+    for release in releases_of(settings).values():
+        if release.line < LIVE_SINCE:
+            raise UsageError(
+                f"--kafka-version {release}: of `krucible sim` alone; processes want 4.0 or newer"
+            )
+    if len(set(releases_of(settings).values())) > 1:
+        raise UsageError(f"--set {VERSION}.NODE: of `krucible sim` alone")
 
 
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
@@ -103,29 +140,64 @@ def is_kafkas(name: str) -> bool:
     return not name.startswith(OURS) or name == QUORUM_SETTING
 
 
+def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Name the releases in results: the one of most nodes, and those of single ones."""
+    return {
+        "kafka" if node is None else f"kafka of {node}": str(release)
+        for node, release in releases_of(settings).items()
+    }
+
+
+def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Say in the spec which release it is, though it be the default."""
+    return {VERSION: release_of(settings).version}
+
+
+PROCESSES: Final = SystemTraits(
+    leaves=frozenset({"records", "output"}),
+    checkers=("logs",),
+    workloads=frozenset({"brokers", "producer-ids"}),  # what its controllers do by themselves
+    envs=frozenset({"local"}),  # where its Java is
+    jvms=True,
+    check_settings=check_processes,
+    why_not=why_not,
+)
+SIMULATED: Final = SystemTraits(
+    leaves=frozenset({"events", "records", "output"}),
+    leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
+    workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
+    check_settings=check_settings,
+    known=KNOWN,
+    takes=is_kafkas,
+    why_not=why_not,
+)
+
+
+def _processes(settings: Mapping[str, str]) -> SystemTraits:
+    return replace(PROCESSES, versions=_versions(settings), settings=_recorded(settings))
+
+
+def _simulated(settings: Mapping[str, str]) -> SystemTraits:
+    releases = releases_of(settings).values()
+    fit = replace(
+        SIMULATED,
+        versions=_versions(settings),
+        settings=_recorded(settings),
+        missing=partial(missing, *releases),
+    )
+    if all(release.line >= DYNAMIC_SINCE for release in releases):
+        return fit
+    assert fit.workloads is not None  # noqa: S101 - see above
+    return replace(
+        fit,
+        workloads=fit.workloads - {"membership"},
+        takes=lambda name: is_kafkas(name) and name != QUORUM_SETTING,
+    )
+
+
 @systems.register(
     "kafka",
-    SystemTraits(
-        leaves=frozenset({"records", "output"}),
-        checkers=("logs",),
-        workloads=frozenset({"brokers", "producer-ids"}),  # what its controllers do by themselves
-        envs=frozenset({"local"}),  # where its Java is
-        versions={"kafka": KAFKA_VERSION},
-        jvms=True,
-        check_settings=check_settings,
-        why_not=why_not,
-        simulated=SystemTraits(
-            leaves=frozenset({"events", "records", "output"}),
-            leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
-            workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
-            versions={"kafka": KAFKA_VERSION},
-            check_settings=check_settings,
-            known=KNOWN,
-            missing=missing,
-            takes=is_kafkas,
-            why_not=why_not,
-        ),
-    ),
+    replace(PROCESSES, narrowed=_processes, simulated=replace(SIMULATED, narrowed=_simulated)),
 )
 class Kafka(KraftNodes):
     """Apache Kafka's controllers and brokers; `make kafka` fetches them. Needs Java 17.
@@ -162,7 +234,9 @@ class Kafka(KraftNodes):
             await super().setup()
             return
         try:
-            self._dist = await asyncio.to_thread(kafka_dist.fetch)
+            self._dist = await asyncio.to_thread(
+                kafka_dist.fetch, release_of(self._spec.settings).version
+            )
         except kafka_dist.KafkaMissingError as error:
             raise EnvError(f"{error}; then `make kafka`") from error
         if isinstance(self._env, MountsDisks):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
-from harness.systems.kafka.simulated.jvm import Release
+from harness.systems.kafka.simulated.jvm import Loaded
 from harness.systems.kafka.simulated.packed import (
     KEY_BITS,
     Item,
@@ -94,13 +94,14 @@ class Stack:
     """The software of all nodes of a cluster.
 
     ``kind`` is Java's name of the state machines that ``make`` makes; ``controllers`` are the ids
-    of all controllers.
+    of all controllers. A new cluster is formatted with ``metadata_version``.
     """
 
-    release: Release
+    release: Loaded
     kind: str
     make: Callable[[KafkaProcess], StateMachine]
     controllers: Sequence[int]
+    metadata_version: int
 
 
 class KafkaProcess:
@@ -139,6 +140,7 @@ class KafkaProcess:
             "cluster.id": meta.cluster_id,
             "seed": str((seed * 1_000_003 + world.incarnation) % 2**63),
             "machine": stack.kind,
+            "metadata.version": str(stack.metadata_version),
             "controllers": ",".join(map(str, stack.controllers)),
         }
         self._disk = PartitionDisk(world.disk, partition_dir(config.log_dir), self._tell)

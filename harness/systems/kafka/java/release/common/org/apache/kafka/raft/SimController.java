@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Random;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
@@ -43,7 +42,6 @@ import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.metadata.placement.StripedReplicaPlacer;
 import org.apache.kafka.queue.EventQueue;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
-import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.common.serialization.RecordSerde;
 import org.apache.kafka.server.fault.FaultHandler;
 import org.apache.kafka.timeline.SnapshotRegistry;
@@ -130,7 +128,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 .setMaxIdleIntervalNs(
                     idleMs == 0 ? OptionalLong.empty() : OptionalLong.of(TimeUnit.MILLISECONDS.toNanos(idleMs)))
                 .setStaticConfig(fixed)
-                .setBootstrapMetadata(BootstrapMetadata.fromVersion(MetadataVersion.latestProduction(), "simulation"))
+                .setBootstrapMetadata(BootstrapMetadata.fromVersion(node.metadataVersion, "simulation"))
                 .setFatalFaultHandler(fatal)
                 .setNonFatalFaultHandler(other)
                 .build();
@@ -208,7 +206,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 new UnregisterBrokerResponseData().setErrorCode(code(e)));
         }
         if (request instanceof CreateTopicsRequestData asked) {
-            return done(key, () -> controller.createTopics(context(), asked, Set.of())).handle((reply, e) -> {
+            return done(key, () -> SimCalls.createTopics(controller, context(), asked)).handle((reply, e) -> {
                 if (e == null) {
                     return reply;
                 }
@@ -232,7 +230,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 AlterConfigOp.OpType.forId(config.configOperation()), config.value())));
             changes.put(new ConfigResource(ConfigResource.Type.forId(each.resourceType()), each.resourceName()), named);
         }
-        return done(key, () -> controller.incrementalAlterConfigs(context(), changes, asked.validateOnly())).handle((reply, e) -> {
+        return done(key, () -> SimCalls.alterConfigs(controller, context(), changes, asked.validateOnly())).handle((reply, e) -> {
             IncrementalAlterConfigsResponseData answer = new IncrementalAlterConfigsResponseData();
             for (ConfigResource resource : changes.keySet()) {
                 ApiError error = e == null ? reply.get(resource) : new ApiError(Errors.forCode(code(e)), message(e));
@@ -273,6 +271,11 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         public void handleLoadSnapshot(org.apache.kafka.snapshot.SnapshotReader<ApiMessageAndVersion> reader) {
             node.applied = reader.snapshotId().offset();
             reader.close();
+        }
+
+        /** The bootstrap snapshot, which some releases hand over apart: nobody has applied anything by it. */
+        public void handleLoadBootstrap(org.apache.kafka.snapshot.SnapshotReader<ApiMessageAndVersion> reader) {
+            handleLoadSnapshot(reader);
         }
 
         @Override

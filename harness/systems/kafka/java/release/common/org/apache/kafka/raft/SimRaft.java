@@ -50,6 +50,7 @@ import org.apache.kafka.server.common.KRaftVersion;
 /** The KafkaRaftClient of this release: how it is made, and what is known of its inside. */
 final class SimRaft<T> {
     static final ListenerName LISTENER = new ListenerName("CONTROLLER");
+    private static final int MAX_FETCH_WAIT_MS = 500; // of KafkaRaftClient, where it is private in some releases
     private static final Field VOTER_STATES = SimInside.field(LeaderState.class, "voterStates");
     private static final Field CREDITS = SimInside.field(LeaderState.class, "fetchedVoters");
     private static final Field PARTITION = SimInside.field(KafkaRaftClient.class, "partitionState");
@@ -104,7 +105,7 @@ final class SimRaft<T> {
             new BatchMemoryPool(5, KafkaRaftClient.MAX_BATCH_SIZE_BYTES),
             node.clock,
             expirations,
-            KafkaRaftClient.MAX_FETCH_WAIT_MS,
+            MAX_FETCH_WAIT_MS,
             isController,
             identity.get("cluster.id"),
             bootstrap(),
