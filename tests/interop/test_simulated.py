@@ -18,10 +18,12 @@ import pytest
 
 from harness.store.reading import load_spec
 from harness.systems.kafka.distribution import KafkaDist
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 300
+FINDINGS = ROOT / "docs" / "findings"
 
 
 def sim(*options: object, command: str = "sim") -> tuple[int, str]:
@@ -169,3 +171,17 @@ def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
     assert json.loads(out)["same_as_before"], out
     code, out = sim(told["store"], "--json", "--budget", 20, "--jobs", 1, command="shrink")
     assert code in (0, 1), out
+
+
+@pytest.mark.parametrize(
+    ("name", "invariant"),
+    [("removed-voter", "crash"), ("clock-back", "L4"), ("before-the-flush-simulated", "C11")],
+)
+def test_a_finding_happens_again(
+    kafka: KafkaDist, name: str, invariant: str, tmp_path: Path
+) -> None:
+    assert kafka.archive.is_file()
+    code, out = sim(FINDINGS / name, "--json", "--store", tmp_path, command="repro")
+    assert code == 1, out
+    (found,) = results(tmp_path).values()
+    assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, out
