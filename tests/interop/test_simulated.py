@@ -175,7 +175,13 @@ def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
 
 @pytest.mark.parametrize(
     ("name", "invariant"),
-    [("removed-voter", "crash"), ("clock-back", "L4"), ("before-the-flush-simulated", "C11")],
+    [
+        ("repeated-vote-kafka", "S11"),
+        ("removed-voter", "crash"),
+        ("lost-vote", "crash"),
+        ("clock-back", "L4"),
+        ("before-the-flush-simulated", "C11"),
+    ],
 )
 def test_a_finding_happens_again(
     kafka: KafkaDist, name: str, invariant: str, tmp_path: Path
