@@ -18,10 +18,12 @@ import pytest
 
 from harness.store.reading import load_spec
 from harness.systems.kafka.distribution import KafkaDist
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 300
+FINDINGS = ROOT / "docs" / "findings"
 
 
 def sim(*options: object, command: str = "sim") -> tuple[int, str]:
@@ -88,13 +90,13 @@ def test_invariants_are_judged_by_its_own_events(stores: list[Path]) -> None:
     assert not [name for name in wanted.split() if not checked.get(name)], checked
 
 
-def test_credits_answers_reigns_and_images_are_told(stores: list[Path]) -> None:
+def test_credits_answers_claims_and_images_are_told(stores: list[Path]) -> None:
     told: Counter[str] = Counter()
     for events in stores[0].glob("*/*/events/*.jsonl"):
         whole = "producer-ids" in events.parts[-4] or "brokers" in events.parts[-4]
         for line in events.read_bytes().splitlines():
             told[f"{json.loads(line)['t']} of {'controllers' if whole else 'raft alone'}"] += 1
-    for kind in ("quorum", "ack", "claim", "renounce"):
+    for kind in ("quorum", "ack", "claim"):
         assert told[f"{kind} of controllers"], told
         assert told[f"{kind} of raft alone"], told
     assert told["image of controllers"], told
@@ -149,6 +151,8 @@ def test_what_a_controller_throws_at_once_is_an_answer(kafka: KafkaDist, tmp_pat
     faults = (("disk-full", 3000, 3000, "majority"),)
     options = "--workload brokers --observers 0 --rate 40 --time-limit 6"
     assert repro(tmp_path, faults, *options.split())["anomalies"] == []
+    events = [path.read_text() for path in tmp_path.glob("store/kafka-brokers/2*/events/*")]
+    assert any('"t":"renounce"' in each and '"kept":0' in each for each in events)
 
 
 def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
@@ -167,3 +171,23 @@ def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
     assert json.loads(out)["same_as_before"], out
     code, out = sim(told["store"], "--json", "--budget", 20, "--jobs", 1, command="shrink")
     assert code in (0, 1), out
+
+
+@pytest.mark.parametrize(
+    ("name", "invariant"),
+    [
+        ("repeated-vote-kafka", "S11"),
+        ("removed-voter", "crash"),
+        ("lost-vote", "crash"),
+        ("clock-back", "L4"),
+        ("before-the-flush-simulated", "C11"),
+    ],
+)
+def test_a_finding_happens_again(
+    kafka: KafkaDist, name: str, invariant: str, tmp_path: Path
+) -> None:
+    assert kafka.archive.is_file()
+    code, out = sim(FINDINGS / name, "--json", "--store", tmp_path, command="repro")
+    assert code == 1, out
+    (found,) = results(tmp_path).values()
+    assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, out

@@ -132,7 +132,11 @@ def check_processes(settings: Mapping[str, str]) -> None:
 
 
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
-KNOWN: Final = (Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),)
+KNOWN: Final = (
+    Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
+    Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
+    Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
+)
 
 
 def is_kafkas(name: str) -> bool:

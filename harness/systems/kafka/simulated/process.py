@@ -143,7 +143,9 @@ class KafkaProcess:
             "metadata.version": str(stack.metadata_version),
             "controllers": ",".join(map(str, stack.controllers)),
         }
-        self._disk = PartitionDisk(world.disk, partition_dir(config.log_dir), self._tell)
+        self._disk = PartitionDisk(
+            world.disk, partition_dir(config.log_dir), self._tell, self._outputs
+        )
         self._java: Any = stack.release.replica(settings, identity, java_disk(self._disk))
         self._fatal = on_fatal
         self._loop = asyncio.get_running_loop()
@@ -235,16 +237,19 @@ class KafkaProcess:
             return
         self._in_turn = True
         try:
-            for item in unpack(bytes(call())):
-                if item.kind == Kind.EVENT:
-                    self._tell(item.data)
-                else:
-                    self._output(item)
+            self._outputs(bytes(call()))
         finally:
             self._in_turn = False
         self._tracer.flush()
         if self._inputs and not self._is_over:
             self._turns()
+
+    def _outputs(self, data: bytes) -> None:
+        for item in unpack(data):
+            if item.kind == Kind.EVENT:
+                self._tell(item.data)
+            else:
+                self._output(item)
 
     def _output(self, item: Item) -> None:
         match item.kind:

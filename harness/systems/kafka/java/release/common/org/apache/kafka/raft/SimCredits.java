@@ -16,6 +16,7 @@ final class SimCredits extends HashSet<Integer> {
     private final transient LeaderState<?> leader;
     private final Map<Integer, Long> heardMs = new HashMap<>();
     private long sinceMs;
+    private long sinceWallMs; // the leader's timer goes by the wall clock
     private long tellFromMs;
     private String majority; // that is not told of yet
     private long majoritySinceMs;
@@ -24,6 +25,7 @@ final class SimCredits extends HashSet<Integer> {
         this.node = node;
         this.leader = leader;
         this.sinceMs = nowMs();
+        this.sinceWallMs = node.clock.milliseconds();
         this.tellFromMs = sinceMs;
     }
 
@@ -46,6 +48,7 @@ final class SimCredits extends HashSet<Integer> {
         }
         super.clear();
         sinceMs = nowMs();
+        sinceWallMs = node.clock.milliseconds();
     }
 
     /** Tell of a majority that has fetched, now that the request is told of that made it one. */
@@ -56,9 +59,9 @@ final class SimCredits extends HashSet<Integer> {
         }
     }
 
-    /** Tell that no majority has fetched. */
+    /** Tell that no majority has fetched, for how long by the clock that the leader goes by. */
     void tellNone() {
-        tell(false, heard(), nowMs() - sinceMs);
+        tell(false, heard(), node.clock.milliseconds() - sinceWallMs);
     }
 
     private void tell(boolean ok, String heard, long since) {

@@ -163,9 +163,14 @@ public final class SimReplica implements Replica {
             Chance.random = null;
         }
         put(Kinds.WAIT, 0, 0, waitMs, (short) 0, new byte[0]);
+        return outputs();
+    }
+
+    /** All that was put out, events first: what the others bring about is told after them. */
+    private byte[] outputs() {
         byte[] rest = out.toByteArray();
         out.reset();
-        String told = events.take(); // first, for what the others bring about is told after them
+        String told = events.take();
         if (told.isEmpty()) {
             return rest;
         }
@@ -174,6 +179,14 @@ public final class SimReplica implements Replica {
         byte[] all = out.toByteArray();
         out.reset();
         return all;
+    }
+
+    /** Let the other threads go on while this one waits for an fsync of the log: they may answer clients. */
+    void beforeFsync() {
+        if (raft.quorum() != null) {
+            queues.drain();
+            files.disk().release(outputs());
+        }
     }
 
     /**
