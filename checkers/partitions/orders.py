@@ -47,7 +47,7 @@ class LogOrder:
         return (offset, value), op
 
     def tellers(self, record: Record) -> list[LogOp]:
-        """Who told at which offset a value lies, for a record that does not say so itself."""
+        """List the ops that told a value's offset, for a record that does not say so itself."""
         offset, value = record
         return [] if offset is not None else list(self.offsets.get(value, {}).values())
 

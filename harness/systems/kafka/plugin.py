@@ -102,7 +102,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     for release in releases_of(settings).values():
         if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
             raise UsageError(
-                f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no such quorums"
+                f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
             )
     for key in settings:
         if is_of_releases(key):
@@ -121,14 +121,14 @@ def check_processes(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that processes cannot have."""
     check_settings(settings)
     if HOME in settings:
-        raise UsageError("--kafka-home: of `krucible sim` alone")
+        raise UsageError("--kafka-home: only `krucible sim` takes it; leave it out")
     for release in releases_of(settings).values():
         if release.line < LIVE_SINCE:
             raise UsageError(
-                f"--kafka-version {release}: of `krucible sim` alone; processes want 4.0 or newer"
+                f"--kafka-version {release}: only for `krucible sim`; processes need 4.0 or newer"
             )
     if len(set(releases_of(settings).values())) > 1:
-        raise UsageError(f"--set {VERSION}.NODE: of `krucible sim` alone")
+        raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
 
 
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
