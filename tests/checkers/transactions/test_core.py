@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from checkers.transactions import core
+from checkers.transactions.consistency import FORBIDDEN
 from checkers.transactions.cycles import check_transactions
 from harness.history.ops import History, Interval, Op
 from harness.verdict import Anomaly, Valid
@@ -21,6 +22,9 @@ from tests.support.histories.worst import history as worst_history
 
 INVALID = int(os.environ.get("KRUCIBLE_EXPLAINED", "100"))  # histories
 MODELS = ("strict-serializable", "serializable", "strong-session-serializable")
+CIRCLES = {
+    name for name in FORBIDDEN["strict-serializable"] if name.startswith(("G0", "G1c", "G-", "G2"))
+}
 
 
 def ops_of(intervals: list[Interval]) -> History:
@@ -54,25 +58,25 @@ def set_free(named: list[Interval], others: list[Interval]) -> History:
 
 
 def assert_core(anomaly: Anomaly, whole: History, model: str) -> None:
-    """Alone and with all others set free it is there; without any one of them it is not."""
+    """Alone it is there; with all others set free, too; without any one of them it is not."""
     name = anomaly.details["anomaly"]
 
-    def there(some: History) -> bool:
+    def there(some: History) -> set[str]:
         result = check_transactions(some, consistency_model=model)
-        return result.valid is Valid.INVALID and name in result.stats["anomalies"]
+        return set(result.stats["anomalies"]) if result.valid is Valid.INVALID else set()
 
     intervals = list(whole.intervals())
     named = [i for i in intervals if i.invocation.index in anomaly.ops]
     others = [i for i in intervals if i not in named]
     assert {op.index for op in ops_of(named)} == set(anomaly.ops)
-    assert there(ops_of(named)), anomaly
-    assert there(set_free(named, others)), anomaly
+    assert name in there(ops_of(named)), anomaly
+    freed = there(set_free(named, others))
+    # of a circle a shorter way round, of another name, may be found by way of what was set free
+    assert name in freed or ("cycle" in anomaly.details and CIRCLES & freed), anomaly
     assert anomaly.message.startswith(f"{name}: ")
     assert anomaly.details["minimal"], anomaly
     for out in named:
-        rest = [i for i in named if i != out]
-        still = there(ops_of(rest)) and there(set_free(rest, [*others, out]))
-        assert not still, (anomaly, out)
+        assert name not in there(ops_of([i for i in named if i != out])), (anomaly, out)
 
 
 def test_transactions_that_are_named_have_their_anomaly_alone_and_none_can_be_left_out() -> None:
