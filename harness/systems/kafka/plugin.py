@@ -36,6 +36,7 @@ from harness.systems.kafka.releases import (
     HOME,
     LIVE_SINCE,
     VERSION,
+    VOTES_KEPT_SINCE,
     is_of_releases,
     release_of,
     releases_of,
@@ -139,6 +140,13 @@ KNOWN: Final = (
 )
 
 
+# Before 4.0 a follower writes the leader in the place of its vote: it needs it no more.
+OLDER: Final = (
+    *KNOWN,
+    Known("S3", ", now that it follows n", "docs/kafka.md, a follower forgets its vote"),
+)
+
+
 def is_kafkas(name: str) -> bool:
     """Tell whether a drawn setting is one of Kafka's own, or says how its quorum is made."""
     return not name.startswith(OURS) or name == QUORUM_SETTING
@@ -188,6 +196,7 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
         versions=_versions(settings),
         settings=_recorded(settings),
         missing=partial(missing, *releases),
+        known=KNOWN if all(each.line >= VOTES_KEPT_SINCE for each in releases) else OLDER,
     )
     if all(release.line >= DYNAMIC_SINCE for release in releases):
         return fit

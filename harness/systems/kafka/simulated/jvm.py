@@ -68,6 +68,7 @@ class Loaded:
         self._make = replica.getDeclaredConstructors()[0]
         told = jpype.JClass("java.lang.Class").forName(APIS, True, loader)
         versions = [int(each) for each in told.getMethod("versions").invoke(None)]
+        self._recode = told.getMethod("recode", *_types(jpype))
         rows = zip(*[iter(versions)] * 3, strict=True)
         self.apis: ApiTable = table(ApiRange(*row) for row in rows)
 
@@ -77,6 +78,19 @@ class Loaded:
         """A ``krucible.Replica`` of this release, with a ``krucible.Disk``."""
         jpype = self._jpype
         return self._make.newInstance(_map(jpype, settings), _map(jpype, identity), disk)
+
+    def recode(
+        self, api_key: int, was: int, wanted: int, body: bytes, *, is_request: bool
+    ) -> bytes | None:
+        """Write a request or an answer in another version; None: it cannot be said in that."""
+        jpype = self._jpype
+        args = (
+            jpype.JBoolean(is_request),
+            *(jpype.JShort(each) for each in (api_key, was, wanted)),
+            jpype.JArray(jpype.JByte)(body),
+        )
+        made = self._recode.invoke(None, *args)
+        return None if made is None else bytes(made)
 
 
 @cache
@@ -107,6 +121,18 @@ def _start(seam: Path, java: Path) -> None:
 
 def _system_loader(jpype: Any) -> Any:
     return jpype.JClass("java.lang.ClassLoader").getSystemClassLoader()
+
+
+def _types(jpype: Any) -> Any:
+    """Name the arguments of ``recode``, as Java looks for them."""
+    short = jpype.JClass("java.lang.Short").TYPE
+    return (
+        jpype.JClass("java.lang.Boolean").TYPE,
+        short,
+        short,
+        short,
+        jpype.JArray(jpype.JByte).class_,
+    )
 
 
 def _map(jpype: Any, values: Mapping[str, str]) -> Any:

@@ -48,7 +48,6 @@ log = logging.getLogger("krucible.kafka")
 SHUTDOWN_MS: Final = 5_000
 NO_WAIT: Final = 2**62
 TICK_S: Final = 1e-9  # times are rounded to it
-_NOT_AVAILABLE: Final = 8  # BROKER_NOT_AVAILABLE: how a channel tells that a request failed
 RAFT_APIS: Final = QUORUM - {ApiKey.API_VERSIONS}
 
 
@@ -151,7 +150,7 @@ class KafkaProcess:
         self._loop = asyncio.get_running_loop()
         timeout_ms = int(settings.get("controller.quorum.request.timeout.ms", 2000))
         network = cast("VirtualNetwork", world.network)
-        self._peers = Peers(network, timeout_ms / 1e3, self._answered)
+        self._peers = Peers(network, timeout_ms / 1e3, self._answered, stack.release.recode)
         self._answers: dict[int, Callable[[bytes], None]] = {}
         self._rejects: dict[int, Callable[[str], None]] = {}
         self._tokens: dict[int, Callable[[int | None], None]] = {}
@@ -170,7 +169,7 @@ class KafkaProcess:
             config.listeners[0].bind,
             self._serve,
             ask=self._ask,
-            apis=_common(stack.release.apis, (*self._raw_apis, *self.machine.apis)),
+            apis=_served(stack.release.apis, self._raw_apis, self.machine.apis),
             on_reject=lambda peer, reason: log.warning("closed %s:%s: %s", *peer, reason),
             tls=None,
             features=lambda: Features({}, {}, -1),
@@ -345,9 +344,9 @@ class KafkaProcess:
 
     # ------------------------------------------------------------------ messages
 
-    def _answered(self, correlation: int, answer: bytes | None) -> None:
-        if answer is None:
-            self.put(pack(Kind.UNANSWERED, correlation, _NOT_AVAILABLE))
+    def _answered(self, correlation: int, answer: bytes | int) -> None:
+        if isinstance(answer, int):
+            self.put(pack(Kind.UNANSWERED, correlation, answer))
         else:
             self.put(pack(Kind.ANSWER, correlation, data=answer))
 
@@ -402,13 +401,18 @@ class KafkaProcess:
         self.put(pack(Kind.SNAPSHOT, 0, epoch, end, data=pack_values(values)))
 
 
-def _common(theirs: ApiTable, keys: Iterable[int]) -> ApiTable:
-    """The versions of APIs that a release of Kafka and our clients both know."""
+def _served(theirs: ApiTable, raw: Iterable[int], ours: Iterable[int]) -> ApiTable:
+    """The APIs that are served: by Java in its versions, the others in those that we know, too."""
     return table(
-        ApiRange(
-            key,
-            max(theirs[key].min_version, ALL_APIS[key].min_version),
-            min(theirs[key].max_version, ALL_APIS[key].max_version),
+        (
+            *(theirs[key] for key in raw if key in theirs),
+            *(
+                ApiRange(
+                    key,
+                    max(theirs[key].min_version, ALL_APIS[key].min_version),
+                    min(theirs[key].max_version, ALL_APIS[key].max_version),
+                )
+                for key in ours
+            ),
         )
-        for key in keys
     )

@@ -9,6 +9,7 @@ import pytest
 from harness.errors import UsageError
 from harness.registry import systems
 from harness.sessions.swarm import draw
+from harness.spec import SIM, RunSpec
 from harness.systems.kafka.plugin import check_processes, check_settings
 from harness.systems.kafka.releases import (
     DEFAULT,
@@ -19,6 +20,7 @@ from harness.systems.kafka.releases import (
     release_of,
     releases_of,
 )
+from harness.verdict import Anomaly
 from tests.support.commands.command import krucible
 
 
@@ -68,6 +70,19 @@ def test_processes_are_of_one_release(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError):
             check_processes(settings)
+
+
+def test_only_followers_of_older_releases_may_forget_their_votes() -> None:
+    def known(settings: dict[str, str], message: str) -> bool:
+        spec = RunSpec(seed=1, system="kafka", env=SIM, settings=settings)
+        anomaly = Anomaly("S3", message)
+        return any(each.covers(anomaly) for each in systems.traits("kafka").of(spec).known)
+
+    follows = "n1 forgot in epoch 1 that it had voted for n2, now that it follows n2"
+    assert known({VERSION: "3.9.2"}, follows)
+    assert known({f"{VERSION}.n1": "3.9.2"}, follows)
+    assert not known({VERSION: DEFAULT}, follows)
+    assert not known({VERSION: "3.9.2"}, "n1 forgot in epoch 1 that it had voted for n2")
 
 
 def test_a_run_and_its_results_name_the_release() -> None:

@@ -33,7 +33,6 @@ import org.apache.kafka.common.requests.ApiError;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.controller.ControllerRequestContext;
 import org.apache.kafka.controller.QuorumController;
-import org.apache.kafka.controller.QuorumFeatures;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.image.publisher.SnapshotEmitter;
 import org.apache.kafka.image.publisher.SnapshotGenerator;
@@ -120,8 +119,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 .setThreadNamePrefix("quorum-controller-" + node.id + "-")
                 .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
                 .setRaftClient(client)
-                .setQuorumFeatures(new QuorumFeatures(
-                    node.id, QuorumFeatures.defaultSupportedFeatureMap(false), node.controllers()))
+                .setQuorumFeatures(SimQuorum.features(node.id, node.controllers()))
                 .setDefaultReplicationFactor((short) number("default.replication.factor", 1))
                 .setReplicaPlacer(new StripedReplicaPlacer(random))
                 .setSessionTimeoutNs(TimeUnit.MILLISECONDS.toNanos(number("broker.session.timeout.ms", 9000)))

@@ -33,7 +33,6 @@ import org.apache.kafka.common.message.RemoveRaftVoterRequestData;
 import org.apache.kafka.common.message.RemoveRaftVoterResponseData;
 import org.apache.kafka.common.message.UpdateRaftVoterRequestData;
 import org.apache.kafka.common.message.UpdateRaftVoterResponseData;
-import org.apache.kafka.common.message.VoteRequestData;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiMessage;
@@ -45,7 +44,6 @@ import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.raft.internals.BatchMemoryPool;
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
-import org.apache.kafka.server.common.KRaftVersion;
 
 /** The KafkaRaftClient of this release: how it is made, and what is known of its inside. */
 final class SimRaft<T> {
@@ -110,17 +108,13 @@ final class SimRaft<T> {
             identity.get("cluster.id"),
             bootstrap(),
             Endpoints.fromInetSocketAddresses(listeners),
-            new SupportedVersionRange((short) 0, KRaftVersion.LATEST_PRODUCTION.featureLevel()),
+            new SupportedVersionRange((short) 0, SimQuorum.KRAFT_VERSION),
             logContext,
             new Random(Long.parseLong(identity.get("seed"))),
             config
         );
         machine.open(client);
-        client.initialize(voters, store, metrics, new ExternalKRaftMetrics() {
-            @Override
-            public void setIgnoredStaticVoters(boolean ignoredStaticVoters) {
-            }
-        });
+        SimQuorum.join(client, voters, store, metrics);
     }
 
     @SuppressWarnings("unchecked")
@@ -227,10 +221,6 @@ final class SimRaft<T> {
         SimCredits credits = new SimCredits(node, leader);
         SimInside.set(CREDITS, leader, credits);
         return credits;
-    }
-
-    static boolean isPreVote(VoteRequestData.PartitionData asked) {
-        return asked.preVote();
     }
 
     static Asked asked(ApiMessage request, ApiMessage response) {

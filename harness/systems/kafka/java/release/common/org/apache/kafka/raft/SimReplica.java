@@ -508,7 +508,7 @@ public final class SimReplica implements Replica {
             event("fetch_tx").put("off", asked.fetchOffset()).put("last_ep", asked.lastFetchedEpoch()).known("to", to).end();
         } else if (request.data() instanceof VoteRequestData vote) {
             VoteRequestData.PartitionData asked = vote.topics().get(0).partitions().get(0);
-            events.event(asked.replicaEpoch(), "votereq").put("pre", SimRaft.isPreVote(asked)).known("to", to).end();
+            events.event(SimVotes.epoch(asked), "votereq").put("pre", SimVotes.isPreVote(asked)).known("to", to).end();
         }
     }
 
@@ -584,15 +584,15 @@ public final class SimReplica implements Replica {
             error = error == 0 ? given.errorCode() : error;
         }
         event("vote")
-            .put("pre", SimRaft.isPreVote(asked))
+            .put("pre", SimVotes.isPreVote(asked))
             .put("ok", granted)
-            .put("cand", asked.replicaId())
-            .directory("cand_dir", SimRaft.directory(asked.replicaDirectoryId()))
+            .put("cand", SimVotes.candidate(asked))
+            .directory("cand_dir", SimRaft.directory(SimVotes.directory(asked)))
             .put("cl_ep", asked.lastOffsetEpoch())
             .put("cl_leo", asked.lastOffset())
             .put("my_ep", log.lastFetchedEpoch())
             .put("my_leo", log.endOffset().offset())
-            .put("req_ep", asked.replicaEpoch())
+            .put("req_ep", SimVotes.epoch(asked))
             .put("err", error)
             .end();
     }
