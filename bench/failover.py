@@ -226,7 +226,7 @@ async def write_until(each: Quorum, leader: int, done: Callable[[], bool]) -> No
 
 
 async def stalls(folder: Path, source: Path) -> dict[str, Any]:
-    """All that a node does with very many partitions, and what its loop says."""
+    """Measure all that a node does with very many partitions, and what its loop says."""
     each = quorum(folder / "stalls", VOTERS, source, SNAPSHOT_SOON | TRACE | TURNS)
     name = source.name
 

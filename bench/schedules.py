@@ -49,7 +49,7 @@ class Drawn:
 
     @classmethod
     def of(cls, seed: int) -> Drawn:
-        """As the swarm draws it."""
+        """Draw the run of a seed as the swarm does."""
         plan = Plan.simulated(draw(seed), asked_for=False)
         spec = plan.spec
         return cls(spec.pace, spec.time_limit_s, tuple(plan.faults), spec.observers)

@@ -310,7 +310,7 @@ def cells(row: Row) -> tuple[object, ...]:
 
 
 def figures(found: Sequence[Row], missed: Sequence[str], goal: float) -> dict[str, Any]:
-    """All of it as one JSON object."""
+    """Give all figures as one JSON object."""
     kept = statistics.median(row.kept for row in found)
     slowest_s = max(min(row.cpu_s, row.wall_s) for row in found)
     return {

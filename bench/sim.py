@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def cpu_s(self) -> float:
-        """All of it."""
+        """Give the CPU time of run and checkers together."""
         return self.run_s + self.checkers_s
 
 

@@ -188,8 +188,8 @@ def _check_history(
     return replace(
         result,
         valid=Valid.UNKNOWN,
-        reason="the verdict hangs on the order of events with equal times: they stand in an order "
-        "that is not linearizable, but only equal times say so; record finer times",
+        reason="the verdict depends on the order of events with equal times: the order in the "
+        "file is not linearizable, but another order may be; record finer times",
     )
 
 

@@ -116,7 +116,7 @@ def _without_snapshots(run: RunData) -> frozenset[str]:
 
 
 def _evidence(run: RunData, what: str) -> Iterator[Mapping[str, Any]]:
-    """All that was seen of such a kind when faults were installed."""
+    """List the evidence of that kind which was seen when faults were installed."""
     for op in run.history.nemesis():
         value = op.value if isinstance(op.value, Mapping) else {}
         for seen in value.get("evidence", ()) if op.f == "inject" else ():

@@ -25,9 +25,9 @@ RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
 
 NEMESIS_HELP = (
-    "Faults: names and families, separated by commas; or all, or none. Of all, and of a family, as "
-    "many kinds come as fit into the time; a kind that is named always comes, if there is no time "
-    "for it then after the main phase."
+    "Faults: names and families, separated by commas; or all, or none. Of all, or of a family, the "
+    "run installs as many kinds as fit into its time. A kind that is named is always installed, "
+    "after the main phase if there is no time for it before."
 )
 PACE_HELP = f"Pace of the faults, which is how long they last: {'; '.join(map(told, PACES))}."
 
@@ -102,7 +102,7 @@ def check_hosts(spec: RunSpec, hosts: Path | None) -> None:
     check = environments.traits(spec.env).check_hosts
     if hosts is not None:
         if check is None:
-            raise UsageError(f"--hosts: the environment {spec.env!r} has none; want --env ssh")
+            raise UsageError(f"--hosts: environment {spec.env!r} takes no hosts; use --env ssh")
         os.environ[HOSTS_VARIABLE] = str(hosts.absolute())
     if check is not None:
         check(spec)

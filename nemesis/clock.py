@@ -88,7 +88,7 @@ class BadClocks:
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Set the clocks right, unless their process is gone; evidence: each read again."""
         if injection.undo is None:
-            raise HarnessError(f"fault {fault.id} has nothing that {fault.nemesis} could heal")
+            raise HarnessError(f"fault {fault.id} left nothing for {fault.nemesis} to heal")
         seen, wrong = await self.set_right(fault, injection.undo, cluster.environment)
         if wrong:
             raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
@@ -113,7 +113,9 @@ class BadClocks:
         running = [n for n in choice.nodes if cluster.environment.process(n).pid is not None]
         nodes = tuple(node for node in running if self._claim(fault, node, cluster))
         return (
-            (nodes, choice.evidence(target)) if nodes else f"no {target} runs with a clock to set"
+            (nodes, choice.evidence(target))
+            if nodes
+            else f"no {target} is running whose clock is free to be set"
         )
 
     def _claim(self, fault: Fault, node: str, cluster: Cluster) -> bool:
@@ -147,7 +149,7 @@ class ClockRate(BadClocks):
         seen, wrong = await _set_rates(nodes, hosts, ppm)
         reason = f"the clock of {', '.join(wrong)} does not run at {ppm} ppm" if wrong else None
         if all("unread" in e for e in seen):
-            reason = f"nothing reads the clock of {', '.join(nodes)}: {seen[0]['unread']}"
+            reason = f"the clock of {', '.join(nodes)} cannot be read: {seen[0]['unread']}"
         return Spoiled(seen, reason, nodes)
 
     async def set_right(

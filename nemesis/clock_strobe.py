@@ -117,7 +117,7 @@ async def _stop(strobes: Sequence[_Strobe]) -> None:
         strobe.task = None
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(outcome, Exception):
-            raise HarnessError(f"a clock stopped to jump: {outcome}") from outcome
+            raise HarnessError(f"a clock stopped jumping: {outcome}") from outcome
 
 
 async def _watch(strobe: _Strobe, environment: Environment, ms: int) -> dict[str, Any]:

@@ -78,7 +78,9 @@ class DiskTrouble:
         taken = await take(fault, cluster, DISK)
         nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"no {taken.target} runs on a disk that is whole")
+            return Injection(
+                "skipped", reason=f"no {taken.target} is running whose disk is free and healthy"
+            )
         before = {node: await disks.try_disk(node) for node in nodes}
         undo = _Undo(taken.pids, before)
         for node in nodes:
@@ -98,7 +100,7 @@ class DiskTrouble:
         evidence = (taken.evidence(), *seen)
         whole = [str(e["node"]) for e in seen if not self.is_there(e)]
         if whole:
-            reason = f"the disk of {', '.join(whole)} works as ever"
+            reason = f"the disk of {', '.join(whole)} still works as if there were no fault"
             return Injection("failed", nodes, reason, evidence, undo)
         return Injection("installed", nodes, None, evidence, undo)
 
@@ -106,7 +108,7 @@ class DiskTrouble:
         """Mend the disks, start what has stopped; evidence: using the disks again."""
         undo, environment = injection.undo, cluster.environment
         if not isinstance(undo, _Undo) or not isinstance(environment, Disks):
-            raise HarnessError(f"fault {fault.id} has nothing that a disk could heal")
+            raise HarnessError(f"fault {fault.id} left no disk to heal")
         disks = environment.disks
         met = {node: _met(seen, await disks.try_disk(node)) for node, seen in undo.before.items()}
         for node in undo.pids:
@@ -142,7 +144,7 @@ class DiskFull(DiskTrouble):
         await disks.fill(node, full=params is not None)
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
-        """Nothing more can be written."""
+        """Tell whether the disk refuses to write more."""
         return seen["errno"] is not None
 
 

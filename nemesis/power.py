@@ -90,7 +90,7 @@ class LosePower:
         """Start what is still down; evidence is a new process that answers."""
         undo = injection.undo
         if not isinstance(undo, _Undo):
-            raise HarnessError(f"fault {fault.id} has nothing that power could heal")
+            raise HarnessError(f"fault {fault.id} left no node without power to heal")
         seen = await restart(undo.pids, cluster)
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return seen

@@ -68,7 +68,7 @@ class _Log:
         self.sure = min(self.sure, len(lasts))
 
     def cut_flushed(self, to: int, at: int) -> None:
-        """The same of what may be on disk."""
+        """Drop the batches from the log, and note what may still be on disk."""
         self.cut(to, at)
         self.flushed = to if self.flushed is None else min(self.flushed, to)
 

@@ -329,7 +329,7 @@ def longest_gap(table: OpTable) -> tuple[int, int] | None:
 
 
 def work_time(table: OpTable) -> tuple[int, int]:
-    """From the first invocation to the last event of an op, in ns; (0, 0) without ops."""
+    """Give when the first op began and the last event of one was, in ns; (0, 0) without ops."""
     if not len(table):
         return 0, 0
     return table.start[0], max(map(max, table.start, table.end))

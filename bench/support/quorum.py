@@ -129,7 +129,7 @@ class Quorum:
         return [sys.executable, *program, "run", "--config", str(config)]
 
     def _kafka_argv(self, node_id: int, config: Path) -> list[str]:
-        """As it would be run for work: with all that its compiler and its collector can do."""
+        """Give Kafka's command line as for production: with its full compiler and collector."""
         assert self.kafka is not None
         log = self.folder / f"n{node_id}.log"
         java, *flags = self.kafka.argv(SERVER, config, log=log, heap_mb=KAFKA_HEAP_MB)

@@ -66,7 +66,7 @@ class Phases:
     def of(
         cls, events: Iterable[dict[str, Any]], leader: int, killed_ns: int, answered_ns: int
     ) -> Phases:
-        """From the events of the survivors; raises ValueError when they tell of no election."""
+        """Read the phases from the survivors' events; raises ValueError without an election."""
         seen = sorted(
             (event for event in events if killed_ns <= event["ts"]), key=lambda event: event["ts"]
         )

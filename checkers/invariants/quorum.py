@@ -35,7 +35,7 @@ def fetcher_of(event: Event, world: World) -> VoterKey | None:
 
 
 def asker_of(event: Event, world: World) -> VoterKey | None:
-    """The same as ``asker``, found out once for all who look at the event."""
+    """Do as ``asker``, once for all invariants that look at the event."""
     told_of, key = world.asker
     if told_of is not event:
         key = asker(event)

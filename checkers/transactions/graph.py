@@ -72,7 +72,7 @@ class Edges:
         return self.nodes - 1
 
     def graph(self, budget: Budget | None = None) -> Graph:
-        """The same edges, sorted by source; raises BudgetError where they would not fit."""
+        """Sort the edges by source into a graph; raises BudgetError where they would not fit."""
         if budget is not None:
             budget.look(0, _NODE_BYTES * self.nodes + _EDGE_BYTES * len(self.sources))
         counts = [0] * (self.nodes + 1)

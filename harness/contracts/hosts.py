@@ -257,7 +257,7 @@ class LosesDisks(Protocol):
     """An environment that may not get back what was on a node's disk at the end."""
 
     def lost_disk(self, node: str) -> str | None:
-        """After teardown: why what is here is not what was there; None when it is."""
+        """Tell, after teardown, why a node's disk here differs from the one there; else None."""
         ...
 
 

@@ -62,6 +62,7 @@ class SystemTraits:
     """
 
     leaves: frozenset[str] = frozenset()
+    leaves_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
     workloads: frozenset[str] | None = None
     envs: frozenset[str] | None = None
     checkers: tuple[str, ...] = ()

@@ -48,7 +48,7 @@ class Context:
         return event.process % self.concurrency if isinstance(event.process, int) else -1
 
     def only(self, threads: Sequence[int]) -> Context:
-        """The same, seen by a generator that has only these threads."""
+        """Give the context as a generator sees it that has only these threads."""
         wanted = frozenset(threads)
         free = tuple(t for t in self.free if t in wanted)
         return Context(self.time_ns, free, tuple(threads), self.concurrency)
@@ -68,7 +68,7 @@ class Generator:
         return self
 
     def seeded(self, seed: int) -> Generator:  # noqa: ARG002
-        """The same with all its random parts seeded."""
+        """Give this generator with all its random parts seeded."""
         return self
 
 
@@ -144,13 +144,13 @@ def fn(make: Make) -> Generator:
 
 
 def repeat(source: Draft) -> Generator:
-    """The same op forever."""
+    """Give the same op forever."""
     return Const(source)
 
 
 @dataclass(frozen=True, slots=True)
 class Const(Generator):
-    """The same op forever."""
+    """Give the same op forever."""
 
     draft: Draft
 

@@ -219,7 +219,7 @@ class Independent(Generator):
     def with_group(
         self, at: int, group: tuple[int, Generator] | None, next_key: int | None = None
     ) -> Independent:
-        """The same with another key or generator in one group."""
+        """Give this generator with another key or generator in one group."""
         return Independent(
             self.make,
             self.threads_per_key,

@@ -51,7 +51,7 @@ class Fleet:
     # ------------------------------------------------------------------ its life
 
     def enter(self) -> None:
-        """One more client needs it."""
+        """Count one more client, and start the brokers for the first one."""
         self._users += 1
         if not self._lives:
             homes = tuple(self._cluster.addresses)
@@ -61,7 +61,7 @@ class Fleet:
             ]
 
     async def leave(self) -> None:
-        """One client needs it no more."""
+        """Count one client less, and stop the brokers after the last one."""
         self._users -= 1
         if self._users == 0:
             lives, self._lives = self._lives, []

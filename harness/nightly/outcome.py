@@ -81,7 +81,9 @@ def skipped(plan: Plan, night: Night) -> dict[str, str]:
     """Tell why entries and canaries of the plan had no run, by their names in the ledger."""
     tried = night.canaries
     canaries = {
-        f"canary:{each.name}": "it was not tried" for each in plan.canary if each.name not in tried
+        f"canary:{each.name}": "the night did not try it"
+        for each in plan.canary
+        if each.name not in tried
     }
     return {**night.skipped, **canaries}
 

@@ -102,7 +102,7 @@ def _in_time(seed: int, spec: Mapping[str, Any]) -> str:
 
 
 def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:
-    """Without faults that count on who is a voter: one disk may be all that a majority has."""
+    """Drop faults that count on who is a voter: one disk may be all that a majority has."""
     return tuple(name for name in drawn if name not in LOSSES) or ("none",)
 
 

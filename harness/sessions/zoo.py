@@ -39,7 +39,7 @@ class Bug:
 
     @classmethod
     def of(cls, offer: Mapping[str, Any]) -> Bug:
-        """From an object of ``mutants_of``."""
+        """Make it from an object of ``mutants_of``."""
         return cls(
             offer["name"],
             frozenset(name.strip() for name in offer["breaks"].split(",")),
@@ -76,7 +76,7 @@ class Hunt:
         return bool(self.caught_by)
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Give it as a JSON object."""
         times = {name: round(getattr(self, name), 3) for name in _TIMES}
         return {**asdict(self), **times, "caught": self.caught}
 

@@ -39,11 +39,11 @@ class Candidate:
     brief: bool = False  # tried without the peace at the end, in which a violation may show
 
     def with_spec(self, **changes: Any) -> Candidate:
-        """The same with other options."""
+        """Give this candidate with other options."""
         return replace(self, spec=replace(self.spec, **changes))
 
     def with_fault(self, at: int, fault: Fault) -> Candidate:
-        """The same with another fault at that place."""
+        """Give this candidate with another fault at that place."""
         return replace(self, faults=(*self.faults[:at], fault, *self.faults[at + 1 :]))
 
     def fingerprint(self) -> bytes:
@@ -79,7 +79,7 @@ def _ending(candidate: Candidate, end_s: float) -> Candidate:
 
 
 def without(candidate: Candidate, places: Collection[int]) -> Candidate:
-    """Without the faults at these places."""
+    """Leave out the faults at these places."""
     kept = (fault for place, fault in enumerate(candidate.faults) if place not in places)
     return replace(candidate, faults=tuple(kept))
 

@@ -185,7 +185,7 @@ class _Screen:
         text = _LINES.get(str(line["t"]), _nothing)(line)
         times = _times(self._night, line)
         if text and times <= TOLD_OF_EACH:
-            self.say(text + ("; more like it are counted" if times == TOLD_OF_EACH else ""))
+            self.say(text + ("; more like it are only counted" if times == TOLD_OF_EACH else ""))
         if self._status is not None:
             self._status.update(_status(self._night))
         elif line["t"] == "spent":

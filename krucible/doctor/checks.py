@@ -241,4 +241,4 @@ def _output(argv: list[str]) -> str:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0] or "it says nothing"
+    return text.strip().partition("\n")[0] or "it printed nothing"

@@ -285,7 +285,7 @@ def _next_state(
 
 
 def _done(ctx: Context) -> PendingWrite:
-    """Nothing had to be written, so nothing has to be waited for but what there is."""
+    """Give a write without records, which is done when all that there is now is committed."""
     return PendingWrite(0, ctx.overlay.image.end_offset - 1)
 
 

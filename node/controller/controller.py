@@ -462,7 +462,7 @@ class QuorumController:
         atomic: bool = True,
         validate_only: bool = False,
     ) -> Slices[ControllerResult[T]]:
-        """As ``_write``, with the pauses of ``work``; meanwhile there is no other write."""
+        """Do as ``_write``, with the pauses of ``work``; meanwhile there is no other write."""
         operation = self._begin(atomic=atomic)
         self._busy = True
         try:

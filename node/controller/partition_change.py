@@ -64,7 +64,7 @@ class PartitionChange:
         self._directories = dict(zip(state.replicas, _directories(state), strict=True))
 
     def assign_directory(self, broker_id: int, directory: UUID | None) -> None:
-        """That replica lies in that directory of its broker."""
+        """Note that a broker's replica lies in that directory."""
         self._directories[broker_id] = directory
 
     def build(self) -> PartitionChangeRecord | None:
@@ -161,7 +161,7 @@ class PartitionChange:
         )
 
     def _bump_for_shrink(self, fields: _Fields) -> None:
-        """Before 3.6 brokers needed a new leader epoch when the ISR shrank (KAFKA-15021)."""
+        """Raise the leader epoch when the ISR shrinks, as needed before 3.6 (KAFKA-15021)."""
         shrinks = fields.isr is not None and not set(self._state.isr) <= set(fields.isr)
         if (
             shrinks

@@ -77,7 +77,7 @@ class Sessions:
         return now_ms - self._contact_ms[key]
 
     def end(self, key: SessionKey) -> None:
-        """That session is over."""
+        """End that session."""
         self._contact_ms.pop(key, None)
 
     def _expired(self, contact_ms: int, now_ms: int) -> bool:

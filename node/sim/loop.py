@@ -320,10 +320,10 @@ class VirtualLoop(_Base):
         return False
 
     def set_debug(self, enabled: bool) -> None:
-        """Not here."""
+        """Do nothing: the loop has no debug mode."""
 
     async def shutdown_asyncgens(self) -> None:
-        """Nothing is left open by asynchronous generators here."""
+        """Do nothing: asynchronous generators leave nothing open here."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """Do nothing: the loop has no executor."""

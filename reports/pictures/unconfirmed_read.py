@@ -32,10 +32,10 @@ def unconfirmed_read(finding: Finding, scene: Scene) -> Picture | None:
     epoch = integer(read.get("ep"))
     moments = chosen([*_reigns(leader, epoch, read, scene), *_moments(read, leader, found)])
     nodes = [node for node in scene.nodes if node in scene.voters]
-    have = listing([name for name, _ in found.since]) or "nobody"
+    have = listing([name for name, _ in found.since]) or "none"
     caption = (
         f"{leader} answers a read: {have} of its {len(found.before) + len(found.since)} followers"
-        f" had fetched since it came, and {found.needed} must"
+        f" had fetched since it came; it needs {found.needed}"
     )
 
     def marked(bar: RoleBar) -> bool:

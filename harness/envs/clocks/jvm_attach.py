@@ -79,7 +79,7 @@ def _listens(pid: int) -> bool:
     except FileNotFoundError:
         return False
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
-        raise AttachError(f"{path} is not of a JVM of ours: remove it if you know whose it is")
+        raise AttachError(f"{path} belongs to no JVM of this user: remove it if nobody needs it")
     return True
 
 
@@ -107,7 +107,7 @@ async def _exchange(path: Path, command: str) -> str:
         while data := await reader.read(ANSWER_BYTES_MAX):
             answer += data
             if len(answer) > ANSWER_BYTES_MAX:
-                raise AttachError(f"{path} answers more than {ANSWER_BYTES_MAX} bytes")
+                raise AttachError(f"the JVM at {path} answered more than {ANSWER_BYTES_MAX} bytes")
     finally:
         writer.close()
     return answer.decode(errors="replace")

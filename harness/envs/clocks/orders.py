@@ -62,7 +62,7 @@ class Dial:
         return int((now_s + drift_s) * 1e3) + self.jumps_ms
 
     def order(self) -> str:
-        """The same as libfaketime wants it: an offset in seconds, and a rate."""
+        """Give the clock's setting as libfaketime wants it: an offset in seconds, and a rate."""
         offset_s = self.jumps_ms / 1e3 + self.drift_s
         offset_s -= (self.since_s - self.start_s) * self._excess
         return f"{offset_s:+.6f} x{self.ppm / _PPM:.6f}\n"
@@ -150,7 +150,7 @@ class NodeClocks:
         """See ``ClockOrders``; what a process that reads nothing now read last, or would read."""
         dial = self._dial(node)
         try:
-            seen, unread = await self._read_inside(node), "the process has not told yet"
+            seen, unread = await self._read_inside(node), "the process has not told its time yet"
         except AttachError as error:
             seen, unread = None, str(error)
         state = self._processes.state(node).state
@@ -182,7 +182,9 @@ class NodeClocks:
 
     def _dial(self, node: str) -> Dial:
         if not self._fakes:
-            raise EnvError("nodes have the host's own clock: no fault of the run asked for more")
+            raise EnvError(
+                "nodes go by the host's clock: no fault of this run needs clocks of their own"
+            )
         return self._dials.setdefault(node, Dial(time.time()))
 
     async def _set(self, node: str, dial: Dial) -> None:

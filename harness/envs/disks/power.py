@@ -20,7 +20,7 @@ class NodePower:
     """``PowerOrders`` where nodes run on fault disks, which know what was not fsynced."""
 
     def __init__(self, disks: NodeDisks, processes: NodeProcesses) -> None:
-        """All hosts have power."""
+        """Begin with power on all hosts."""
         self._disks = disks
         self._processes = processes
         self._rng: Random | None = None
@@ -52,5 +52,5 @@ class NodePower:
 
     def _chance(self) -> Random:
         if self._rng is None:
-            raise EnvError("no fault of the run asked for a loss of power")
+            raise EnvError("hosts cannot lose their power: no fault of this run needs it")
         return self._rng

@@ -252,11 +252,11 @@ class Docker:
         return known(self._addresses, node)
 
     def address(self, node: str) -> Address:
-        """The same: nothing is in between."""
+        """Give the address at which the node listens: nothing is in between."""
         return self.bind_address(node)
 
     def client_source(self) -> str | None:
-        """This host's own address on the run's network, which no rule of ours names."""
+        """Give this host's own address on the run's network, which no rule of ours names."""
         return self._gateway
 
     async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:

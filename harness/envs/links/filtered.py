@@ -70,7 +70,7 @@ class FilteredNet:
     """``Net`` and ``Packets`` by packet filters."""
 
     def __init__(self, journal: Journal) -> None:
-        """No link is there before ``start``."""
+        """Begin without links: ``start`` adds them."""
         self._journal = journal
         self._changing = asyncio.Lock()
         self._filters: Filters | None = None
@@ -273,7 +273,7 @@ class FilteredNet:
             if a == source and shapes
         }
         if self._netems is None:
-            refused = dict.fromkeys(shapes, "netem is not asked here")
+            refused = dict.fromkeys(shapes, "this run does not use netem")
         else:
             refused = await self._netems.apply(source, shapes)
         for link in [link for link in self._why_queued if link[0] == source]:

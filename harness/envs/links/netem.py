@@ -103,7 +103,7 @@ class Netems:
         order: Callable[..., Awaitable[Any]],
         place: Callable[[Link], dict[str, Any]],
     ) -> None:
-        """Nothing is tried.
+        """Try nothing yet.
 
         Args:
             nodes: All of the run.

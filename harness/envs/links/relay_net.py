@@ -136,7 +136,9 @@ class RelayNet:
         check_known(self._ends, source, destination)
         address = self._ends[destination].advertised
         if address is None:
-            raise EnvError(f"cannot probe {destination!r}: it does not listen")
+            raise EnvError(
+                f"cannot probe {destination!r}: the node has no address that it listens on"
+            )
         passed, detail, elapsed_ms = await ask(
             address, source=self._ends[source].source, timeout_s=timeout_s
         )

@@ -48,7 +48,7 @@ class Shapers:
     """The shapers of a run, one for each node that needs it."""
 
     def __init__(self, nodes: Sequence[str], places: Queues) -> None:
-        """Nothing is started; ``places`` is where it will be."""
+        """Start nothing yet; ``places`` is where the shapers will run."""
         self._places = places
         self.queues = {node: number for number, node in enumerate(nodes)}
         self._versions: dict[str, int] = {}
@@ -77,7 +77,7 @@ class Shapers:
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as error:
             raise EnvError(
-                f"the shaper of {node} does not obey within {_ANSWER_TIMEOUT_S:g} s: "
+                f"the shaper of {node} did not apply a new shape within {_ANSWER_TIMEOUT_S:g} s: "
                 f"{await self._places.complaint(node)}"
             ) from error
 

@@ -279,5 +279,5 @@ class Local:
 
 def _listening(node: str, address: Address | None) -> Address:
     if address is None:
-        raise EnvError(f"{node!r} does not listen")
+        raise EnvError(f"node {node!r} has no address that it listens on")
     return address

@@ -22,7 +22,7 @@ class LocalProcesses:
     """``NodeProcesses`` as children of this one."""
 
     def __init__(self, journal: Journal, nodes: Mapping[str, object]) -> None:
-        """Nothing runs; ``nodes`` are the environment's, once it is set up."""
+        """Start nothing yet; ``nodes`` are the environment's, once it is set up."""
         self.running = RunningNodes[Child](journal)
         self._nodes = nodes
         self._disks: dict[str, FuseDisk] = {}  # of nodes that run

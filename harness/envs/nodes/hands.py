@@ -31,7 +31,7 @@ class HandsHere:
     """``NodeHands`` on files of this host."""
 
     def __init__(self, node_dir: Callable[[str], Path]) -> None:
-        """Nothing is touched; ``node_dir`` tells the folder of a node."""
+        """Touch nothing yet; ``node_dir`` tells the folder of a node."""
         self._node_dir = node_dir
         self._hands: dict[str, tuple[Hands, asyncio.Lock]] = {}
 

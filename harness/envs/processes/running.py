@@ -64,7 +64,7 @@ class RunningNodes(Generic[P]):
     """The nodes that run, and how those ended that do not."""
 
     def __init__(self, journal: Journal) -> None:
-        """Nothing runs."""
+        """Begin without any running node."""
         self._journal = journal
         self._running: dict[str, Running[P]] = {}
         self._last_end: dict[str, str] = {}
@@ -77,7 +77,7 @@ class RunningNodes(Generic[P]):
         return self._running.get(node)
 
     def all(self) -> list[Running[P]]:
-        """All that run at present."""
+        """List all nodes that run at present."""
         return list(self._running.values())
 
     def how_it_ended(self, node: str) -> str | None:

@@ -96,7 +96,7 @@ class Sim:
         return Address(self.host(node).address, self._ports.get(node, PORT))
 
     def address(self, node: str) -> Address:
-        """The same: nothing is in between."""
+        """Give the address at which the node listens: nothing is in between."""
         return self.bind_address(node)
 
     def client_source(self) -> str | None:

@@ -130,7 +130,9 @@ class Ssh:
         """
         hosts = _hosts()
         if len(hosts) < len(nodes):
-            raise EnvError(f"{len(nodes)} nodes want as many hosts; there are {len(hosts)}")
+            raise EnvError(
+                f"{len(nodes)} nodes need as many hosts; the hosts file names {len(hosts)}"
+            )
         await asyncio.to_thread(heal_all, self._journal.path.parent)
         chosen = dict(zip(nodes, hosts, strict=False))
         try:
@@ -270,7 +272,7 @@ class Ssh:
         return self._place(node).address
 
     def address(self, node: str) -> Address:
-        """The same: nothing is in between."""
+        """Give the address at which the node listens: nothing is in between."""
         return self._place(node).address
 
     def client_source(self) -> str | None:
@@ -298,7 +300,7 @@ class Ssh:
         await self._place(node).refresh()
 
     def lost_disk(self, node: str) -> str | None:
-        """After teardown: why the mirror of a node's disk is not what was there; None when it is.
+        """Tell, after teardown, why the mirror of a node's disk is incomplete; else None.
 
         Nobody should judge such a mirror: what is missing in it was never lost by the node.
         """
@@ -381,7 +383,7 @@ def _check_distinct(chosen: Mapping[str, Host], addresses: Sequence[Address]) ->
 
 
 async def _all(steps: Any) -> list[Any]:
-    """All of them, to the end, though one fails; raises the first error."""
+    """Run all steps to the end, though one fails; raises the first error."""
     work: list[Awaitable[Any]] = list(steps)
     done = await asyncio.gather(*work, return_exceptions=True)
     for outcome in done:

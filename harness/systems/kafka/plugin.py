@@ -104,7 +104,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     for release in releases_of(settings).values():
         if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
             raise UsageError(
-                f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no such quorums"
+                f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
             )
     for key in settings:
         if is_of_releases(key):
@@ -123,18 +123,22 @@ def check_processes(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that processes cannot have."""
     check_settings(settings)
     if HOME in settings:
-        raise UsageError("--kafka-home: of `krucible sim` alone")
+        raise UsageError("--kafka-home: only `krucible sim` takes it; leave it out")
     for release in releases_of(settings).values():
         if release.line < LIVE_SINCE:
             raise UsageError(
-                f"--kafka-version {release}: of `krucible sim` alone; processes want 4.0 or newer"
+                f"--kafka-version {release}: only for `krucible sim`; processes need 4.0 or newer"
             )
     if len(set(releases_of(settings).values())) > 1:
-        raise UsageError(f"--set {VERSION}.NODE: of `krucible sim` alone")
+        raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
 
 
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
-KNOWN: Final = (Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),)
+KNOWN: Final = (
+    Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
+    Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
+    Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
+)
 
 
 # Before 4.0 a follower writes the leader in the place of its vote: it needs it no more.
@@ -184,6 +188,7 @@ PROCESSES: Final = SystemTraits(
 )
 SIMULATED: Final = SystemTraits(
     leaves=frozenset({"events", "records", "output"}),
+    leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
     workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
     check_settings=check_settings,
     known=KNOWN,

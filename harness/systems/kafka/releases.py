@@ -43,7 +43,7 @@ class Release:
 
     @property
     def line(self) -> Line:
-        """Its line, which seams change with."""
+        """Give the line of releases that it belongs to; seams change from line to line."""
         return line_of(self.version)
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ def releases_of(settings: Mapping[str, str]) -> dict[str | None, Release]:
 
 
 def is_of_releases(setting: str) -> bool:
-    """Whether a setting says which release something is of."""
+    """Tell whether a setting names a release of Kafka, or its folder."""
     return setting in (VERSION, HOME) or setting.startswith(f"{VERSION}.")
 
 
@@ -87,5 +87,5 @@ def build_in(home: Path) -> Release:
 def known(version: str, option: str = "Apache Kafka") -> str:
     """Give a version back that is known; raises UsageError."""
     if version not in KNOWN:
-        raise UsageError(f"{option} {version}: no release that we know; want {', '.join(KNOWN)}")
+        raise UsageError(f"{option} {version}: krucible does not know it; want {', '.join(KNOWN)}")
     return version

@@ -22,7 +22,7 @@ class Inbound(Protocol):
 
     @property
     def version(self) -> int:
-        """In which version."""
+        """Give the version of the request."""
         ...
 
     @property
@@ -79,7 +79,7 @@ class Call:
 
     @property
     def version(self) -> int:
-        """In which version."""
+        """Give the version of the request."""
         return self.schema.version
 
     @property

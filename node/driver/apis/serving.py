@@ -66,7 +66,7 @@ class Serving:
         self.reader = own
 
     def refusing(self, error: ApiError, message: str) -> Serving:
-        """The same, but every write and read is refused with that error."""
+        """Give a copy that refuses every write and read with that error."""
         other = copy(self)
         other._refusal = (error, message)  # noqa: SLF001 - of this class
         return other

@@ -111,7 +111,7 @@ def _start(seam: Path, java: Path) -> None:
     if _started:
         raise EnvError("this process was forked from one with a JVM: it cannot simulate Kafka")
     if jpype.isJVMStarted():
-        raise EnvError("there is a JVM already in this process, started by somebody else")
+        raise EnvError("this process has a JVM already, which krucible did not start")
     library = java.resolve().parent.parent / "lib" / "server" / "libjvm.so"
     path = str(library) if library.exists() else jpype.getDefaultJVMPath()
     jpype.startJVM(path, *OPTIONS, classpath=[str(seam)], convertStrings=False)

@@ -23,7 +23,7 @@ _IMPORT: Final = re.compile(r"^import ([\w.]+);$", re.MULTILINE)
 
 
 def takes_in(layer: str, line: Line) -> bool:
-    """Whether a layer is of the releases of a line; raises ValueError for what names no layer."""
+    """Tell whether a layer is for the releases of a line; raises ValueError for no layer's name."""
     if layer == COMMON:
         return True
     found = _NAME.fullmatch(layer)

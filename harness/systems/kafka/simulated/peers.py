@@ -57,7 +57,7 @@ class _Peer:
 
 
 class Peers:
-    """All of them, by endpoint.
+    """The peers of a node, by endpoint.
 
     Args:
         network: The host's.

@@ -31,8 +31,11 @@ from node.core.types import Endpoint
 from node.driver.apis.call import Inbound
 from node.driver.apis.registry import QUORUM
 from node.driver.world import World
+from node.loading.loader import DELTA, FULL
 from node.log.layout import partition_dir
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
+from node.metadata.records import decode_record
+from node.metadata.snapshot import image_of_records
 from node.sim.host import VirtualTracer
 from node.sim.network import VirtualListener, VirtualNetwork
 from node.wire.api import ALL_APIS, ApiKey, ApiRange, ApiTable, table
@@ -139,7 +142,9 @@ class KafkaProcess:
             "metadata.version": str(stack.metadata_version),
             "controllers": ",".join(map(str, stack.controllers)),
         }
-        self._disk = PartitionDisk(world.disk, partition_dir(config.log_dir), self._tell)
+        self._disk = PartitionDisk(
+            world.disk, partition_dir(config.log_dir), self._tell, self._outputs
+        )
         self._java: Any = stack.release.replica(settings, identity, java_disk(self._disk))
         self._fatal = on_fatal
         self._loop = asyncio.get_running_loop()
@@ -231,16 +236,19 @@ class KafkaProcess:
             return
         self._in_turn = True
         try:
-            for item in unpack(bytes(call())):
-                if item.kind == Kind.EVENT:
-                    self._tell(item.data)
-                else:
-                    self._output(item)
+            self._outputs(bytes(call()))
         finally:
             self._in_turn = False
         self._tracer.flush()
         if self._inputs and not self._is_over:
             self._turns()
+
+    def _outputs(self, data: bytes) -> None:
+        for item in unpack(data):
+            if item.kind == Kind.EVENT:
+                self._tell(item.data)
+            else:
+                self._output(item)
 
     def _output(self, item: Item) -> None:
         match item.kind:
@@ -284,11 +292,20 @@ class KafkaProcess:
                 self.machine.committed(item.c + item.a, item.b, size, values)
             case Kind.LOADED:
                 self.machine.loaded(item.c, item.b, unpack_values(item.data))
+            case Kind.IMAGE:
+                self._image(item)
             case Kind.LEADER:
                 self.epoch = item.b
                 self.machine.led_by(None if item.a < 0 else item.a, item.b)
             case _:
                 raise AssertionError(f"no output of kind {item.kind}")
+
+    def _image(self, item: Item) -> None:
+        """Tell of an image that Kafka's MetadataLoader has published, by our digest of it."""
+        records = list(map(decode_record, unpack_values(item.data)))
+        kind = FULL if item.a else DELTA
+        digest = image_of_records(records, item.c).digest
+        self.trace("image", item.b, off=item.c, digest=digest, kind=kind)
 
     def _wait(self, wait_ms: int) -> None:
         """Have the loop call us when the client's poll would have ended by itself."""
@@ -358,7 +375,9 @@ class KafkaProcess:
 
     def _ask(self, _: int, message: Request, answer: Answer) -> None:
         """Take a request of a node of ours."""
-        raise NotImplementedError(f"{type(message).__name__}: no nodes of ours beside Kafka's yet")
+        raise NotImplementedError(
+            f"{type(message).__name__}: a node of ours cannot run beside Kafka's yet"
+        )
 
     # ------------------------------------------------------------------ for the state machine
 

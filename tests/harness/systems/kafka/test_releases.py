@@ -33,7 +33,7 @@ def test_a_node_is_of_the_release_of_all_unless_it_has_its_own() -> None:
 
 @pytest.mark.parametrize("setting", [VERSION, f"{VERSION}.n1"])
 def test_a_release_that_is_not_known_is_refused_with_those_that_are(setting: str) -> None:
-    with pytest.raises(UsageError, match=r"9\.9\.9: no release that we know; want ") as told:
+    with pytest.raises(UsageError, match=r"9\.9\.9: krucible does not know it; want ") as told:
         check_settings({setting: "9.9.9"})
     assert str(told.value).endswith(", ".join(KNOWN))
 
@@ -41,7 +41,7 @@ def test_a_release_that_is_not_known_is_refused_with_those_that_are(setting: str
 def test_a_command_says_it() -> None:
     done = krucible("sim", "--system", "kafka", "--kafka-version", "2.8.0")
     assert done.code == 254
-    assert "--kafka-version 2.8.0: no release that we know" in done.complaint
+    assert "--kafka-version 2.8.0: krucible does not know it" in done.complaint
     done = krucible("sim", "--kafka-version", DEFAULT)
     assert done.code == 254
     assert "unknown setting 'krucible.kafka.version'" in done.complaint

@@ -61,10 +61,9 @@ public final class KafkaEventQueue implements EventQueue {
         Event cleanupEvent,
         BiConsumer<Long, Long> idleTimeCallback
     ) {
-        this.time = time;
+        this.time = SimQueues.add(this); // MetadataLoader would have its queue go by the host's clock
         this.log = logContext.logger(KafkaEventQueue.class);
         this.cleanup = cleanupEvent;
-        SimQueues.add(this);
     }
 
     public Time time() {
@@ -92,6 +91,7 @@ public final class KafkaEventQueue implements EventQueue {
             fail(event, new RejectedExecutionException());
             return;
         }
+        SimQueues.enqueued(event);
         Entry entry = new Entry(event, tag, type == EventInsertionType.DEFERRED);
         OptionalLong before = OptionalLong.empty();
         if (tag != null) {

@@ -9,6 +9,7 @@ import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.common.config.ConfigResource;
@@ -25,6 +26,7 @@ import org.apache.kafka.common.message.IncrementalAlterConfigsResponseData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.message.UnregisterBrokerRequestData;
 import org.apache.kafka.common.message.UnregisterBrokerResponseData;
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ApiError;
@@ -37,9 +39,11 @@ import org.apache.kafka.image.publisher.SnapshotGenerator;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.metadata.placement.StripedReplicaPlacer;
+import org.apache.kafka.queue.EventQueue;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.common.serialization.RecordSerde;
 import org.apache.kafka.server.fault.FaultHandler;
+import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
  * Kafka's own controller above the raft client, put together as ControllerServer and SharedServer do it:
@@ -54,6 +58,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     private final Map<String, String> settings;
     private final Random random;
     private QuorumController controller;
+    private int claimed = -1; // the epoch in which it is active
 
     SimController(SimReplica node, long seed) {
         this.node = node;
@@ -100,7 +105,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 TimeUnit.MILLISECONDS.toNanos(number("metadata.log.max.snapshot.interval.ms", SNAPSHOT_MS)))
             .setThreadNamePrefix("kafka-" + node.id + "-")
             .build();
-        loader.installPublishers(List.of(generator));
+        loader.installPublishers(List.of(generator, new SimImages(node)));
         client.register(loader);
         if (!isController) {
             return;
@@ -137,35 +142,69 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
     }
 
+    @Override
+    public void afterEvent() {
+        int now = controller == null ? -1 : controller.curClaimEpoch();
+        if (now == claimed) {
+            return;
+        }
+        if (now == -1) {
+            long stable = (Long) SimInside.call(SimInside.get(controller, "offsetControl"), "lastStableOffset");
+            SnapshotRegistry registry = (SnapshotRegistry) SimInside.get(controller, "snapshotRegistry");
+            long kept = registry.epochsList().stream().filter(offset -> offset > stable).count();
+            node.tellRenounce(claimed, (int) kept);
+        }
+        claimed = now;
+    }
+
     // ------------------------------------------------------------------ requests
 
     private static ControllerRequestContext context() {
         return new ControllerRequestContext(new RequestHeaderData(), KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
     }
 
+    /**
+     * Have the controller do something, and tell of the record that the answer waited for. What it throws at
+     * once is an answer, too, as for ControllerApis.
+     */
+    private <T> CompletableFuture<T> done(short key, Supplier<CompletableFuture<T>> call) {
+        try {
+            CompletableFuture<T> answer = call.get();
+            EventQueue.Event event = node.queues.newest();
+            return answer.whenComplete((reply, error) -> {
+                Object result = error == null ? SimInside.get(event, "resultAndOffset") : null;
+                if (result != null) {
+                    node.tellAck(ApiKeys.forId(key).name, (Long) SimInside.call(result, "offset"));
+                }
+            });
+        } catch (RuntimeException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+    }
+
     @Override
     public CompletableFuture<ApiMessage> serve(short key, short version, ApiMessage request) {
         if (request instanceof BrokerRegistrationRequestData asked) {
-            return controller.registerBroker(context(), asked).handle((reply, e) ->
+            return done(key, () -> controller.registerBroker(context(), asked)).handle((reply, e) ->
                 new BrokerRegistrationResponseData().setErrorCode(code(e)).setBrokerEpoch(e == null ? reply.epoch() : -1));
         }
         if (request instanceof BrokerHeartbeatRequestData asked) {
-            return controller.processBrokerHeartbeat(context(), asked).handle((reply, e) -> {
+            return done(key, () -> controller.processBrokerHeartbeat(context(), asked)).handle((reply, e) -> {
                 BrokerHeartbeatResponseData answer = new BrokerHeartbeatResponseData().setErrorCode(code(e));
                 return e != null ? answer : answer.setIsCaughtUp(reply.isCaughtUp()).setIsFenced(reply.isFenced())
                     .setShouldShutDown(reply.shouldShutDown());
             });
         }
         if (request instanceof AllocateProducerIdsRequestData asked) {
-            return controller.allocateProducerIds(context(), asked).handle((reply, e) ->
+            return done(key, () -> controller.allocateProducerIds(context(), asked)).handle((reply, e) ->
                 e == null ? reply : new AllocateProducerIdsResponseData().setErrorCode(code(e)));
         }
         if (request instanceof UnregisterBrokerRequestData asked) {
-            return controller.unregisterBroker(context(), asked.brokerId()).handle((reply, e) ->
+            return done(key, () -> controller.unregisterBroker(context(), asked.brokerId())).handle((reply, e) ->
                 new UnregisterBrokerResponseData().setErrorCode(code(e)));
         }
         if (request instanceof CreateTopicsRequestData asked) {
-            return SimCalls.createTopics(controller, context(), asked).handle((reply, e) -> {
+            return done(key, () -> SimCalls.createTopics(controller, context(), asked)).handle((reply, e) -> {
                 if (e == null) {
                     return reply;
                 }
@@ -176,12 +215,12 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             });
         }
         if (request instanceof IncrementalAlterConfigsRequestData asked) {
-            return alter(asked);
+            return alter(key, asked);
         }
         throw new UnsupportedOperationException("API " + key + " is not served");
     }
 
-    private CompletableFuture<ApiMessage> alter(IncrementalAlterConfigsRequestData asked) {
+    private CompletableFuture<ApiMessage> alter(short key, IncrementalAlterConfigsRequestData asked) {
         Map<ConfigResource, Map<String, Map.Entry<AlterConfigOp.OpType, String>>> changes = new LinkedHashMap<>();
         for (IncrementalAlterConfigsRequestData.AlterConfigsResource each : asked.resources()) {
             Map<String, Map.Entry<AlterConfigOp.OpType, String>> named = new LinkedHashMap<>();
@@ -189,7 +228,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 AlterConfigOp.OpType.forId(config.configOperation()), config.value())));
             changes.put(new ConfigResource(ConfigResource.Type.forId(each.resourceType()), each.resourceName()), named);
         }
-        return SimCalls.alterConfigs(controller, context(), changes, asked.validateOnly()).handle((reply, e) -> {
+        return done(key, () -> SimCalls.alterConfigs(controller, context(), changes, asked.validateOnly())).handle((reply, e) -> {
             IncrementalAlterConfigsResponseData answer = new IncrementalAlterConfigsResponseData();
             for (ConfigResource resource : changes.keySet()) {
                 ApiError error = e == null ? reply.get(resource) : new ApiError(Errors.forCode(code(e)), message(e));

@@ -428,6 +428,7 @@ final class SimLog implements SimRaftLog {
         if (end <= recoveryPoint && !forceFlushActiveSegment) {
             return;
         }
+        node.beforeFsync();
         boolean isNew = false;
         Long first = segments.floorKey(recoveryPoint);
         for (Segment segment : segments.tailMap(first == null ? 0L : first).values()) {

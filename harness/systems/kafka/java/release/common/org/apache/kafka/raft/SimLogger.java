@@ -10,18 +10,21 @@ import org.slf4j.helpers.MessageFormatter;
 
 /**
  * Takes what Kafka's classes log, from INFO on, as output of the node whose turn it is. QuorumState logs
- * each of its transitions with both states, so they are told as events from here.
+ * each of its transitions with both states, and whoever reads the log each voter set in it, so they are
+ * told as events from here.
  */
 public final class SimLogger extends MarkerIgnoringBase {
     private static final long serialVersionUID = 1L;
     private static final String TRANSITION = "Completed transition to {} from {}";
+    private static final String VOTERS = "Latest set of voters is {} at offset {}";
+    private static final String NO_QUORUM = "Did not receive fetch request from the majority of the voters within {}ms. ";
     private static final String CLAIM = "Becoming the active controller at epoch {}, next write offset {}.";
     private static final int INFO = 20;
     private static final int WARN = 30;
     private static final int ERROR = 40;
 
     // of an object in its default text: another one in each JVM
-    private static final Pattern HASH = Pattern.compile("(?<=Listener|Loader|Told)@\\d+");
+    private static final Pattern HASH = Pattern.compile("(?<=Listener|Loader|Told)@\\d+|(?<=failing \\w{1,60})\\(\\d+\\)");
 
     public SimLogger(String name) {
         this.name = name;
@@ -39,7 +42,7 @@ public final class SimLogger extends MarkerIgnoringBase {
             text.getThrowable().printStackTrace(new PrintWriter(all));
         }
         all.append(" (").append(name.substring(name.lastIndexOf('.') + 1)).append(')');
-        node.log(level, HASH.matcher(all.toString()).replaceAll("@"));
+        node.log(level, HASH.matcher(all.toString()).replaceAll(""));
     }
 
     private void say(int level, String text, Throwable error) {
@@ -126,6 +129,9 @@ public final class SimLogger extends MarkerIgnoringBase {
         if (format.endsWith(TRANSITION) && SimReplica.current != null) {
             SimReplica.current.tellTransition(one, other);
         }
+        if (format.endsWith(VOTERS) && SimReplica.current != null) {
+            SimReplica.current.tellVoters((VoterSet) one, (Long) other);
+        }
         if (format.endsWith(CLAIM) && SimReplica.current != null) {
             SimReplica.current.tellClaim((Integer) one);
         }
@@ -134,6 +140,9 @@ public final class SimLogger extends MarkerIgnoringBase {
 
     @Override
     public void info(String format, Object... all) {
+        if (format.contains(NO_QUORUM) && SimReplica.current != null) {
+            SimReplica.current.tellNoQuorum();
+        }
         say(INFO, MessageFormatter.arrayFormat(format, all));
     }
 

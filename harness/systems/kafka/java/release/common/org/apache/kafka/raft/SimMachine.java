@@ -21,6 +21,10 @@ interface SimMachine<T> {
         throw new UnsupportedOperationException("requests are Python's");
     }
 
+    /** Look at what an event of its queues has changed. */
+    default void afterEvent() {
+    }
+
     /** Take in an input for it; what it has not is refused. */
     default void shutdown() {
     }

@@ -49,8 +49,9 @@ import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 final class SimRaft<T> {
     static final ListenerName LISTENER = new ListenerName("CONTROLLER");
     private static final int MAX_FETCH_WAIT_MS = 500; // of KafkaRaftClient, where it is private in some releases
-    private static final Field VOTER_STATES = field(LeaderState.class, "voterStates");
-    private static final Field PARTITION = field(KafkaRaftClient.class, "partitionState");
+    private static final Field VOTER_STATES = SimInside.field(LeaderState.class, "voterStates");
+    private static final Field CREDITS = SimInside.field(LeaderState.class, "fetchedVoters");
+    private static final Field PARTITION = SimInside.field(KafkaRaftClient.class, "partitionState");
 
     /** What a request was about, and how it was answered. */
     record Asked(String api, int peer, Optional<Uuid> directory, int epoch, int error) { }
@@ -203,11 +204,7 @@ final class SimRaft<T> {
     }
 
     KRaftControlRecordStateMachine partition() {
-        try {
-            return (KRaftControlRecordStateMachine) PARTITION.get(client);
-        } catch (IllegalAccessException e) {
-            throw new IllegalStateException(e);
-        }
+        return (KRaftControlRecordStateMachine) SimInside.get(PARTITION, client);
     }
 
     long checkQuorumMs() {
@@ -216,11 +213,14 @@ final class SimRaft<T> {
 
     @SuppressWarnings("unchecked")
     static Collection<LeaderState.ReplicaState> states(LeaderState<?> leader) {
-        try {
-            return ((Map<Integer, LeaderState.ReplicaState>) VOTER_STATES.get(leader)).values();
-        } catch (IllegalAccessException e) {
-            throw new IllegalStateException(e);
-        }
+        return ((Map<Integer, LeaderState.ReplicaState>) SimInside.get(VOTER_STATES, leader)).values();
+    }
+
+    /** Have a leader that begins count in a set of ours who keeps it in its role. */
+    static SimCredits credits(SimReplica node, LeaderState<?> leader) {
+        SimCredits credits = new SimCredits(node, leader);
+        SimInside.set(CREDITS, leader, credits);
+        return credits;
     }
 
     static Asked asked(ApiMessage request, ApiMessage response) {
@@ -260,6 +260,11 @@ final class SimRaft<T> {
         return null;
     }
 
+    /** Whether a change of the voters is answered when it is committed. */
+    static boolean waitsForCommit(ApiMessage request) {
+        return request instanceof AddRaftVoterRequestData || request instanceof RemoveRaftVoterRequestData;
+    }
+
     static Optional<Uuid> directory(Uuid id) {
         return id.equals(Uuid.ZERO_UUID) ? Optional.empty() : Optional.of(id);
     }
@@ -282,16 +287,6 @@ final class SimRaft<T> {
             }
             return HexFormat.of().formatHex(digest.digest());
         } catch (NoSuchAlgorithmException e) {
-            throw new IllegalStateException(e);
-        }
-    }
-
-    private static Field field(Class<?> type, String name) {
-        try {
-            Field found = type.getDeclaredField(name);
-            found.setAccessible(true);
-            return found;
-        } catch (NoSuchFieldException e) {
             throw new IllegalStateException(e);
         }
     }

@@ -70,11 +70,12 @@ public final class SimReplica implements Replica {
     private final Map<Integer, Sent> sent = new HashMap<>();
     private final ByteArrayOutputStream out = new ByteArrayOutputStream();
     private SimLog log;
-    private Object voters; // the set last told of
+    private VoterSet voters; // the set last told of
     private OptionalLong votersAt = OptionalLong.empty();
     private boolean isOver;
     private RaftRequest.Inbound handled; // the Fetch that is being handled, and is not told of yet
     private SimMachine<?> machine;
+    private SimCredits credits; // of the last leader that it was
 
     /**
      * Make the process; nothing is opened yet.
@@ -115,6 +116,7 @@ public final class SimReplica implements Replica {
     @SuppressWarnings({"unchecked", "rawtypes"}) // raft client and machine go with each other
     private void join(SimElectionStore store) {
         machine = isWhole ? new SimController(this, seed) : new SimListener(this);
+        queues.watch(machine::afterEvent);
         ((SimRaft) raft).open(log, queue, new Channel(), expirations, store, machine);
     }
 
@@ -161,9 +163,14 @@ public final class SimReplica implements Replica {
             Chance.random = null;
         }
         put(Kinds.WAIT, 0, 0, waitMs, (short) 0, new byte[0]);
+        return outputs();
+    }
+
+    /** All that was put out, events first: what the others bring about is told after them. */
+    private byte[] outputs() {
         byte[] rest = out.toByteArray();
         out.reset();
-        String told = events.take(); // first, for what the others bring about is told after them
+        String told = events.take();
         if (told.isEmpty()) {
             return rest;
         }
@@ -172,6 +179,14 @@ public final class SimReplica implements Replica {
         byte[] all = out.toByteArray();
         out.reset();
         return all;
+    }
+
+    /** Let the other threads go on while this one waits for an fsync of the log: they may answer clients. */
+    void beforeFsync() {
+        if (raft.quorum() != null) {
+            queues.drain();
+            files.disk().release(outputs());
+        }
     }
 
     /**
@@ -268,6 +283,11 @@ public final class SimReplica implements Replica {
     /** The controller has become active, as it logs it. */
     void tellClaim(int epoch) {
         events.event(epoch, "claim").put("applied", applied).end();
+    }
+
+    /** The controller is active no more; so many changes that are not committed are still its own. */
+    void tellRenounce(int epoch, int kept) {
+        events.event(epoch, "renounce").put("applied", applied).put("kept", kept).end();
     }
 
     // ------------------------------------------------------------------ requests of others
@@ -424,6 +444,7 @@ public final class SimReplica implements Replica {
             .put("by", cause)
             .end();
         if (state instanceof LeaderState<?> leader) {
+            credits = SimRaft.credits(this, leader);
             events.event(state.epoch(), "elected")
                 .ids("grants", leader.grantingVoters())
                 .keys("voters", raft.partition().lastVoterSet().voterKeys())
@@ -431,6 +452,23 @@ public final class SimReplica implements Replica {
                 .put("quorum_ms", raft.checkQuorumMs())
                 .end();
         }
+    }
+
+    /** No majority has fetched from the leader, as it logs it. */
+    void tellNoQuorum() {
+        credits.tellNone();
+    }
+
+    long checkQuorumMs() {
+        return raft.checkQuorumMs();
+    }
+
+    int epoch() {
+        return raft.epoch();
+    }
+
+    long highWatermark() {
+        return log.highWatermark().offset();
     }
 
     void tellHighWatermark(long value) {
@@ -515,10 +553,21 @@ public final class SimReplica implements Replica {
             if (asked.error() == 0) {
                 event("rpc_ok").put("api", asked.api()).known("peer", asked.peer())
                     .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch()).end();
+                if (SimRaft.waitsForCommit(request.data())) {
+                    tellVoters();
+                    tellAck(asked.api(), votersAt.orElse(-1));
+                }
             } else {
                 event("rpc_err").put("api", asked.api()).known("peer", asked.peer())
                     .known("req_ep", asked.epoch()).put("code", asked.error()).end();
             }
+        }
+    }
+
+    /** A request whose last record has that offset is answered. */
+    void tellAck(String api, long offset) {
+        if (offset >= 0) {
+            event("ack").put("api", api).put("off", offset).put("hwm", highWatermark()).end();
         }
     }
 
@@ -551,25 +600,39 @@ public final class SimReplica implements Replica {
     private void afterPoll() {
         tellFetch("ok"); // valid, and waits for more
         tellVoters();
+        if (credits != null) {
+            credits.tellMajority();
+        }
     }
 
+    /** The set in force, if it is another one than was told of: after a start, or a truncation. */
     private void tellVoters() {
         if (raft.quorum() == null) {
             return;
         }
         KRaftControlRecordStateMachine partition = raft.partition();
         VoterSet now = partition.lastVoterSet();
-        OptionalLong at = partition.lastVoterSetOffset();
-        if (now == voters && at.equals(votersAt)) {
-            return;
+        if (now != voters || !partition.lastVoterSetOffset().equals(votersAt)) {
+            tellVoters(now, partition.lastVoterSetOffset());
         }
+    }
+
+    /** The raft client has read a set in its log, and logs it: one Fetch may bring several. */
+    void tellVoters(VoterSet read, long offset) {
+        if (raft.quorum() != null) {
+            tellVoters();
+            tellVoters(read, OptionalLong.of(offset));
+        }
+    }
+
+    private void tellVoters(VoterSet now, OptionalLong at) {
         boolean reverts = voters != null && at.orElse(-1) < votersAt.orElse(-1);
         boolean same = now.equals(voters) && at.equals(votersAt);
         voters = now;
         votersAt = at;
         if (!same) {
             event("voters").known("off", at.orElse(-1)).keys("set", now.voterKeys())
-                .put("kv", partition.lastKraftVersion().featureLevel()).put("revert", reverts).end();
+                .put("kv", raft.partition().lastKraftVersion().featureLevel()).put("revert", reverts).end();
         }
     }
 
