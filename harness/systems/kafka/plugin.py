@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from harness.systems.kafka.releases import (
     LIVE_SINCE,
     VERSION,
     VOTES_KEPT_SINCE,
+    Release,
     is_of_releases,
     release_of,
     releases_of,
@@ -141,10 +142,21 @@ KNOWN: Final = (
 
 
 # Before 4.0 a follower writes the leader in the place of its vote: it needs it no more.
-OLDER: Final = (
-    *KNOWN,
-    Known("S3", ", now that it follows n", "docs/kafka.md, a follower forgets its vote"),
+FORGETS: Final = Known(
+    "S3", ", now that it follows n", "docs/kafka.md, a follower before 4.0 forgets its vote"
 )
+# A snapshot of 3.x has a record more, of the migration from ZooKeeper.
+OF_ZOOKEEPER: Final = tuple(
+    Known("S22", told, "docs/kafka.md, snapshots of 3.x and 4.x")
+    for told in (" has sha ", " has size ")
+)
+
+
+def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
+    """Tell what nodes of some releases are known to do."""
+    older = [release.line < VOTES_KEPT_SINCE for release in releases]
+    forgets = (FORGETS,) if any(older) else ()
+    return (*KNOWN, *forgets, *(OF_ZOOKEEPER if any(older) and not all(older) else ()))
 
 
 def is_kafkas(name: str) -> bool:
@@ -196,7 +208,7 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
         versions=_versions(settings),
         settings=_recorded(settings),
         missing=partial(missing, *releases),
-        known=KNOWN if all(each.line >= VOTES_KEPT_SINCE for each in releases) else OLDER,
+        known=known_of(releases),
     )
     if all(release.line >= DYNAMIC_SINCE for release in releases):
         return fit

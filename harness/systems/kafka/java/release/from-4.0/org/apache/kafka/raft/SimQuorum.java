@@ -6,6 +6,8 @@ import java.util.Map;
 
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.controller.QuorumFeatures;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.writer.ImageWriterOptions;
 import org.apache.kafka.server.common.KRaftVersion;
 
 /** How nodes join a quorum, and what they can, which has other forms in other releases. */
@@ -27,5 +29,11 @@ final class SimQuorum {
 
     static QuorumFeatures features(int node, List<Integer> controllers) {
         return new QuorumFeatures(node, QuorumFeatures.defaultSupportedFeatureMap(false), controllers);
+    }
+
+    /** Options of writing an image as it is. */
+    static ImageWriterOptions written(MetadataImage image) {
+        return new ImageWriterOptions.Builder(image.features().metadataVersionOrThrow())
+            .setEligibleLeaderReplicasEnabled(image.features().isElrEnabled()).build();
     }
 }
