@@ -16,7 +16,7 @@ from checkers.committed.fold import MetadataFold
 from checkers.committed.reference import reference
 from checkers.replay.trace import Event
 from checkers.replay.voter_sets import keys_of
-from checkers.watches.invariants import watched
+from checkers.replay.world import Commits
 from harness.contracts.checker import RunData
 from harness.history.ops import Interval
 
@@ -44,9 +44,8 @@ class Difference:
     why: str | None
 
 
-def meaning_of(run: RunData) -> Meaning:
+def meaning_of(run: RunData, commits: Commits) -> Meaning:
     """The meaning of a run that went to its end; raises RecordError, ImageError."""
-    commits = watched(run).world.commits
     known, fold = reference(run, commits), MetadataFold()
     if known.snapshot is not None:
         fold.load(known.snapshot.records, known.snapshot.end)

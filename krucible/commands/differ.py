@@ -136,10 +136,11 @@ def _broken(run: SimRun) -> list[str]:
 def _compare_logs(found: Compared, runs: tuple[SimRun, SimRun], systems: tuple[str, str]) -> None:
     """Compare what two runs ended with, where both are whole."""
     from checkers.committed.meaning import differences, meaning_of  # noqa: PLC0415 - as above
+    from checkers.watches.invariants import watched  # noqa: PLC0415 - as above
 
     if any(str(Valid.VALID) != verdict for verdict in found.verdicts):
         return
-    ends = [(run.data, meaning_of(run.data)) for run in runs]
+    ends = [(run.data, meaning_of(run.data, watched(run.data).world.commits)) for run in runs]
     for each in differences(ends[0], ends[1], systems):
         if each.why is None:
             found.unexplained.append(each.what)

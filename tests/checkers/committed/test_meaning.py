@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from checkers.committed.meaning import Difference, Meaning, differences, meaning_of
+from checkers.watches.invariants import watched
 from harness.contracts.checker import RunData
 from harness.history.ops import History, Op
 from harness.sessions.plan import Plan
@@ -26,7 +27,7 @@ def run() -> RunData:
 
 @pytest.fixture(scope="module")
 def meaning(run: RunData) -> Meaning:
-    return meaning_of(run)
+    return meaning_of(run, watched(run).world.commits)
 
 
 def compared(run: RunData, one: Meaning, other: Meaning, again: RunData | None = None) -> list[str]:
