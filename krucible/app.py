@@ -34,6 +34,7 @@ GROUPS = {
     "Run": {
         "run": "run",
         "sim": "sim",
+        "differ": "differ",
         "repro": "repro",
         "shrink": "shrink",
         "zoo": "zoo",

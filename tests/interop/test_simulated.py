@@ -173,11 +173,50 @@ def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
     assert code in (0, 1), out
 
 
+def test_what_a_recovery_cut_off_is_gone_with_the_first_flush(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    """Kafka's first flush fsyncs all segments; else the bytes are back after a loss of power."""
+    assert kafka.archive.is_file()
+    path = tmp_path / "schedule.jsonl"
+    lines = [
+        {"id": 0, "nemesis": "power", "at_ms": 1000, "duration_ms": 4000, "draw": 0.18},
+        {"id": 1, "nemesis": "power", "at_ms": 7000, "duration_ms": 1500, "draw": 0.5},
+    ]
+    targets = "follower", "all"
+    for line, target in zip(lines, targets, strict=True):
+        line["params"] = {"target": target, "mid_write": True}
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    options = (
+        "--system kafka --workload register --observers 0 --voters 3 --rate 50 --concurrency 4"
+        " --set metadata.log.segment.bytes=4096 --seed 2 --time-limit 10"
+        " --set metadata.log.max.record.bytes.between.snapshots=2000"
+    )
+    store = tmp_path / "store"
+    _, out = sim(path, *options.split(), "--json", "--store", store, command="repro")
+    (found,) = results(store).values()
+    assert found["anomalies"] == [], out
+    logs = "".join(log.read_text() for log in store.glob("kafka-register/2*/logs/*"))
+    assert logs.count("Found invalid messages in log segment") > 1
+
+
+def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -> None:
+    assert kafka.archive.is_file()
+    options = "--seeds 1..2 --workload register --voters 3 --observers 0 --time-limit 3"
+    code, out = sim(*options.split(), "--json", "--store", tmp_path, command="differ")
+    assert code == 0, out
+    for line in map(json.loads, out.splitlines()):
+        assert line["verdicts"] == ["valid", "valid"]
+        assert min(line["ok"]) > 10
+        assert line["unexplained"] == []
+
+
 @pytest.mark.parametrize(
     ("name", "invariant"),
     [
         ("repeated-vote-kafka", "S11"),
         ("removed-voter", "crash"),
+        ("removed-leader", "S30"),
         ("lost-vote", "crash"),
         ("clock-back", "L4"),
         ("before-the-flush-simulated", "C11"),

@@ -71,7 +71,8 @@ final class SimLog implements SimRaftLog {
     private long start;
     private long end;
     private long highWatermark;
-    private long recoveryPoint; // all below is fsynced
+    private long recoveryPoint; // Kafka's: the next flush fsyncs all segments from here on; 0 after a start
+    private long durable; // all below was on the disk when it was opened, or is fsynced
     private int parts; // snapshots that were begun
 
     SimLog(SimFiles files, SimReplica node, Time time, Map<String, String> settings) {
@@ -109,9 +110,8 @@ final class SimLog implements SimRaftLog {
             if (segments.isEmpty()) {
                 start = end = segment.base;
             }
-            recoveryPoint = segments.isEmpty() ? segment.base : recoveryPoint;
-            long durable = files.disk().durable(name);
-            int valid = recover(segment, data, durable);
+            durable = segments.isEmpty() ? segment.base : durable;
+            int valid = recover(segment, data, files.disk().durable(name));
             if (valid < data.length) {
                 node.log(30, "Found invalid messages in log segment " + name + " at byte offset " + valid
                     + ": truncated " + (data.length - valid) + " bytes");
@@ -129,9 +129,9 @@ final class SimLog implements SimRaftLog {
     }
 
     /** Take over the sound batches of a segment; how many bytes they are. */
-    private int recover(Segment segment, byte[] data, long durable) {
+    private int recover(Segment segment, byte[] data, long durableBytes) {
         int position = 0;
-        boolean whole = recoveryPoint == end; // all before is durable
+        boolean whole = durable == end; // all before is
         while (position + HEAD <= data.length) {
             int size = ByteBuffer.wrap(data).getInt(position + LENGTH_AT) + HEAD;
             if (size < DefaultRecordBatch.RECORD_BATCH_OVERHEAD || size > data.length - position) {
@@ -152,8 +152,8 @@ final class SimLog implements SimRaftLog {
             assign(batch.partitionLeaderEpoch(), batch.baseOffset());
             end = batch.lastOffset() + 1;
             position += size;
-            if (whole && position <= durable) {
-                recoveryPoint = end;
+            if (whole && position <= durableBytes) {
+                durable = end;
             }
         }
         end = Math.max(end, segment.base);
@@ -203,7 +203,7 @@ final class SimLog implements SimRaftLog {
     }
 
     long flushed() {
-        return recoveryPoint;
+        return durable;
     }
 
     Iterable<OffsetAndEpoch> snapshotIds() {
@@ -439,7 +439,7 @@ final class SimLog implements SimRaftLog {
             files.ofLog(told -> files.disk().fsyncNames(told));
         }
         if (end > recoveryPoint) {
-            recoveryPoint = end;
+            recoveryPoint = durable = end;
             node.event("flush").put("upto", end).end();
         }
     }
@@ -481,6 +481,7 @@ final class SimLog implements SimRaftLog {
         entries.subList(kept, entries.size()).clear();
         end = offset;
         recoveryPoint = Math.min(recoveryPoint, end);
+        durable = Math.min(durable, end);
         start = Math.min(start, end);
     }
 
@@ -515,7 +516,8 @@ final class SimLog implements SimRaftLog {
         entries.clear();
         epochs.clear();
         addSegment(offset);
-        start = end = highWatermark = recoveryPoint = offset;
+        start = end = highWatermark = durable = offset;
+        recoveryPoint = Math.min(recoveryPoint, offset);
     }
 
     private void remove(Segment segment) {
