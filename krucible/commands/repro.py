@@ -46,7 +46,8 @@ def add_to(app: typer.Typer) -> None:
         ".jsonl file, one fault a line) with the spec.json beside it; without a spec.json, "
         "simulate it with the options below. Or simulate a seed with these options (--seed, and "
         "no RUN). A replay reproduces the run when it breaks an invariant that the run broke, or "
-        "any, when the run broke none. Simulated replays give the same bytes; live replays are "
+        "any, when the run broke none. --kafka-version has a run of Apache Kafka replayed on "
+        "another release. Simulated replays give the same bytes; live replays are "
         "counted, with a 95 % interval (Wilson), and go side by side where the CPUs allow it (see "
         "--jobs). A replay is stored as a run with an id of its own. Exits 1 when a replay was "
         "invalid, 255 when simulated replays differ, else with the worst exit code of a replay.",
