@@ -106,3 +106,14 @@ def test_two_releases_are_one_quorum(most: str, one: str, tmp_path: Path) -> Non
         assert told["system"] == "valid", told["anomalies"]
         assert told["versions"]["kafka"] == most
         assert told["versions"]["kafka of n2"] == one
+
+
+@pytest.mark.long
+def test_a_build_of_ones_own_is_the_release_that_its_jars_say(tmp_path: Path) -> None:
+    fetched(NEWEST)
+    home = fetch_classes(Release(NEWEST)).home
+    (told, _) = simulate(tmp_path / "own", "--kafka-home", home, "--workload", "register")
+    (same, _) = simulate(tmp_path / "known", "--kafka-version", NEWEST, "--workload", "register")
+    assert told["trace_sha256"] == same["trace_sha256"]
+    assert told["versions"]["kafka"] == f"{NEWEST} of {home}"
+    assert told["spec"]["settings"][VERSION] == NEWEST

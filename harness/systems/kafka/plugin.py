@@ -43,17 +43,25 @@ from harness.systems.kafka.releases import (
     releases_of,
 )
 from harness.systems.kafka.simulated.jvm import missing
-from harness.systems.kafka.simulated.sites import OF_CONTROLLERS, OF_RAFT_ALONE, kafka_site
+from harness.systems.kafka.simulated.sites import (
+    OF_CONTROLLERS,
+    OF_LATEST,
+    OF_RAFT_ALONE,
+    kafka_site,
+)
 from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import (
     DYNAMIC,
     QUORUM_SETTING,
     KraftNodes,
+    Node,
     check_quorum,
     why_not,
 )
 from harness.verdict import Known
 from node.config import NodeConfig
+from node.driver.bootstrap import save_bootstrap
+from node.metadata.features import default_features
 
 OURS: Final = "krucible."  # what settings of our own node begin with
 FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
@@ -280,6 +288,17 @@ class Kafka(KraftNodes):
         known = ("node.id", "process.roles", "listeners", "advertised.listeners", "log.dirs")
         quorum = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
         return super()._config({k: v for k, v in settings.items() if k in (*known, *quorum)})
+
+    def _format(self, node: Node) -> None:
+        """As ours; a newer release begins with the features that our clients know.
+
+        By itself it would begin with its own latest ones, and take no broker that knows less.
+        """
+        super()._format(node)
+        newer = release_of(self._spec.settings).line > OF_LATEST
+        if node.voter and newer and not isinstance(self._env, Sim):
+            disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)
+            save_bootstrap(disk, folder, default_features())
 
     async def _launch(self, name: str) -> None:
         if isinstance(self._env, Sim):
