@@ -28,8 +28,13 @@ class Committed:
     whole_since_ns: int = 0  # what was asked later stands at ``start`` or above
 
     def must_hold(self, attempt: Interval) -> bool:
-        """Whether what came of the op would be here: all logs may have been cut off before it."""
+        """Tell whether the logs reach back far enough to hold what the op wrote."""
         return not self.start or attempt.invocation.time_ns > self.whole_since_ns
+
+    def last(self, key: str) -> tuple[int, str] | None:
+        """The last offset at which a key was written, and the value; None when it never was."""
+        of_key = ((w[1], at) for w, known in self.writes.items() if w[0] == key for at in known)
+        return max(((at[0], value) for value, at in of_key), default=None)
 
 
 def committed_records(logs: FinalLogs, commits: Commits) -> Committed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Read:
 
 
 class Written:
-    """Where each (key, value) was written, and what anybody ever tried to write."""
+    """The places where each (key, value) was written, and all that anybody tried to write."""
 
     def __init__(
         self, known: Reference, intervals: Sequence[Interval], *, stopped: bool = False
@@ -40,6 +40,7 @@ class Written:
         self.complete = bool(known.log) and known.start == 0
         self.start = known.start  # what a snapshot holds has a place below, not its own
         self._offsets: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._versions: dict[str, list[tuple[int, str]]] = defaultdict(list)  # of a key, in order
         for batch in known.log:
             for place, record in enumerate(batch.records):
                 write = write_of_record(record)
@@ -49,6 +50,10 @@ class Written:
             write = write_of_record(record)
             if write is not None and write not in self._offsets:
                 self._offsets[write].append(known.start - 1)  # before all that the log has
+        for (key, value), offsets in self._offsets.items():
+            self._versions[key] += ((offset, value) for offset in offsets)
+        for versions in self._versions.values():
+            versions.sort()
         self._tried = {write_of_op(i.invocation) for i in intervals}
 
     def tried(self, key: str, value: object) -> bool:
@@ -67,15 +72,21 @@ class Written:
         return not self.stopped and self._lacks(key, value)
 
     def not_yet(self, key: str, value: object) -> bool:
-        """Whether somebody tried to write that, and the run stopped before it was committed."""
+        """Tell whether a value was tried, but the run stopped before it was committed."""
         return self.stopped and self._lacks(key, value) and self.tried(key, value)
+
+    def before(self, key: str, end: int) -> tuple[int, str] | None:
+        """The last offset below ``end`` at which a key was written, and the value."""
+        versions = self._versions.get(key, [])
+        place = bisect_left(versions, (end, ""))
+        return versions[place - 1] if place else None
 
     def _lacks(self, key: str, value: object) -> bool:
         return self.complete and value is not None and (key, str(value)) not in self._offsets
 
 
 class Starts:
-    """When the processes of each node started, to tell its incarnations apart."""
+    """The times at which each node's processes started, to tell its incarnations apart."""
 
     def __init__(self, starts: Iterable[Event], clock: Clock) -> None:
         self._starts: dict[str, list[int]] = defaultdict(list)
@@ -90,7 +101,7 @@ class Starts:
 
 
 class CommitTimes:
-    """From when on each offset was known to be committed, by anybody."""
+    """The times from which on any node knew each offset to be committed."""
 
     def __init__(self, commits: Iterable[Event], clock: Clock) -> None:
         told = ((time, event["v"]) for event in commits if (time := clock.of(event)) is not None)
@@ -106,6 +117,11 @@ class CommitTimes:
         found = bisect_right(self._ends, offset)
         return self._times[found] if found < len(self._times) else None
 
+    def end(self, time_ns: int) -> int:
+        """How far the log was committed at a time; 0 before anybody had said so."""
+        found = bisect_right(self._times, time_ns)
+        return self._ends[found - 1] if found else 0
+
 
 def judge_dirty_reads(
     intervals: Sequence[Interval], written: Written, commits: CommitTimes, slack_ns: int
@@ -120,25 +136,31 @@ def judge_dirty_reads(
             continue
         if done.key is None:
             continue
+        instead = written.before(done.key, commits.end(done.time_ns))
         if written.not_yet(done.key, done.value):
-            yield dirty(interval)
+            yield dirty(interval, instead)
         offset = written.offset(done.key, done.value)
         if offset is None or offset < written.start:
             continue
         committed_ns = commits.of(offset)
         if committed_ns is not None and done.time_ns + slack_ns < committed_ns:
             late_ms = (committed_ns - done.time_ns) / 1e6
-            yield dirty(interval, f" (offset {offset}) {late_ms:.3f} ms")
+            yield dirty(interval, instead, f" (offset {offset}) {late_ms:.3f} ms")
 
 
-def dirty(interval: Interval, when: str = "") -> Anomaly:
-    """S34 for a read; ``when``: where it was committed then, and how much later."""
+def dirty(interval: Interval, instead: tuple[int, str] | None, when: str = "") -> Anomaly:
+    """S34 for a read; ``when``: where it was committed then, and how much later.
+
+    ``instead``: offset and value of what was committed last when it was answered.
+    """
+    committed = "none yet" if instead is None else f"{instead[1]} (offset {instead[0]})"
     done = interval.completion or interval.invocation
     return Anomaly(
         "S34",
         f"{done.f} of {done.key} (op {done.index}) returned {done.value}{when} before that was"
         " committed",
         ops=(interval.invocation.index, done.index),
+        details={"committed": committed},
         time_ns=done.time_ns,
     )
 

@@ -4,14 +4,15 @@ To leave a call out is to ask less of the history. A call that only observes is 
 set free: it takes effect at any moment from the start on, or never. So a set of calls that fails
 with all others left out shows that the whole history fails, and it fails alone, too. Asking less
 never makes a failing set of what did not fail, so one pass over the calls leaves a set of which
-none can be left out (deletion-based minimal unsatisfiable subsets; Zeller's chunks come first).
+none can be left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
+from checkers.cores.deletion import least
 from checkers.limits.budget import Budget
 from checkers.linearizability.calls import Call
 from checkers.linearizability.search import search
@@ -43,22 +44,7 @@ def find_core(
     kept = tries.grow({places[call.begin] for call in window})
     if kept is None:
         return None
-    minimal = True
-    optional = sorted(kept)
-    size = max(1, len(optional) // 2)
-    while True:
-        for at in range(0, len(optional), size):
-            fewer = kept.difference(optional[at : at + size])
-            fails = tries.fails(fewer)
-            if fails:
-                kept = fewer
-            minimal &= fails is not None or size > 1
-            if not budget.left_s():
-                return Core(tuple(calls[place] for place in sorted(kept)), minimal=False)
-        optional = [place for place in optional if place in kept]
-        if size == 1:
-            break
-        size = max(1, min(size // 2, len(optional) // 2))
+    kept, minimal = least(kept, tries.fails, lambda: bool(budget.left_s()), monotone=True)
     return Core(tuple(calls[place] for place in sorted(kept)), minimal)
 
 
@@ -71,7 +57,7 @@ class _Tries:
         self._start = start
         self._budget = budget
 
-    def grow(self, kept: set[int]) -> set[int] | None:
+    def grow(self, kept: Set[int]) -> Set[int] | None:
         """A set that fails, with ever more calls before the last; None when none was found."""
         size = len(kept)
         while True:
@@ -87,7 +73,7 @@ class _Tries:
                 return None
             size = min(len(self._calls), size * _GROWTH)
 
-    def fails(self, kept: set[int]) -> bool | None:
+    def fails(self, kept: Set[int]) -> bool | None:
         """Tell whether these calls have no order; None when the budget ran out before that."""
         freed = [
             replace(self._calls[place], begin=-1 - number, end=None)
@@ -97,7 +83,7 @@ class _Tries:
         found = search([*reversed(freed), *mine], self._model, [self._start], self._budget)
         return None if found.linearizable is None else not found.linearizable
 
-    def _free(self, kept: set[int]) -> list[tuple[int, Call]]:
+    def _free(self, kept: Set[int]) -> list[tuple[int, Call]]:
         """The mutators that are left out and may be of use to the others."""
         out = [
             (place, call)

@@ -95,7 +95,7 @@ class Promises:
             return
         seen = done.key, str(done.value)
         if done.value is not None and seen in self._writes and seen not in self._committed.writes:
-            yield dirty(attempt)
+            yield dirty(attempt, self._committed.last(done.key))
 
     def _keep(self, found: list[Anomaly]) -> list[Anomaly]:
         known = {anomaly.message for anomaly in self.anomalies} if found else set()

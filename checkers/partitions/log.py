@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -27,13 +28,16 @@ from checkers.limits.budget import (
     uncollected,
     watched,
 )
+from checkers.partitions.broken import Broken
+from checkers.partitions.core import LogCores
 from checkers.partitions.ops import RECORD_FS, LogOp, Record, log_ops
 from checkers.partitions.orders import LogOrder, Partitions, partitions_of
 from checkers.transactions.graph import KINDS, PROCESS, REALTIME, WR, Edges, add_order
 from checkers.transactions.search import Cycle, find_cycles
-from checkers.transactions.txns import NEVER, paired
+from checkers.transactions.txns import NEVER, Transactions, paired
+from harness.contracts.model import thaw
 from harness.history.ops import History
-from harness.verdict import Anomaly, CheckResult, Valid
+from harness.verdict import CheckResult, Valid
 
 NAME: Final = "kafka"
 SHOWN_MAX = 20  # anomalies of one name; further ones are only counted
@@ -49,7 +53,7 @@ def check_log(
     time_limit_s: float = TIME_LIMIT_S,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
-    """Whether nothing sent is lost, doubled, reordered, or seen when it must not be. O(n log n).
+    """Check that nothing sent is lost, doubled, reordered, or seen when it must not be. O(n log n).
 
     ``ordered`` False: neighbouring events with one time stamp are concurrent. Where a limit is
     reached (memory is that of the whole process), what was found until then stands, and without
@@ -61,36 +65,32 @@ def check_log(
     """
     budget = Budget.of(time_limit_s, memory_limit_bytes)
     ops: list[LogOp] = []
+    txns = Transactions()
     partitions = Partitions({}, {}, {})
-    found: list[Anomaly] = []
+    found: list[Broken] = []
     gave_up: str | None = None
     try:
         with uncollected():
             ops = log_ops(history, budget)
+            txns = paired(history, ordered=ordered, budget=budget)
             partitions = partitions_of(ops, budget)
-            for rule in (
-                _offsets(partitions),
-                _strange(watched(ops, budget), partitions),
-                _lost(partitions),
-                _within(ops, partitions, budget),
-                _by_process(watched(ops, budget), partitions),
-                _unseen(partitions),
-                _cycles(history, ops, partitions, budget, ordered=ordered),
-            ):
-                found.extend(watched(rule, budget))
+            found.extend(watched(_broken(ops, txns, partitions, budget), budget))
     except BudgetError as error:
         gave_up = f"{error.reason} ran out; all {len(history)} events are open"
     subscribed = any(op.interval.invocation.f == "subscribe" for op in ops)
     allowed = ALWAYS_ALLOWED | (ALLOWED_WHEN_SUBSCRIBED if subscribed else frozenset())
-    counts = Counter(anomaly.invariant for anomaly in found)
-    bad = [anomaly for anomaly in found if anomaly.invariant not in allowed]
+    counts = Counter(each.name for each in found)
+    bad = [each for each in found if each.name not in allowed]
     polled = sum(1 for op in ops if op.outcome == "ok" for _ in op.polled())
     reason = gave_up or (None if polled else "nothing was polled: nothing was judged")
     verdict = Valid.UNKNOWN if reason else Valid.VALID
+    cores = _cores(_first(bad), ops, txns, partitions, None if gave_up else budget)
     return CheckResult(
         NAME,
         Valid.INVALID if bad else verdict,
-        tuple(sorted(_first(bad), key=lambda a: (a.time_ns or 0, a.message))),
+        tuple(
+            sorted((each.anomaly() for each in cores), key=lambda a: (a.time_ns or 0, a.message))
+        ),
         checked={"records polled": polled, "partitions": len(partitions.orders)},
         stats={
             "partitions": len(partitions.orders),
@@ -101,42 +101,67 @@ def check_log(
     )
 
 
-def _first(anomalies: list[Anomaly]) -> Iterator[Anomaly]:
+def _broken(
+    ops: Sequence[LogOp], txns: Transactions, partitions: Partitions, budget: Budget | None
+) -> Iterator[Broken]:
+    """All that is broken; ``txns`` are the same ops as the order of time has them."""
+    yield from _offsets(partitions)
+    yield from _strange(watched(ops, budget), partitions)
+    yield from _lost(partitions)
+    yield from _within(ops, partitions, budget)
+    yield from _by_process(watched(ops, budget), partitions)
+    yield from _unseen(partitions)
+    yield from _cycles(txns, ops, partitions, budget)
+
+
+def _first(broken: list[Broken]) -> Iterator[Broken]:
     shown: Counter[str] = Counter()
-    for anomaly in anomalies:
-        shown[anomaly.invariant] += 1
-        if shown[anomaly.invariant] <= SHOWN_MAX:
-            yield anomaly
+    for each in broken:
+        shown[each.name] += 1
+        if shown[each.name] <= SHOWN_MAX:
+            yield each
 
 
-def _anomaly(name: str, key: str, message: str, *ops: LogOp, **details: Any) -> Anomaly:
-    ends = [op.interval.completion for op in ops if op.interval.completion is not None]
-    begins = [op.interval.invocation for op in ops]
-    numbers = ", ".join(f"op {op.number}" for op in ops)
-    return Anomaly(
-        name,
-        f"{name}: partition {key} {message}" + (f" ({numbers})" if ops else ""),
-        ops=tuple(sorted({op.index for op in (*begins, *ends)})),
-        details={"key": key, **details},
-        time_ns=max((end.time_ns for end in ends), default=None),
-    )
+def _cores(
+    broken: Iterable[Broken],
+    ops: Sequence[LogOp],
+    txns: Transactions,
+    partitions: Partitions,
+    budget: Budget | None,
+) -> Iterator[Broken]:
+    """The same anomalies, each of as few ops as it takes while the budget lasts (None: no more)."""
+
+    def alone(some: Sequence[LogOp], of_them: Transactions) -> list[Broken]:
+        return list(_broken(some, of_them, partitions_of(some, budget), budget))
+
+    cores = LogCores(ops, txns, partitions, alone)
+    spent = budget is None
+    for each in broken:
+        told = replace(each, details={**each.details, "minimal": False})
+        try:
+            told = told if spent else cores.of(each)
+        except BudgetError:
+            spent = True
+        yield told
 
 
-def _offsets(partitions: Partitions) -> Iterator[Anomaly]:
+def _offsets(partitions: Partitions) -> Iterator[Broken]:
     """Offsets of several values, and values at several offsets."""
     for key, order in partitions.orders.items():
         for offset, values in order.at.items():
             if len(values) > 1:
                 told = " and ".join(map(repr, values))
                 message = f"has {told} at offset {offset}"
-                yield _anomaly("inconsistent-offsets", key, message, *values.values())
+                found = tuple(dict.fromkeys(values.values()))
+                yield Broken("inconsistent-offsets", key, message, found, {"offset": offset})
         for value, offsets in order.offsets.items():
             if len(offsets) > 1:
                 message = f"has {value!r} at offsets {', '.join(map(str, offsets))}"
-                yield _anomaly("duplicate", key, message, *offsets.values())
+                found = tuple(dict.fromkeys(offsets.values()))
+                yield Broken("duplicate", key, message, found, {"value": thaw(value)})
 
 
-def _strange(ops: Iterable[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
+def _strange(ops: Iterable[LogOp], partitions: Partitions) -> Iterator[Broken]:
     """Values that a poll must not return: of aborted sends, of its own, of nobody."""
     for op in ops:
         if op.outcome != "ok":
@@ -144,16 +169,17 @@ def _strange(ops: Iterable[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
         for key, (_, value) in op.polled():
             writer = partitions.writers.get((key, value))
             if writer is None:
-                yield _anomaly("garbage-read", key, f"returned {value!r}, which nobody sent", op)
+                message = f"returned {value!r}, which nobody sent"
+                yield Broken("garbage-read", key, message, (op,), {"value": thaw(value)})
             elif writer is op:
                 message = f"returned {value!r} to its own sender before that had committed"
-                yield _anomaly("precommitted-read", key, message, op)
+                yield Broken("precommitted-read", key, message, (op,), {"value": thaw(value)})
             elif writer.outcome == "fail":
                 message = f"returned {value!r}, whose send failed"
-                yield _anomaly("aborted-read", key, message, writer, op)
+                yield Broken("aborted-read", key, message, (writer, op), {"value": thaw(value)})
 
 
-def _lost(partitions: Partitions) -> Iterator[Anomaly]:
+def _lost(partitions: Partitions) -> Iterator[Broken]:
     """Committed sends that nobody polled, though somebody polled what lies behind them."""
     for key, order in partitions.orders.items():
         seen = partitions.readers.get(key, {})
@@ -170,10 +196,11 @@ def _lost(partitions: Partitions) -> Iterator[Anomaly]:
                     f"lost {value!r} at offset {max(offsets)}: nobody polled it, but {last!r} at "
                     f"offset {bound} behind it"
                 )
-                yield _anomaly("lost-write", key, message, writer, seen[last], value=value)
+                ops = dict.fromkeys((writer, offsets[max(offsets)], seen[last]))
+                yield Broken("lost-write", key, message, tuple(ops), {"value": thaw(value)})
 
 
-def _unseen(partitions: Partitions) -> Iterator[Anomaly]:
+def _unseen(partitions: Partitions) -> Iterator[Broken]:
     """Acknowledged sends that nobody had polled when the history ended."""
     missing: dict[str, list[tuple[Hashable, LogOp]]] = {}
     for (key, value), writer in partitions.writers.items():
@@ -182,12 +209,12 @@ def _unseen(partitions: Partitions) -> Iterator[Anomaly]:
     for key, values in missing.items():
         value, writer = values[0]
         message = f"has {len(values)} acknowledged records that nobody polled, first {value!r}"
-        yield _anomaly("unseen", key, message, writer, count=len(values))
+        yield Broken("unseen", key, message, (writer,), {"count": len(values)})
 
 
 def _jumps(
     order: LogOrder, key: str, pairs: Sequence[tuple[Record, Record, tuple[LogOp, ...]]], names: Any
-) -> Iterator[Anomaly]:
+) -> Iterator[Broken]:
     """Pairs of records that follow each other for somebody, but not in the partition."""
     skip, back = names
     for one, other, ops in pairs:
@@ -196,10 +223,13 @@ def _jumps(
             continue
         if second <= first:
             message = f"went from {_told(one)} back to {_told(other)}"
-            yield _anomaly(back, key, message, *dict.fromkeys(ops))
+            yield Broken(back, key, message, tuple(dict.fromkeys(ops)))
         elif second > first + 1 and skip is not None:
-            message = f"went from {_told(one)} to {_told(other)}, past {second - first - 1} others"
-            yield _anomaly(skip, key, message, *dict.fromkeys(ops))
+            passed, teller = order.at_place(first + 1)
+            others = second - first - 1
+            what = f"{others} others, first " if others > 1 else ""
+            message = f"went from {_told(one)} to {_told(other)}, past {what}{_told(passed)}"
+            yield Broken(skip, key, message, tuple(dict.fromkeys((*ops, teller))))
 
 
 def _told(record: Record) -> str:
@@ -207,7 +237,9 @@ def _told(record: Record) -> str:
     return repr(value) if offset is None else f"{value!r} (offset {offset})"
 
 
-def _within(ops: list[LogOp], partitions: Partitions, budget: Budget | None) -> Iterator[Anomaly]:
+def _within(
+    ops: Sequence[LogOp], partitions: Partitions, budget: Budget | None
+) -> Iterator[Broken]:
     """Each op on its own: what it polled and sent of one key must follow each other."""
     subscribed = any(op.interval.invocation.f == "subscribe" for op in ops)
     for op in watched(ops, budget):
@@ -231,7 +263,7 @@ def _within(ops: list[LogOp], partitions: Partitions, budget: Budget | None) -> 
                 yield from _jumps(partitions.orders[key], key, pairs, names)
 
 
-def _by_process(ops: Iterable[LogOp], partitions: Partitions) -> Iterator[Anomaly]:
+def _by_process(ops: Iterable[LogOp], partitions: Partitions) -> Iterator[Broken]:
     """Each process over its ops: where it left off polling a key, and in what order it sent."""
     polled: dict[int | str, dict[str, tuple[Record, LogOp]]] = {}
     sent: dict[int | str, dict[str, tuple[Record, LogOp]]] = {}
@@ -258,7 +290,7 @@ def _go_on(
     known: dict[str, tuple[Record, LogOp]],
     partitions: Partitions,
     names: tuple[str | None, str],
-) -> Iterator[Anomaly]:
+) -> Iterator[Broken]:
     for key, of_key in records.items():
         if not of_key:
             continue
@@ -276,15 +308,9 @@ def _joined(op: LogOp) -> dict[str, list[Record]]:
 
 
 def _cycles(
-    history: History,
-    ops: list[LogOp],
-    partitions: Partitions,
-    budget: Budget | None,
-    *,
-    ordered: bool,
-) -> Iterator[Anomaly]:
+    txns: Transactions, ops: Sequence[LogOp], partitions: Partitions, budget: Budget | None
+) -> Iterator[Broken]:
     """Information that flows in a circle: who polled what whom sent, in order of time."""
-    txns = paired(history, ordered=ordered, budget=budget)
     numbers = {op: number for number, op in enumerate(ops)}
     edges = Edges(len(ops))
     for op in watched(ops, budget):
@@ -311,7 +337,7 @@ def _cycles(
         raise stopped
 
 
-def _cycle(ops: list[LogOp], cycle: Cycle) -> Anomaly:
+def _cycle(ops: Sequence[LogOp], cycle: Cycle) -> Broken:
     told = "; ".join(
         f"op {ops[one].number} {_WORDS[kind]} op {ops[other].number}"
         for one, kind, other in cycle.steps
@@ -320,14 +346,9 @@ def _cycle(ops: list[LogOp], cycle: Cycle) -> Anomaly:
         {"from": ops[one].number, "kind": KINDS[kind], "to": ops[other].number}
         for one, kind, other in cycle.steps
     ]
-    base = _anomaly(cycle.name, "", "", *(ops[one] for one, _, _ in cycle.steps))
-    return Anomaly(
-        cycle.name,
-        f"{cycle.name}: information went in a circle: {told}",
-        ops=base.ops,
-        details={"cycle": steps},
-        time_ns=base.time_ns,
-    )
+    message = f"information went in a circle: {told}"
+    of_them = tuple(dict.fromkeys(ops[one] for one, _, _ in cycle.steps))
+    return Broken(cycle.name, None, message, of_them, {"cycle": steps})
 
 
 _WORDS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,8 +25,12 @@ class LogOrder:
             self.offsets.setdefault(value, {}).setdefault(offset, op)
 
     @cached_property
+    def _sorted(self) -> list[int]:
+        return sorted(self.at)
+
+    @cached_property
     def _dense(self) -> dict[int, int]:
-        return {offset: place for place, offset in enumerate(sorted(self.at))}
+        return {offset: place for place, offset in enumerate(self._sorted)}
 
     def place(self, record: Record) -> int | None:
         """The place of a record among all that are known, without holes; None when not known."""
@@ -35,6 +39,17 @@ class LogOrder:
             known = self.offsets.get(value, {})
             offset = next(iter(known)) if len(known) == 1 else None
         return None if offset is None else self._dense.get(offset)
+
+    def at_place(self, place: int) -> tuple[Record, LogOp]:
+        """The record that is known at a place, and who told of it."""
+        offset = self._sorted[place]
+        value, op = next(iter(self.at[offset].items()))
+        return (offset, value), op
+
+    def tellers(self, record: Record) -> list[LogOp]:
+        """List the ops that told a value's offset, for a record that does not say so itself."""
+        offset, value = record
+        return [] if offset is not None else list(self.offsets.get(value, {}).values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,7 @@ class Partitions:
     readers: dict[str, dict[Hashable, LogOp]]
 
     def committed(self, op: LogOp) -> bool:
-        """Whether an op is known to have happened: it ended well, or something it sent was read."""
+        """Tell whether an op surely happened: it ended well, or something it sent was read."""
         if op.outcome != "info":
             return op.outcome == "ok"
         return any(
@@ -56,7 +71,7 @@ class Partitions:
         )
 
 
-def partitions_of(ops: list[LogOp], budget: Budget | None = None) -> Partitions:
+def partitions_of(ops: Sequence[LogOp], budget: Budget | None = None) -> Partitions:
     """Collect what all ops tell. O(records).
 
     A poll tells of what is there however its op ended; a send only when it is known to have

@@ -14,7 +14,7 @@ Source: Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies" (VLDB 2020).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -33,6 +33,7 @@ from checkers.transactions.consistency import (
     needs_realtime,
     violated,
 )
+from checkers.transactions.core import Cores
 from checkers.transactions.explain import Explainer
 from checkers.transactions.graph import PROCESS, REALTIME, Edges, Graph, graph_of
 from checkers.transactions.orders import Found, Orders, orders_of
@@ -55,6 +56,8 @@ class Judged:
     orders: Orders
     graph: Graph
     found: list[Found]
+    kinds: int = 0  # of order beside that of dependencies
+    budget: Budget | None = None
     gave_up: str | None = None  # which limit was reached; what was found until then stands
 
 
@@ -97,7 +100,7 @@ def check_transactions(
     time_limit_s: float = TIME_LIMIT_S,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
-    """Whether a history of list-append ops keeps what a consistency model promises. O(n log n).
+    """Check that list-append ops keep what a consistency model promises. O(n log n).
 
     ``ordered`` False: neighbouring events with one time stamp are concurrent.
     ``stats`` names every kind of anomaly with its count, also those that the model allows, and
@@ -149,20 +152,24 @@ def judge(
 ) -> Judged:
     """All anomalies of a history, whatever forbids them. Raises as ``check_transactions``."""
     kinds = (PROCESS if process or realtime else 0) | (REALTIME if realtime else 0)
-    judged = Judged(Transactions(), Orders({}, [], bytearray(), []), Edges(0).graph(), [])
+    judged = _nothing(kinds, budget)
     with uncollected():
         try:
-            _judge(judged, history, kinds, ordered, budget)
+            judged.txns = transactions_of(history, ordered=ordered, budget=budget)
+            _judge(judged)
         except BudgetError as error:
             judged.gave_up = error.reason
     return judged
 
 
-def _judge(
-    judged: Judged, history: History, kinds: int, ordered: bool, budget: Budget | None
-) -> None:
-    """Fill in, step by step, what is known."""
-    txns = judged.txns = transactions_of(history, ordered=ordered, budget=budget)
+def _nothing(kinds: int, budget: Budget | None) -> Judged:
+    none = Orders({}, [], bytearray(), [])
+    return Judged(Transactions(), none, Edges(0).graph(), [], kinds, budget)
+
+
+def _judge(judged: Judged) -> None:
+    """Fill in, step by step, what is known of its transactions."""
+    txns, kinds, budget = judged.txns, judged.kinds, judged.budget
     orders = judged.orders = orders_of(txns, budget, judged.found)
     graph = judged.graph = graph_of(txns, orders, kinds, budget)
 
@@ -193,13 +200,37 @@ def anomalies(
     Those that break an order of time or of a process only come last, each in order of time.
     """
     shown: Counter[str] = Counter()
-    out: list[Anomaly] = []
+    first: list[Found] = []
     for each in found:
         shown[each.name] += 1
         if shown[each.name] <= SHOWN_MAX:
-            out.append(_anomaly(judged.txns, each, invariant(each.name)))
+            first.append(each)
+    out = [_anomaly(judged.txns, each, invariant(each.name)) for each in _cores(judged, first)]
     out.sort(key=lambda a: (_tier(a.details["anomaly"]), a.time_ns or 0, a.message))
     return tuple(out)
+
+
+def _cores(judged: Judged, found: list[Found]) -> Iterator[Found]:
+    """The same anomalies, each of as few transactions as it takes while the budget lasts."""
+
+    def alone(txns: Transactions) -> list[Found]:
+        some = _nothing(judged.kinds, judged.budget)
+        some.txns = txns
+        _judge(some)
+        return some.found
+
+    cores = Cores(judged.txns, judged.orders, alone)
+    spent = judged.gave_up is not None
+    known: set[tuple[str, str]] = set()  # two may come to the same
+    for each in found:
+        told = replace(each, details={**each.details, "minimal": False})
+        try:
+            told = told if spent else cores.of(each)
+        except BudgetError:
+            spent = True
+        if (told.name, told.message) not in known:
+            known.add((told.name, told.message))
+            yield told
 
 
 def _tier(name: str) -> int:
@@ -208,8 +239,12 @@ def _tier(name: str) -> int:
 
 def _anomaly(txns: Transactions, found: Found, invariant: str) -> Anomaly:
     ends = [end.time_ns for _, end in map(txns.ops.__getitem__, found.txns) if end is not None]
-    numbers = ", ".join(f"op {txns.indices(txn)[-1]}" for txn in dict.fromkeys(found.txns))
-    said = found.message if "cycle" in found.details else f"{found.message} ({numbers})"
+    numbers = [f"op {txns.indices(txn)[-1]}" for txn in dict.fromkeys(found.txns)]
+    said = f"{found.message} ({', '.join(numbers)})"
+    if "cycle" in found.details:
+        told = {f"op {step['from']}" for step in found.details["cycle"]}
+        beside = [number for number in numbers if number not in told][:SHOWN_MAX]
+        said = found.message + (f"; {' and '.join(beside)} shows it" if beside else "")
     return Anomaly(
         invariant,
         f"{found.name}: {said}",
@@ -220,7 +255,7 @@ def _anomaly(txns: Transactions, found: Found, invariant: str) -> Anomaly:
 
 
 def _reason(judged: Judged) -> str | None:
-    """Why nothing, or not everything, could be decided; what nobody reads is in order as it is."""
+    """Tell why nothing, or not everything, could be decided; keys that nobody reads are fine."""
     if judged.gave_up:
         return f"{judged.gave_up} ran out; all transactions are open"
     open_ = judged.orders.unrecoverable

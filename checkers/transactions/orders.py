@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from checkers.limits.budget import Budget, watched
@@ -21,6 +21,7 @@ from checkers.transactions.txns import FAIL, INFO, OK, Mop, Transactions
 _NOTHING: list[Hashable] = []
 NOBODY = -1  # the writer of an element that no transaction appended, or only a failed one
 READS_EVERY = 64  # reads between two looks at the budget: each may hold very much
+_PAIR = 2  # transactions that cannot both have read what was there
 SHOWN_MAX = 10  # elements of a list in a sentence, and anomalies of one kind for one key
 
 
@@ -48,6 +49,7 @@ class KeyHistory:
     reads: list[tuple[int, list[Any], bool]] = field(default_factory=list)
     several: dict[int, list[Hashable]] = field(default_factory=dict)  # by txns that append twice
     order: list[Any] = field(default_factory=list)
+    longest: int = NOBODY  # who read that
     writers: list[int] = field(default_factory=list)
     compatible: list[tuple[int, int]] = field(default_factory=list)  # (txn, length) of reads
     unseen: list[int] = field(default_factory=list)  # who appended what no read shows, for certain
@@ -172,7 +174,8 @@ def _order(
         of_key.sound = False
         return
     longest = max(of_key.reads, key=lambda read: len(read[1]), default=(NOBODY, [], True))
-    order = of_key.order = longest[1]
+    of_key.longest, order = longest[0], longest[1]
+    of_key.order = order
     appends = of_key.appends
     of_key.writers = [appends.get(element, NOBODY) for element in order]
     if len(set(order)) < len(order):
@@ -231,14 +234,15 @@ def _strange(key: Hashable, of_key: KeyHistory, element: Hashable) -> Iterator[F
     for behind, writer in zip(of_key.order[place + 1 :], of_key.writers[place + 1 :], strict=True):
         if writer != NOBODY:
             message = f"{key!r} has {behind!r} appended to {element!r}, which was refused"
-            yield Found("dirty-update", message, (failed, writer), details)
+            yield Found("dirty-update", message, (failed, writer, of_key.longest), details)
             return
 
 
 def _unseen(orders: Orders) -> None:
     """Tell who appended what no read shows; that comes behind all that was read."""
     for of_key in orders.keys.values():
-        if of_key.sound and len(of_key.appends) > len(of_key.order):
+        somebodys = len(of_key.writers) - of_key.writers.count(NOBODY)
+        if of_key.sound and len(of_key.appends) > somebodys:
             known = set(of_key.order)
             behind = (t for element, t in of_key.appends.items() if element not in known)
             of_key.unseen = list(dict.fromkeys(t for t in behind if orders.committed[t]))
@@ -271,7 +275,7 @@ def _own_order(key: Hashable, of_key: KeyHistory, orders: Orders) -> Iterator[Fo
                     f"{key!r} is {_show(of_key.order)}, but one transaction appended {before!r} "
                     f"before {after!r}"
                 )
-                yield Found("incompatible-order", message, (txn,), {"key": key})
+                yield Found("incompatible-order", message, (txn, of_key.longest), {"key": key})
                 break
 
 
@@ -287,11 +291,11 @@ def _lost_updates(orders: Orders) -> Iterator[Found]:
                 updates.setdefault(length, {})[txn] = None
         for length, together in updates.items():
             if len(together) > 1:
-                message = (
-                    f"{len(together)} transactions read {_show(of_key.order[:length])} of {key!r} "
-                    "and all appended to it"
-                )
-                yield Found("lost-update", message, tuple(together), {"key": key})
+                seen = _show(of_key.order[:length])
+                message = f"{len(together)} transactions read {seen} of {key!r} and all appended"
+                first = tuple(islice(together, _PAIR))
+                message += " to it" + (", these first" if len(together) > _PAIR else "")
+                yield Found("lost-update", message, first, {"key": key})
 
 
 def _first(of_key: KeyHistory, element: Hashable) -> int:

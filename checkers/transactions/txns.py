@@ -6,7 +6,7 @@ Two forms are read, and may be mixed: Jepsen's transactions, whose value is a li
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -23,6 +23,8 @@ FS = frozenset(("txn", "append", "read"))
 _OUTCOMES = {"ok": OK, "info": INFO, "fail": FAIL, "invoke": INFO}
 _PLAIN = frozenset((int, str))
 _new = tuple.__new__  # a named tuple in half the time, which millions notice
+
+Append = tuple[Hashable, Hashable]  # key and element
 
 
 class Mop(NamedTuple):
@@ -59,6 +61,26 @@ class Transactions:
         """The indices of its ops in the history."""
         begin, end = self.ops[txn]
         return tuple(dict.fromkeys((begin.index,) if end is None else (begin.index, end.index)))
+
+    def part(self, kept: Sequence[int], others: Sequence[Append] = ()) -> Transactions:
+        """Keep some of the transactions, and before them appends by others at an unknown time."""
+        columns = (self.begins, self.ends)
+        places = {column[txn] for column in columns for txn in kept} - {NEVER}
+        rank = {place: at for at, place in enumerate(sorted(places))} | {NEVER: NEVER}
+        begins, ends = ([rank[column[txn]] for txn in kept] for column in columns)
+        never = [NEVER] * len(others)
+        who = [f"another {at}" for at in range(len(others))]
+        return Transactions(
+            never + begins,
+            never + ends,
+            bytearray([*(INFO for _ in others), *(self.outcomes[txn] for txn in kept)]),
+            [*who, *(self.processes[txn] for txn in kept)],
+            [*([Mop(True, *each)] for each in others), *(self.mops[txn] for txn in kept)],
+            [
+                *((Op(-1, 0, name, "invoke", "append"), None) for name in who),
+                *(self.ops[txn] for txn in kept),
+            ],
+        )
 
 
 def transactions_of(

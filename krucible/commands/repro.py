@@ -171,7 +171,7 @@ def _live(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Rep
 def _side_by_side(
     at_a_time: int, again: Meant, times: int, store: Store, *, loud: bool
 ) -> Iterator[Replay]:
-    """The same, several at a time: each in a process of its own, as this command would do it."""
+    """Replay several at a time: each in a process of its own, as this command would do it."""
     with TemporaryDirectory(prefix="krucible-repro-") as folder:
         copy = RunDir(Path(folder))
         write_json(copy.spec, again.spec.to_json())
@@ -258,7 +258,7 @@ def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
 
 
 def _show(told: Mapping[str, Any]) -> None:
-    """The same for people: one line."""
+    """Print the result for people, on one line."""
     notes = []
     if told["interval_95"] is not None and told["times"] > 1:
         low, high = told["interval_95"]

@@ -51,7 +51,7 @@ def defect(invariant: str, message: str, details: Mapping[str, Any], title: str 
     return Defect(as_sentence(short) or title, "", whole)
 
 
-_GIVEN: Final = ("epoch", "offset", "hwm", "voter", "voted", "node")
+_GIVEN: Final = ("epoch", "offset", "hwm", "voter", "voted", "node", "committed")
 
 
 def _is_plain(details: Mapping[str, Any], name: str) -> bool:

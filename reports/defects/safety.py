@@ -177,7 +177,7 @@ SAFETY: Final = (
     rule(
         "S16",
         rf"(?P<node>{N}) fetched at offset (?P<offset>\d+) with only (?P<flushed>\d+) on its disk",
-        "{node} fetched at offset {offset} with only {flushed} on its disk",
+        "{node} fetched at offset {offset}, but offset {flushed} was not yet on its disk",
         "{node} fetches at {flushed}, or has all below {offset} on its disk first",
         "{node} asked for {offset}, and a leader counts that as stored up to {offset}",
     ),
@@ -369,7 +369,7 @@ SAFETY: Final = (
         rf"(?P<node>{N}) answered a read that was asked for after its event \S+ of the voters"
         r" (?P<all>\[.*?\]) only (?P<got>\[.*?\]) have fetched since, and (?P<need>\d+) others",
         "{node} answered a read in epoch {epoch} without asking a majority whether it still leads",
-        "{need} other of the voters {all} confirm {node} after the read came",
+        "After the read came, {need} more of the voters {all} confirm that {node} leads",
         "Those that did: {got}",
     ),
     rule(
@@ -377,7 +377,7 @@ SAFETY: Final = (
         r"(?P<f>\S+) of (?P<key>\S+) \(op (?P<op>\d+)\) returned (?P<value>.*?)"
         r"(?: \(offset (?P<offset>\d+)\) (?P<ms>\S+) ms)? before that was committed",
         "{f} of {key} at {node} (op {op}) returned {value} before that was committed",
-        "The last committed value of {key}",
+        "The last committed value of {key}: {committed}",
         "{value}, not yet committed",
     ),
     rule(

@@ -227,6 +227,7 @@ def test_a_read_of_what_is_not_committed_yet() -> None:
     (found,) = [a for a in result.anomalies if a.invariant == "S34"]
     assert "returned 50 (offset" in found.message
     assert "before that was committed" in found.message
+    assert found.details == {"committed": "4 (offset 5)"}
 
 
 # ---------------------------------------------------------------------- L8

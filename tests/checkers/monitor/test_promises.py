@@ -91,6 +91,16 @@ def test_what_is_committed_was_asked_for_before(record: dict[str, Any]) -> None:
     assert Story().commit(record).found == ["S18"]
 
 
+def test_a_read_of_what_is_not_committed_yet_is_told_with_what_was() -> None:
+    early = Story().op("invoke", "write", 1)
+    early.op("invoke", "read", process=1).op("ok", "read", 1, process=1)
+    assert early.promises.anomalies[0].details == {"committed": "none yet"}
+    story = Story().op("invoke", "write", 1).commit(topic("t9"), WRITTEN).op("ok", "write", 1)
+    story.op("invoke", "write", 2).op("invoke", "read", process=1).op("ok", "read", 2, process=1)
+    (found,) = (a for a in story.promises.anomalies if a.invariant == "S34")
+    assert found.details == {"committed": "1 (offset 1)"}
+
+
 @pytest.mark.parametrize("f", ["read", "local-read"])
 def test_a_read_of_what_is_not_committed_yet(f: str) -> None:
     story = Story().op("invoke", "write", 1)

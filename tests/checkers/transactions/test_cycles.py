@@ -118,6 +118,7 @@ def test_order_of_time_closes_cycles_of_its_own(text: str, found: set[str]) -> N
         ("0 rx ax1\n1 rx ax2", "G2-item"),  # each overwrote what the other had read
         ("0 ax1 ax2\n1 rx1", "G-single"),  # the second append came behind what was read
         ("0 rx ay1\n1 ax1\n2 ax2\n3 ry ax3", "G2-item"),
+        ("0 fail ax9\n1 ax5 ax7\n2 ax3\n3 rx953", "G0"),  # beside what was refused
     ],
 )
 def test_what_nobody_read_closes_cycles_too(text: str, name: str) -> None:

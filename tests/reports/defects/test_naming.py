@@ -40,11 +40,11 @@ FIRST_SCREENS = {
     ),
     "dirty-list": (
         "Read of r0 at n3 (op 400) returned 46 before that was committed, at 8.0 s (S34)",
-        "The last committed value of r0",
+        "The last committed value of r0: 45 (offset 110)",
         "46, not yet committed",
     ),
     "fetch-before-flush": (
-        "n2 fetched at offset 1 with only 0 on its disk, at 0.6 s (S16)",
+        "n2 fetched at offset 1, but offset 0 was not yet on its disk, at 0.6 s (S16)",
         "n2 fetches at 0, or has all below 1 on its disk first",
         "n2 asked for 1, and a leader counts that as stored up to 1",
     ),
@@ -53,7 +53,7 @@ FIRST_SCREENS = {
             "n2 answered a read in epoch 1 without asking a majority whether it still leads,"
             " at 0.7 s (S34)"
         ),
-        "1 other of the voters [n1, n2, n3] confirm n2 after the read came",
+        "After the read came, 1 more of the voters [n1, n2, n3] confirm that n2 leads",
         "Those that did: none",
     ),
     "skipped-record": (

@@ -95,7 +95,7 @@ def random_history(rng: Random, txns: int = 5) -> History:  # noqa: PLR0912
             process = (
                 begun
                 if rng.random() < 0.5
-                else min({0, 1, 2} - {p for p, *_ in pending}, default=begun + 3)
+                else min({0, 1, 2} - {p for p, *_ in pending}, default=begun + 1_000)
             )
             pending.append((process, mops, None, end))
             note(process, "invoke", mops)

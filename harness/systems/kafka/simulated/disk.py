@@ -44,7 +44,7 @@ class PartitionDisk:
         return read_file(self._disk, self._folder / path)
 
     def durable(self, path: str) -> int:
-        """How many bytes at its beginning no loss of power can change."""
+        """Count the bytes at the file's beginning that no loss of power can change."""
         if isinstance(self._disk, MemoryDisk):
             return self._disk.fsynced_size(self._folder / path)
         return 0
@@ -105,7 +105,7 @@ class PartitionDisk:
 
 
 def java_disk(disk: PartitionDisk) -> Any:
-    """The same as an object of Java's, a ``krucible.Disk``."""
+    """Give the disk as an object of Java's, a ``krucible.Disk``."""
     jpype, known = bridge(), ref(disk)
     io_error, power_failure = jpype.JClass("java.io.IOException"), jpype.JClass(POWER_FAILURE)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
-from harness.systems.kafka.simulated.jvm import Release
+from harness.systems.kafka.simulated.jvm import Loaded
 from harness.systems.kafka.simulated.packed import (
     KEY_BITS,
     Item,
@@ -48,7 +48,6 @@ log = logging.getLogger("krucible.kafka")
 SHUTDOWN_MS: Final = 5_000
 NO_WAIT: Final = 2**62
 TICK_S: Final = 1e-9  # times are rounded to it
-_NOT_AVAILABLE: Final = 8  # BROKER_NOT_AVAILABLE: how a channel tells that a request failed
 RAFT_APIS: Final = QUORUM - {ApiKey.API_VERSIONS}
 
 
@@ -94,13 +93,14 @@ class Stack:
     """The software of all nodes of a cluster.
 
     ``kind`` is Java's name of the state machines that ``make`` makes; ``controllers`` are the ids
-    of all controllers.
+    of all controllers. A new cluster is formatted with ``metadata_version``.
     """
 
-    release: Release
+    release: Loaded
     kind: str
     make: Callable[[KafkaProcess], StateMachine]
     controllers: Sequence[int]
+    metadata_version: int
 
 
 class KafkaProcess:
@@ -139,6 +139,7 @@ class KafkaProcess:
             "cluster.id": meta.cluster_id,
             "seed": str((seed * 1_000_003 + world.incarnation) % 2**63),
             "machine": stack.kind,
+            "metadata.version": str(stack.metadata_version),
             "controllers": ",".join(map(str, stack.controllers)),
         }
         self._disk = PartitionDisk(
@@ -149,7 +150,7 @@ class KafkaProcess:
         self._loop = asyncio.get_running_loop()
         timeout_ms = int(settings.get("controller.quorum.request.timeout.ms", 2000))
         network = cast("VirtualNetwork", world.network)
-        self._peers = Peers(network, timeout_ms / 1e3, self._answered)
+        self._peers = Peers(network, timeout_ms / 1e3, self._answered, stack.release.recode)
         self._answers: dict[int, Callable[[bytes], None]] = {}
         self._rejects: dict[int, Callable[[str], None]] = {}
         self._tokens: dict[int, Callable[[int | None], None]] = {}
@@ -168,7 +169,7 @@ class KafkaProcess:
             config.listeners[0].bind,
             self._serve,
             ask=self._ask,
-            apis=_common(stack.release.apis, (*self._raw_apis, *self.machine.apis)),
+            apis=_served(stack.release.apis, self._raw_apis, self.machine.apis),
             on_reject=lambda peer, reason: log.warning("closed %s:%s: %s", *peer, reason),
             tls=None,
             features=lambda: Features({}, {}, -1),
@@ -204,7 +205,7 @@ class KafkaProcess:
     # ------------------------------------------------------------------ turns
 
     def put(self, input_: bytes) -> None:
-        """Let the client have an input, now or after the present turn."""
+        """Give the client an input, now or after the present turn."""
         self._inputs.append(input_)
         if not self._in_turn:
             self._turns()
@@ -307,7 +308,7 @@ class KafkaProcess:
         self.trace("image", item.b, off=item.c, digest=digest, kind=kind)
 
     def _wait(self, wait_ms: int) -> None:
-        """Be called when the client's poll would have ended by itself."""
+        """Have the loop call us when the client's poll would have ended by itself."""
         if wait_ms >= NO_WAIT:
             self._due_s = None
             return
@@ -343,9 +344,9 @@ class KafkaProcess:
 
     # ------------------------------------------------------------------ messages
 
-    def _answered(self, correlation: int, answer: bytes | None) -> None:
-        if answer is None:
-            self.put(pack(Kind.UNANSWERED, correlation, _NOT_AVAILABLE))
+    def _answered(self, correlation: int, answer: bytes | int) -> None:
+        if isinstance(answer, int):
+            self.put(pack(Kind.UNANSWERED, correlation, answer))
         else:
             self.put(pack(Kind.ANSWER, correlation, data=answer))
 
@@ -374,7 +375,9 @@ class KafkaProcess:
 
     def _ask(self, _: int, message: Request, answer: Answer) -> None:
         """Take a request of a node of ours."""
-        raise NotImplementedError(f"{type(message).__name__}: no nodes of ours beside Kafka's yet")
+        raise NotImplementedError(
+            f"{type(message).__name__}: a node of ours cannot run beside Kafka's yet"
+        )
 
     # ------------------------------------------------------------------ for the state machine
 
@@ -398,13 +401,18 @@ class KafkaProcess:
         self.put(pack(Kind.SNAPSHOT, 0, epoch, end, data=pack_values(values)))
 
 
-def _common(theirs: ApiTable, keys: Iterable[int]) -> ApiTable:
-    """The versions of APIs that a release of Kafka and our clients both know."""
+def _served(theirs: ApiTable, raw: Iterable[int], ours: Iterable[int]) -> ApiTable:
+    """The APIs that are served: by Java in its versions, the others in those that we know, too."""
     return table(
-        ApiRange(
-            key,
-            max(theirs[key].min_version, ALL_APIS[key].min_version),
-            min(theirs[key].max_version, ALL_APIS[key].max_version),
+        (
+            *(theirs[key] for key in raw if key in theirs),
+            *(
+                ApiRange(
+                    key,
+                    max(theirs[key].min_version, ALL_APIS[key].min_version),
+                    min(theirs[key].max_version, ALL_APIS[key].max_version),
+                )
+                for key in ours
+            ),
         )
-        for key in keys
     )

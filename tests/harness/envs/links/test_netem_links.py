@@ -236,7 +236,9 @@ def test_in_a_container_it_is_an_agent_that_says_what_it_did(
         assert done["problems"] == {"2": 'tc: What is "x"?'}
         assert made.qdiscs("n1") == before
         holders["n1"] = GONE
-        with pytest.raises(EnvError, match="cannot order netem in the network of n1: no such"):
+        with pytest.raises(
+            EnvError, match="the agent in the network of n1 cannot do 'netem': no such"
+        ):
             await net._order_netem("n1", "change", links={})
 
     asyncio.run(scenario())

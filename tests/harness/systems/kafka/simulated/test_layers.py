@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.systems.kafka.releases import DEFAULT, KNOWN
 from harness.systems.kafka.simulated.compiled import RELEASE
 from harness.systems.kafka.simulated.layers import sources_of, takes_in
 
@@ -33,19 +34,31 @@ def test_what_names_no_layer_is_refused(layer: str) -> None:
 
 
 def test_a_class_is_in_one_layer_of_a_release(tmp_path: Path) -> None:
-    for layer in ("common", "to-4.1", "from-4.1"):
-        folder = tmp_path / layer / "org"
-        folder.mkdir(parents=True)
-        if layer != "common":
-            (folder / "Seam.java").write_text("")
-    (tmp_path / "common" / "org" / "Core.java").write_text("")
-    assert [path.relative_to(tmp_path).as_posix() for path in sources_of(tmp_path, "4.0.1")] == [
-        "common/org/Core.java",
-        "to-4.1/org/Seam.java",
-    ]
+    for place in ("common/org/Core.java", "to-4.1/org/Seam.java", "from-4.1/org/Seam.java"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(place)
+    assert sources_of(tmp_path, "4.0.1") == {
+        Path("org/Core.java"): "common/org/Core.java",
+        Path("org/Seam.java"): "to-4.1/org/Seam.java",
+    }
     with pytest.raises(ValueError, match=r"are both for 4\.1\.2"):
         sources_of(tmp_path, "4.1.2")
 
 
-def test_there_are_files_for_the_release_that_is_fetched() -> None:
-    assert sources_of(RELEASE, "4.1.2")
+def test_imports_are_of_where_a_class_lies_in_a_release(tmp_path: Path) -> None:
+    for layer in ("common", "from-4.3"):
+        (tmp_path / layer).mkdir()
+    text = "import org.old.Record;\nimport org.old.Records;\nclass Log { org.old.Record record; }\n"
+    (tmp_path / "common" / "Log.java").write_text(text)
+    (tmp_path / "from-4.3" / "moved.properties").write_text(
+        "# moved\norg.old.Record=org.new.Record\n"
+    )
+    assert sources_of(tmp_path, "4.2.1") == {Path("Log.java"): text}
+    assert sources_of(tmp_path, "4.3.1") == {
+        Path("Log.java"): text.replace("import org.old.Record;", "import org.new.Record;")
+    }
+
+
+@pytest.mark.parametrize("version", KNOWN)
+def test_a_known_release_has_a_file_for_each_class(version: str) -> None:
+    assert sources_of(RELEASE, version).keys() == sources_of(RELEASE, DEFAULT).keys()

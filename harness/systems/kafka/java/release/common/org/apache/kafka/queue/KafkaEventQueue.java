@@ -6,6 +6,8 @@ import java.util.Map;
 import java.util.OptionalLong;
 import java.util.TreeMap;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.function.BiConsumer;
+import java.util.function.Function;
 import java.util.function.UnaryOperator;
 
 import org.apache.kafka.common.errors.TimeoutException;
@@ -48,6 +50,17 @@ public final class KafkaEventQueue implements EventQueue {
     }
 
     public KafkaEventQueue(Time time, LogContext logContext, String threadNamePrefix, Event cleanupEvent) {
+        this(time, logContext, threadNamePrefix, cleanupEvent, null);
+    }
+
+    /** From 4.3 on; how long it was idle is not measured here. */
+    public KafkaEventQueue(
+        Time time,
+        LogContext logContext,
+        String threadNamePrefix,
+        Event cleanupEvent,
+        BiConsumer<Long, Long> idleTimeCallback
+    ) {
         this.time = SimQueues.add(this); // MetadataLoader would have its queue go by the host's clock
         this.log = logContext.logger(KafkaEventQueue.class);
         this.cleanup = cleanupEvent;
@@ -57,11 +70,21 @@ public final class KafkaEventQueue implements EventQueue {
         return time;
     }
 
-    @Override
+    /** From 4.1 on. */
     public void enqueue(
         EventInsertionType type,
         String tag,
         UnaryOperator<OptionalLong> deadlineNsCalculator,
+        Event event
+    ) {
+        enqueue(type, tag, (Function<OptionalLong, OptionalLong>) deadlineNsCalculator, event);
+    }
+
+    /** Before. */
+    public void enqueue(
+        EventInsertionType type,
+        String tag,
+        Function<OptionalLong, OptionalLong> deadlineNsCalculator,
         Event event
     ) {
         if (isClosing) {

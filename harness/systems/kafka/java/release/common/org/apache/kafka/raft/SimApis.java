@@ -1,10 +1,17 @@
 package org.apache.kafka.raft;
 
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
+import org.apache.kafka.common.errors.UnsupportedVersionException;
+import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.ApiVersionsResponseData;
+import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.requests.FetchRequest;
 import org.apache.kafka.server.common.KRaftVersion;
 
 /** The versions of Kafka's requests that this release knows. */
@@ -23,8 +30,26 @@ public final class SimApis {
         answer.supportedFeatures().add(new ApiVersionsResponseData.SupportedFeatureKey()
             .setName(KRaftVersion.FEATURE_NAME)
             .setMinVersion((short) 0)
-            .setMaxVersion(KRaftVersion.LATEST_PRODUCTION.featureLevel()));
+            .setMaxVersion(SimQuorum.KRAFT_VERSION));
         return answer;
+    }
+
+    /**
+     * Write a request or an answer of one version in another one; null where it cannot be said in that, as
+     * a NetworkClient finds out when it builds a request.
+     */
+    public static byte[] recode(boolean isRequest, short key, short was, short wanted, byte[] body) {
+        ApiMessageType type = ApiMessageType.fromApiKey(key);
+        ApiMessage message = isRequest ? type.newRequest() : type.newResponse();
+        message.read(new ByteBufferAccessor(ByteBuffer.wrap(body)), was);
+        try {
+            if (message instanceof FetchRequestData fetch) {
+                message = new FetchRequest.SimpleBuilder(fetch).build(wanted).data();
+            }
+            return SimReplica.bytes(message, wanted);
+        } catch (UnsupportedVersionException e) {
+            return null;
+        }
     }
 
     /** Whether a request is for the raft client. */
@@ -40,7 +65,7 @@ public final class SimApis {
     public static int[] versions() {
         List<Integer> found = new ArrayList<>();
         for (ApiKeys key : ApiKeys.values()) {
-            if (!key.hasValidVersion()) {
+            if (key.oldestVersion() > key.latestVersion()) {
                 continue;
             }
             found.add((int) key.id);

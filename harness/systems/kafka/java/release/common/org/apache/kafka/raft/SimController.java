@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Random;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
@@ -34,7 +33,6 @@ import org.apache.kafka.common.requests.ApiError;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.controller.ControllerRequestContext;
 import org.apache.kafka.controller.QuorumController;
-import org.apache.kafka.controller.QuorumFeatures;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.image.publisher.SnapshotEmitter;
 import org.apache.kafka.image.publisher.SnapshotGenerator;
@@ -43,7 +41,6 @@ import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.metadata.placement.StripedReplicaPlacer;
 import org.apache.kafka.queue.EventQueue;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
-import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.common.serialization.RecordSerde;
 import org.apache.kafka.server.fault.FaultHandler;
 import org.apache.kafka.timeline.SnapshotRegistry;
@@ -122,15 +119,14 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 .setThreadNamePrefix("quorum-controller-" + node.id + "-")
                 .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
                 .setRaftClient(client)
-                .setQuorumFeatures(new QuorumFeatures(
-                    node.id, QuorumFeatures.defaultSupportedFeatureMap(false), node.controllers()))
+                .setQuorumFeatures(SimQuorum.features(node.id, node.controllers()))
                 .setDefaultReplicationFactor((short) number("default.replication.factor", 1))
                 .setReplicaPlacer(new StripedReplicaPlacer(random))
                 .setSessionTimeoutNs(TimeUnit.MILLISECONDS.toNanos(number("broker.session.timeout.ms", 9000)))
                 .setMaxIdleIntervalNs(
                     idleMs == 0 ? OptionalLong.empty() : OptionalLong.of(TimeUnit.MILLISECONDS.toNanos(idleMs)))
                 .setStaticConfig(fixed)
-                .setBootstrapMetadata(BootstrapMetadata.fromVersion(MetadataVersion.latestProduction(), "simulation"))
+                .setBootstrapMetadata(BootstrapMetadata.fromVersion(node.metadataVersion, "simulation"))
                 .setFatalFaultHandler(fatal)
                 .setNonFatalFaultHandler(other)
                 .build();
@@ -208,7 +204,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 new UnregisterBrokerResponseData().setErrorCode(code(e)));
         }
         if (request instanceof CreateTopicsRequestData asked) {
-            return done(key, () -> controller.createTopics(context(), asked, Set.of())).handle((reply, e) -> {
+            return done(key, () -> SimCalls.createTopics(controller, context(), asked)).handle((reply, e) -> {
                 if (e == null) {
                     return reply;
                 }
@@ -232,7 +228,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 AlterConfigOp.OpType.forId(config.configOperation()), config.value())));
             changes.put(new ConfigResource(ConfigResource.Type.forId(each.resourceType()), each.resourceName()), named);
         }
-        return done(key, () -> controller.incrementalAlterConfigs(context(), changes, asked.validateOnly())).handle((reply, e) -> {
+        return done(key, () -> SimCalls.alterConfigs(controller, context(), changes, asked.validateOnly())).handle((reply, e) -> {
             IncrementalAlterConfigsResponseData answer = new IncrementalAlterConfigsResponseData();
             for (ConfigResource resource : changes.keySet()) {
                 ApiError error = e == null ? reply.get(resource) : new ApiError(Errors.forCode(code(e)), message(e));
@@ -273,6 +269,11 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         public void handleLoadSnapshot(org.apache.kafka.snapshot.SnapshotReader<ApiMessageAndVersion> reader) {
             node.applied = reader.snapshotId().offset();
             reader.close();
+        }
+
+        /** The bootstrap snapshot, which some releases hand over apart: nobody has applied anything by it. */
+        public void handleLoadBootstrap(org.apache.kafka.snapshot.SnapshotReader<ApiMessageAndVersion> reader) {
+            handleLoadSnapshot(reader);
         }
 
         @Override

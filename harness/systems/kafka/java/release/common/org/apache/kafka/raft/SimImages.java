@@ -11,7 +11,6 @@ import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.LoaderManifest;
 import org.apache.kafka.image.loader.LoaderManifestType;
 import org.apache.kafka.image.publisher.MetadataPublisher;
-import org.apache.kafka.image.writer.ImageWriterOptions;
 import org.apache.kafka.image.writer.RecordListWriter;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
@@ -49,8 +48,7 @@ final class SimImages implements MetadataPublisher {
         isFirst = false;
         toldNs = now;
         RecordListWriter writer = new RecordListWriter();
-        image.write(writer, new ImageWriterOptions.Builder(image.features().metadataVersionOrThrow())
-            .setEligibleLeaderReplicasEnabled(image.features().isElrEnabled()).build());
+        image.write(writer, SimQuorum.written(image));
         List<byte[]> values = new ArrayList<>();
         for (ApiMessageAndVersion record : writer.records()) {
             values.add(bytes(record));

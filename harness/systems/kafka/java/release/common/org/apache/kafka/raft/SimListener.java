@@ -104,6 +104,11 @@ final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[
         }
     }
 
+    /** The bootstrap snapshot, which some releases hand over apart. */
+    public void handleLoadBootstrap(SnapshotReader<byte[]> reader) {
+        handleLoadSnapshot(reader);
+    }
+
     @Override
     public void handleLeaderChange(LeaderAndEpoch leader) {
         node.tellLeader(leader);

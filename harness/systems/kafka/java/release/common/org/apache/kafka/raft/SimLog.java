@@ -14,19 +14,20 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.CorruptRecordException;
 import org.apache.kafka.common.errors.OffsetOutOfRangeException;
+import org.apache.kafka.common.record.ControlRecordType;
+import org.apache.kafka.common.record.ControlRecordUtils;
 import org.apache.kafka.common.record.DefaultRecordBatch;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.MutableRecordBatch;
+import org.apache.kafka.common.record.Record;
 import org.apache.kafka.common.record.Records;
 import org.apache.kafka.common.record.UnalignedMemoryRecords;
 import org.apache.kafka.common.record.UnalignedRecords;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.snapshot.NotifyingRawSnapshotWriter;
 import org.apache.kafka.snapshot.RawSnapshotReader;
 import org.apache.kafka.snapshot.RawSnapshotWriter;
-import org.apache.kafka.snapshot.Snapshots;
 
 /**
  * The metadata log on a simulated disk, in Kafka's own files: what KafkaMetadataLog and the UnifiedLog
@@ -35,8 +36,7 @@ import org.apache.kafka.snapshot.Snapshots;
  *
  * <p>Source: kafka.raft.KafkaMetadataLog, o.a.k.storage.internals.log (UnifiedLog, LocalLog, LogLoader).
  */
-final class SimLog implements ReplicatedLog {
-    static final int MAX_FETCH_BYTES = 8 * 1024 * 1024;
+final class SimLog implements SimRaftLog {
     private static final int LENGTH_AT = 8;
     private static final int HEAD = 12; // base offset and length
 
@@ -266,7 +266,7 @@ final class SimLog implements ReplicatedLog {
     // ------------------------------------------------------------------ reading
 
     @Override
-    public LogFetchInfo read(long offset, Isolation isolation) {
+    public LogFetchInfo read(long offset, Isolation isolation, int maxBytes) {
         if (offset > end || offset < start) {
             throw new OffsetOutOfRangeException("Received request for offset " + offset
                 + ", but we only have log segments in the range " + start + " to " + end + ".");
@@ -280,7 +280,7 @@ final class SimLog implements ReplicatedLog {
         int next = first;
         while (next < entries.size() && entries.get(next).last < limit) {
             int more = entries.get(next).data.length;
-            if (size > 0 && size + more > MAX_FETCH_BYTES) {
+            if (size > 0 && size + more > maxBytes) {
                 break;
             }
             size += more;
@@ -578,8 +578,20 @@ final class SimLog implements ReplicatedLog {
         if (retentionMs < 0) {
             return false;
         }
-        long at = Snapshots.lastContainedLogTimestamp(readSnapshot(oldest).get(), new LogContext());
-        return time.milliseconds() - at > retentionMs;
+        return time.milliseconds() - lastContained(bytesOf(oldest)) > retentionMs;
+    }
+
+    /** When the last record was written that a snapshot contains: its header says so. */
+    private static long lastContained(byte[] snapshot) {
+        for (MutableRecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(snapshot)).batches()) {
+            for (Record record : batch) {
+                if (batch.isControlBatch()
+                    && ControlRecordType.parse(record.key()) == ControlRecordType.SNAPSHOT_HEADER) {
+                    return ControlRecordUtils.deserializeSnapshotHeaderRecord(record).lastContainedLogTimestamp();
+                }
+            }
+        }
+        throw new IllegalStateException("a snapshot without a header");
     }
 
     // ------------------------------------------------------------------ snapshots
@@ -597,7 +609,7 @@ final class SimLog implements ReplicatedLog {
         if (valid.kind() != ValidOffsetAndEpoch.Kind.VALID) {
             throw new IllegalArgumentException("Snapshot id (" + id + ") is not valid according to the log: " + valid);
         }
-        long base = read(id.offset(), Isolation.COMMITTED).startOffsetMetadata.offset();
+        long base = read(id.offset(), Isolation.COMMITTED, 1).startOffsetMetadata.offset();
         if (base != id.offset()) {
             throw new IllegalArgumentException("Cannot create snapshot at offset (" + id.offset()
                 + ") because it is not batch aligned. The batch containing the requested offset has a base offset of ("

@@ -33,7 +33,6 @@ import org.apache.kafka.common.message.RemoveRaftVoterRequestData;
 import org.apache.kafka.common.message.RemoveRaftVoterResponseData;
 import org.apache.kafka.common.message.UpdateRaftVoterRequestData;
 import org.apache.kafka.common.message.UpdateRaftVoterResponseData;
-import org.apache.kafka.common.message.VoteRequestData;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiMessage;
@@ -45,11 +44,11 @@ import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.raft.internals.BatchMemoryPool;
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
-import org.apache.kafka.server.common.KRaftVersion;
 
 /** The KafkaRaftClient of this release: how it is made, and what is known of its inside. */
 final class SimRaft<T> {
     static final ListenerName LISTENER = new ListenerName("CONTROLLER");
+    private static final int MAX_FETCH_WAIT_MS = 500; // of KafkaRaftClient, where it is private in some releases
     private static final Field VOTER_STATES = SimInside.field(LeaderState.class, "voterStates");
     private static final Field CREDITS = SimInside.field(LeaderState.class, "fetchedVoters");
     private static final Field PARTITION = SimInside.field(KafkaRaftClient.class, "partitionState");
@@ -104,22 +103,18 @@ final class SimRaft<T> {
             new BatchMemoryPool(5, KafkaRaftClient.MAX_BATCH_SIZE_BYTES),
             node.clock,
             expirations,
-            KafkaRaftClient.MAX_FETCH_WAIT_MS,
+            MAX_FETCH_WAIT_MS,
             isController,
             identity.get("cluster.id"),
             bootstrap(),
             Endpoints.fromInetSocketAddresses(listeners),
-            new SupportedVersionRange((short) 0, KRaftVersion.LATEST_PRODUCTION.featureLevel()),
+            new SupportedVersionRange((short) 0, SimQuorum.KRAFT_VERSION),
             logContext,
             new Random(Long.parseLong(identity.get("seed"))),
             config
         );
         machine.open(client);
-        client.initialize(voters, store, metrics, new ExternalKRaftMetrics() {
-            @Override
-            public void setIgnoredStaticVoters(boolean ignoredStaticVoters) {
-            }
-        });
+        SimQuorum.join(client, voters, store, metrics);
     }
 
     @SuppressWarnings("unchecked")
@@ -226,10 +221,6 @@ final class SimRaft<T> {
         SimCredits credits = new SimCredits(node, leader);
         SimInside.set(CREDITS, leader, credits);
         return credits;
-    }
-
-    static boolean isPreVote(VoteRequestData.PartitionData asked) {
-        return asked.preVote();
     }
 
     static Asked asked(ApiMessage request, ApiMessage response) {

@@ -26,9 +26,10 @@ import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
+import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 
 import krucible.Chance;
@@ -57,6 +58,7 @@ public final class SimReplica implements Replica {
     final Map<String, String> settings;
     final SimQueues queues = new SimQueues();
     final String clusterId;
+    final MetadataVersion metadataVersion; // of a new cluster
     long applied;
     private final SimRaft<?> raft; // the client of this release
     private final long seed;
@@ -85,6 +87,7 @@ public final class SimReplica implements Replica {
         this.settings = settings;
         this.id = Integer.parseInt(identity.get("node.id"));
         this.clusterId = identity.get("cluster.id");
+        this.metadataVersion = MetadataVersion.fromFeatureLevel(Short.parseShort(identity.get("metadata.version")));
         this.seed = Long.parseLong(identity.get("seed"));
         this.random = new Random(~seed);
         this.isWhole = identity.get("machine").equals("controller");
@@ -348,7 +351,10 @@ public final class SimReplica implements Replica {
     }
 
     static byte[] bytes(ApiMessage message, short version) {
-        return MessageUtil.byteBufferToArray(MessageUtil.toByteBufferAccessor(message, version).buffer());
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        byte[] encoded = new byte[message.size(cache, version)];
+        message.write(new ByteBufferAccessor(ByteBuffer.wrap(encoded)), cache, version);
+        return encoded;
     }
 
     /** Sends requests as outputs. */
@@ -502,7 +508,7 @@ public final class SimReplica implements Replica {
             event("fetch_tx").put("off", asked.fetchOffset()).put("last_ep", asked.lastFetchedEpoch()).known("to", to).end();
         } else if (request.data() instanceof VoteRequestData vote) {
             VoteRequestData.PartitionData asked = vote.topics().get(0).partitions().get(0);
-            events.event(asked.replicaEpoch(), "votereq").put("pre", SimRaft.isPreVote(asked)).known("to", to).end();
+            events.event(SimVotes.epoch(asked), "votereq").put("pre", SimVotes.isPreVote(asked)).known("to", to).end();
         }
     }
 
@@ -578,15 +584,15 @@ public final class SimReplica implements Replica {
             error = error == 0 ? given.errorCode() : error;
         }
         event("vote")
-            .put("pre", SimRaft.isPreVote(asked))
+            .put("pre", SimVotes.isPreVote(asked))
             .put("ok", granted)
-            .put("cand", asked.replicaId())
-            .directory("cand_dir", SimRaft.directory(asked.replicaDirectoryId()))
+            .put("cand", SimVotes.candidate(asked))
+            .directory("cand_dir", SimRaft.directory(SimVotes.directory(asked)))
             .put("cl_ep", asked.lastOffsetEpoch())
             .put("cl_leo", asked.lastOffset())
             .put("my_ep", log.lastFetchedEpoch())
             .put("my_leo", log.endOffset().offset())
-            .put("req_ep", asked.replicaEpoch())
+            .put("req_ep", SimVotes.epoch(asked))
             .put("err", error)
             .end();
     }
