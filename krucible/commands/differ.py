@@ -15,7 +15,7 @@ from harness.sessions.plan import Plan
 from harness.sessions.swarm import DEFAULT_SYSTEM
 from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
 from krucible import completion, options
-from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
+from krucible.arguments import DEFAULT_STORE, KAFKA_HOME, KAFKA_VERSION, SEED_MAX, StoreDir
 from krucible.commands.sim import seeds_of
 from krucible.completion import named
 from krucible.console import Json, err, out, print_json
@@ -109,7 +109,7 @@ def _compared(
 
     try:
         plan = options.plan_of_seed(seed, pinned)
-        spec = replace(plan.spec, system=systems[0])
+        spec = replace(plan.spec, system=systems[0], settings=_without_release(plan.spec.settings))
         first = Plan.simulated(spec, plan.faults, asked_for=plan.asked_for)
     except UsageError as error:
         return Compared(seed, skipped=str(error))
@@ -127,6 +127,12 @@ def _compared(
     if found.differs:
         found.stores = [str(simulated.save(run, opened(store)).path) for run in runs]
     return found
+
+
+def _without_release(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings without those that say which Kafka it is: the other system has none."""
+    names = KAFKA_VERSION, KAFKA_HOME
+    return {name: value for name, value in settings.items() if not name.startswith(names)}
 
 
 def _broken(run: SimRun) -> list[str]:

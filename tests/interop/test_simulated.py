@@ -18,11 +18,13 @@ import pytest
 
 from harness.store.reading import load_spec
 from harness.systems.kafka.distribution import KafkaDist
+from harness.systems.kafka.releases import DEFAULT, KNOWN
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 300
+NEWEST = KNOWN[-1]
 FINDINGS = ROOT / "docs" / "findings"
 
 
@@ -222,11 +224,16 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("before-the-flush-simulated", "C11"),
     ],
 )
+@pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])
 def test_a_finding_happens_again(
-    kafka: KafkaDist, name: str, invariant: str, tmp_path: Path
+    kafka: KafkaDist, name: str, invariant: str, release: str, tmp_path: Path
 ) -> None:
+    """Each of the newest release, too, but one, whose moment does not come again there."""
     assert kafka.archive.is_file()
-    code, out = sim(FINDINGS / name, "--json", "--store", tmp_path, command="repro")
+    if (name, release) == ("removed-leader", NEWEST):
+        pytest.skip("with other bytes the removal is not that late")
+    again = (FINDINGS / name, "--kafka-version", release, "--json", "--store", tmp_path)
+    code, out = sim(*again, command="repro")
     assert code == 1, out
     (found,) = results(tmp_path).values()
     assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, out

@@ -25,7 +25,7 @@ from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION, Release
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 300
-NEWEST = "4.3.1"
+NEWEST = KNOWN[-1]
 OTHERS = [version for version in KNOWN if version not in (DEFAULT, NEWEST)]
 
 
