@@ -16,8 +16,8 @@ A TOML file::
     weight = 8                # its share of the time
     twice = 0.02              # the share of seeds that is simulated twice, for the same bytes
     save = 0.001              # the share of valid seeds that is stored
-    nemesis = ["partition"]   # and workload, voters, observers, time-limit, rate, concurrency,
-    settings = {}             # pace, settings, as options of `krucible sim`
+    nemesis = ["partition"]   # and system, workload, voters, observers, time-limit, rate,
+    settings = {}             # concurrency, pace, settings, as options of `krucible sim`
 
     [[live]]                  # real processes
     name = "local-register"
@@ -78,6 +78,7 @@ class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     weight: Weight = 1.0
     twice: Share = 0.02
     save: Share = 0.0
+    system: str | None = None
     workload: str | None = None
     nemesis: tuple[str, ...] | None = None
     voters: Voters | None = None
@@ -92,6 +93,7 @@ class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def pinned(self) -> dict[str, Any]:
         """Tell what is given, for ``harness.sessions.swarm.draw``."""
         fields = {
+            "system": self.system,
             "workload": self.workload,
             "nemeses": self.nemesis,
             "voters": self.voters,
