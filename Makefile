@@ -30,8 +30,8 @@ test: $(VENV)/.dev ## the whole test suite
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --maxprocesses 5 --dist loadfile \
 	  --no-loadscope-reorder --durations 25
 
-kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and the tests against it
-	@$(BIN)/python -m harness.systems.kafka.distribution
+kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and the tests against it [VERSION=...]
+	@$(BIN)/python -m harness.systems.kafka.distribution $(VERSION)
 
 docs: $(VENV)/.dev ## the docs as a site, in build/site; refuses links and anchors that lead nowhere
 	$(BIN)/zensical build --clean --strict

@@ -1,4 +1,4 @@
-"""What `krucible analyze` costs as a store grows, and when only a few of its runs are new.
+"""Measure what `krucible analyze` costs as a store grows, and when few of its runs are new.
 
     python bench/analyze.py [--events 500000,5000000] [--base 24] [--new 1] [--master 'local[2]']
         [--folder /tmp] [--copy]

@@ -204,7 +204,7 @@ class Scene:
         ]
 
         def ends() -> list[int]:
-            """Where the newest snapshot of each ends."""
+            """Give the offset where the newest snapshot of each node ends."""
             found = [[snapshot_of_name(f.name) for f in folder.iterdir()] for folder in folders]
             return [max(each.offset for each in its if each is not None) for its in found]
 

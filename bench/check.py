@@ -87,7 +87,7 @@ def build(folder: Path) -> Path | None:
 
 
 def peer(binary: Path, files: list[Path], *, repeat: int, limit_s: float) -> list[dict[str, Any]]:
-    """What Porcupine says of each file; "unknown" for those that it did not get through."""
+    """Ask Porcupine for its verdict on each file; "unknown" for those it did not get through."""
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (PEER_MEMORY_BYTES, PEER_MEMORY_BYTES))

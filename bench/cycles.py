@@ -1,4 +1,4 @@
-"""How long list-append histories take to judge, and how that grows with their length.
+"""Measure how long list-append histories take to judge, and how that grows with their length.
 
     python bench/cycles.py [--ops 10000,100000,1000000] [--shape single|txns|stale|all] [--turns 3]
 

@@ -1,4 +1,4 @@
-"""How often the seeded bugs are caught and the healthy node is left alone, at equal settings.
+"""Measure how often seeded bugs are caught and the healthy node passes, at equal settings.
 
     python bench/detection.py [--seeds 10] [--healthy 20] [--time-limit 30]
 

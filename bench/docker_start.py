@@ -1,4 +1,4 @@
-"""How long five nodes take to come up in containers, and to be gone again.
+"""Measure how long five nodes take to come up in containers, and to be gone again.
 
     python bench/docker_start.py [--nodes 5] [--times 3]
 

@@ -1,4 +1,4 @@
-"""How the size of the metadata shows: failover, memory, restart, stalls.
+"""Measure what the size of the metadata costs: failover, memory, restart, stalls.
 
     python bench/failover.py [--partitions 1000,1000000] [--rounds 20] [--dir D]
                              [--only failover,restart,stalls]
@@ -205,7 +205,7 @@ class Stalls:
         self._began = time.perf_counter()
 
     def end(self, phase: str) -> None:
-        """What the nodes told since the phase before is of ``phase``."""
+        """Count what the nodes told since the last call as ``phase``."""
         events = [event for tail in self._traces.values() for event in tail.take()]
         cpu_ms, wall_ms = longest_turn(events)
         self.figures[phase] = {
@@ -226,7 +226,7 @@ async def write_until(each: Quorum, leader: int, done: Callable[[], bool]) -> No
 
 
 async def stalls(folder: Path, source: Path) -> dict[str, Any]:
-    """All that a node does with very many partitions, and what its loop says."""
+    """Measure all that a node does with very many partitions, and what its loop says."""
     each = quorum(folder / "stalls", VOTERS, source, SNAPSHOT_SOON | TRACE | TURNS)
     name = source.name
 

@@ -1,4 +1,4 @@
-"""How fast Kafka's own raft clients are simulated, and what is left of them in the JVM.
+"""Measure how fast Kafka's own raft clients are simulated, and what they leave in the JVM.
 
     python bench/kafka_simulation.py [--seeds 1..20] [--seconds 60]
 

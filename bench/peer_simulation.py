@@ -119,7 +119,7 @@ HEAD = ("", "seeds", "simulated s", "wall s", "CPU s", "seeds / CPU s", "x real 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What one side did: so many seeds, together so long, in that much time."""
+    """The work of one side: how many seeds and seconds it simulated, and in what time."""
 
     seeds: int
     simulated_s: float
@@ -160,7 +160,7 @@ def fetch(home: Path) -> None:
 
 
 def run(argv: Sequence[str], folder: Path) -> str:
-    """What a program prints; raises SystemExit with its last words when it fails."""
+    """Run a program and return what it prints; raises SystemExit with its last words on failure."""
     done = subprocess.run(
         argv, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

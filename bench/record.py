@@ -1,4 +1,4 @@
-"""How many ops a second the kernel records to disk against the in-memory ``atom`` system.
+"""Measure how many ops a second the kernel records to disk against the ``atom`` system.
 
     python bench/record.py [--seconds 5] [--concurrency 10] [--dir DIR] [--profile]
 

@@ -1,4 +1,4 @@
-"""How long faults last: what paces promise, what seeds draw, and what simulations play.
+"""Measure how long faults last: as paces promise, as seeds draw, and as simulations play.
 
     python bench/schedules.py [--seeds 1..1500] [--play 30]
 
@@ -49,7 +49,7 @@ class Drawn:
 
     @classmethod
     def of(cls, seed: int) -> Drawn:
-        """As the swarm draws it."""
+        """Draw the run of a seed as the swarm does."""
         plan = Plan.simulated(draw(seed), asked_for=False)
         spec = plan.spec
         return cls(spec.pace, spec.time_limit_s, tuple(plan.faults), spec.observers)
@@ -62,7 +62,7 @@ class Drawn:
 
 
 def silences(fault: Fault) -> bool:
-    """Whether a fault aims at brokers, and keeps what they say from all controllers."""
+    """Tell whether a fault aims at brokers, and keeps what they say from all controllers."""
     target = fault.params.get("target")
     if fault.nemesis in CUTS:
         return target == "observer" and fault.params.get("direction") != "deaf"
@@ -91,7 +91,7 @@ def row(pace: str, drawn: Sequence[Drawn]) -> tuple[str, ...]:
 
 
 def share(drawn: Sequence[Drawn], above_ms: int) -> str:
-    """How many silence a broker for longer."""
+    """Count the schedules that silence a broker for longer."""
     number = sum(each.silence_ms() > above_ms for each in drawn)
     return f"{number} ({number / len(drawn):.1%})"
 

@@ -1,4 +1,4 @@
-"""How little the shrinker leaves of failures that the fault soup found, and how long that takes.
+"""Measure how little the shrinker leaves of failures of the fault soup, and how long it takes.
 
     python bench/shrink.py [--bugs 20] [--only NAME ...] [--out FILE.jsonl]
     python bench/shrink.py --drawn [--bugs 10] [--only NAME ...] [--jobs 2] [--budget 100]
@@ -147,7 +147,7 @@ def find_drawn(bug: Bug) -> Found | None:
 
 
 def look(bug: Bug, plan: Plan, seed: int) -> Found | None:
-    """What a seed brings out of a bug."""
+    """Simulate one seed of a bug; return the failure that it brings out, or None."""
     try:
         run = simulate(plan)
     except HarnessError:  # the bug keeps the cluster from coming up
@@ -163,7 +163,7 @@ def look(bug: Bug, plan: Plan, seed: int) -> Found | None:
 
 
 def hits(run: SimRun, at_s: float | None) -> int:
-    """How many faults took hold in time."""
+    """Count the faults that took hold in time."""
     end_ns = run.simulated_ns
     if at_s is not None:
         end_ns = run.result.phases_ns.get("main", 0) + int(at_s * 1e9)
@@ -226,7 +226,7 @@ def cpu() -> float:
 
 
 def replays(candidate: Candidate, invariant: str) -> int:
-    """How many replays broke the invariant, in the bytes of the first; by several processes."""
+    """Count the replays, by several processes, that broke the invariant in the same bytes."""
     faults = [fault.to_json() for fault in candidate.faults]
     asked = json.dumps({"spec": candidate.spec.to_json(), "faults": faults})
     found: list[list[Any]] = []
@@ -310,7 +310,7 @@ def cells(row: Row) -> tuple[object, ...]:
 
 
 def figures(found: Sequence[Row], missed: Sequence[str], goal: float) -> dict[str, Any]:
-    """All of it as one JSON object."""
+    """Give all figures as one JSON object."""
     kept = statistics.median(row.kept for row in found)
     slowest_s = max(min(row.cpu_s, row.wall_s) for row in found)
     return {

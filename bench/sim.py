@@ -1,4 +1,4 @@
-"""How much faster than real time a simulation runs, and how many seeds an hour that makes.
+"""Measure how much faster than real time a simulation runs, and how many seeds an hour it does.
 
     python bench/sim.py [--seeds 1..10] [--seconds 30] [--long 120] [--jobs 2] [--profile]
 
@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def cpu_s(self) -> float:
-        """All of it."""
+        """Give the CPU time of run and checkers together."""
         return self.run_s + self.checkers_s
 
 
@@ -125,7 +125,7 @@ def throughput(seeds: Sequence[int], seconds: float, jobs: int) -> float:
 
 
 def quiet() -> None:
-    """What the nodes print is not asked for."""
+    """Switch off what the nodes print."""
     logging.disable(logging.CRITICAL)
 
 

@@ -1,4 +1,4 @@
-"""What the event trace costs: committed writes with it and without, by turns, on the same host.
+"""Measure the cost of the event trace: committed writes with and without it, by turns.
 
     python bench/trace.py [--rounds 10] [--seconds 4] [--clients 64] [--dir D] [--profile FOLDER]
 

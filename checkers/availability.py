@@ -86,7 +86,7 @@ def _outage(start_ns: int, end_ns: int, windows: Sequence[FaultWindow]) -> dict[
 def _recoveries(
     intervals: Sequence[Interval], windows: Sequence[FaultWindow]
 ) -> Iterator[dict[str, Any]]:
-    """For each healed fault: how long until an op that was tried after the heal was ok."""
+    """Work out for each healed fault how long it took until an op tried after the heal was ok."""
     done = sorted(
         (i.invocation.time_ns, i.completion.time_ns)
         for i in intervals

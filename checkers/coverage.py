@@ -62,7 +62,7 @@ def _not_ended(run: RunData) -> Iterator[str]:
         return
     ends = [op.value for op in history.nemesis() if op.f == "recovery" and "recovered" in op.value]
     if not ends:
-        yield "the run was cut short: it never came to the recovery at its end"
+        yield "the run was cut short: it did not reach the recovery at its end"
     elif down := ends[-1].get("down"):
         told = ", ".join(f"{node} is down{_since(run, node)} ({how})" for node, how in down.items())
         yield f"the system did not recover: {told}"

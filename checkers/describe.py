@@ -70,7 +70,7 @@ def describe(run: RunData) -> CheckResult:
 
 
 def _reigns(events: Sequence[Event]) -> dict[tuple[int, int | None], Reign]:
-    """By leader and epoch."""
+    """Collect the reigns by leader and epoch."""
     reigns: dict[tuple[int, int | None], Reign] = {}
     for event in events:
         key = event["node"], event.get("ep")

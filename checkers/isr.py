@@ -50,7 +50,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """From ``since_ns`` on an epoch is at least ``epoch``: op ``op`` was told so."""
+    """A lower bound: from ``since_ns`` on an epoch is at least ``epoch``, as op ``op`` was told."""
 
     since_ns: int
     epoch: int

@@ -188,8 +188,8 @@ def _check_history(
     return replace(
         result,
         valid=Valid.UNKNOWN,
-        reason="the verdict hangs on the order of events with equal times: they stand in an order "
-        "that is not linearizable, but only equal times say so; record finer times",
+        reason="the verdict depends on the order of events with equal times: the order in the "
+        "file is not linearizable, but another order may be; record finer times",
     )
 
 
@@ -339,7 +339,7 @@ def _verdict(violations: int, undecided: list[dict[str, Any]], keys: int) -> Val
 
 
 def _undecided(key: Hashable, calls: list[Call], outcome: Outcome) -> dict[str, Any]:
-    """Which key is open, why, and which ops: those that some order explains are not among them.
+    """Tell which key is open, why, and which ops, leaving out those that some order explains.
 
     ``window`` goes from the first op that had not returned where the search had come to (one that
     never did has no place) to the last op of the key; ``None`` where there is none.

@@ -116,7 +116,7 @@ def _without_snapshots(run: RunData) -> frozenset[str]:
 
 
 def _evidence(run: RunData, what: str) -> Iterator[Mapping[str, Any]]:
-    """All that was seen of such a kind when faults were installed."""
+    """List the evidence of that kind which was seen when faults were installed."""
     for op in run.history.nemesis():
         value = op.value if isinstance(op.value, Mapping) else {}
         for seen in value.get("evidence", ()) if op.f == "inject" else ():
@@ -130,7 +130,7 @@ def _is_bare(finding: Finding) -> bool:
 
 
 def _is_of(finding: Finding, errors: Sequence[int]) -> bool:
-    """Whether it names one of these errors, as Python says it or, of its cause, as Java does."""
+    """Tell whether a finding names one of these errors, in Python's words or in Java's."""
     if any(f"[Errno {number}]" in finding.line for number in errors):
         return True
     said = [f": {os.strerror(number)}" for number in errors]

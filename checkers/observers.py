@@ -53,7 +53,7 @@ def observers(run: RunData) -> CheckResult:
 
 
 def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
-    """The same with another fold, for systems whose state is not our metadata image."""
+    """Judge with another fold, for systems whose state is not our metadata image."""
     monitor = watched(run)
     if not monitor.events:
         return CheckResult(NAME, Valid.UNKNOWN, reason="no node left any event to judge")

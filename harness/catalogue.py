@@ -45,7 +45,7 @@ class Entry:
 
 
 def place(name: str) -> Place:
-    """Where an invariant stands: S1, S2, ... S10, then C and L, then all others by name.
+    """Give the place of an invariant in the order S1, S2, ... S10, then C and L, then all others.
 
     Of one part of the catalogue: what only models judge comes after what checkers judge.
     """

@@ -74,8 +74,8 @@ class Registry(Generic[T]):
                 )
             if said := self._said_by_itself(plugin):
                 raise HarnessError(
-                    f"{self.kind} plug-in {name!r} says {', '.join(said)} as a part of itself: say "
-                    f"it where it registers, with {type(self._nothing_said).__name__}"
+                    f"{self.kind} plug-in {name!r} has {', '.join(said)} as attributes: give them "
+                    f"where it registers, as {type(self._nothing_said).__name__}"
                 )
             if not inspect.getdoc(plugin):
                 raise HarnessError(
@@ -84,8 +84,8 @@ class Registry(Generic[T]):
             for meaning in judges:
                 if self._meanings.setdefault(meaning.name, meaning) != meaning:
                     raise HarnessError(
-                        f"{self.kind} plug-in {name!r} has words of its own for {meaning.name}: "
-                        "take those of the plug-in that judges it already"
+                        f"{self.kind} plug-in {name!r} has another Meaning for {meaning.name}: "
+                        "use that of the plug-in that judges it already"
                     )
             self._plugins[name] = plugin
             self._judges[name] = tuple(judges)

@@ -69,7 +69,7 @@ class Known:
     finding: str
 
     def covers(self, anomaly: Anomaly) -> bool:
-        """Whether that is what an anomaly tells of."""
+        """Tell whether an anomaly is this known one."""
         return anomaly.invariant == self.invariant and self.text in anomaly.message
 
 

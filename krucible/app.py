@@ -34,6 +34,7 @@ GROUPS = {
     "Run": {
         "run": "run",
         "sim": "sim",
+        "differ": "differ",
         "repro": "repro",
         "shrink": "shrink",
         "zoo": "zoo",
@@ -126,7 +127,7 @@ def _run(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the flush at exit would fail again
         return EXIT_PIPE
     except OSError as error:
-        complain(f"{error}: the host does not let us go on; see 'krucible doctor'")
+        complain(f"{error}: this host refused what krucible needs; see 'krucible doctor'")
         return EXIT_HARNESS
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # Python wraps it in a class's making

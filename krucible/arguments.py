@@ -25,17 +25,35 @@ RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
 
 NEMESIS_HELP = (
-    "Faults: names and families, separated by commas; or all, or none. Of all, and of a family, as "
-    "many kinds come as fit into the time; a kind that is named always comes, if there is no time "
-    "for it then after the main phase."
+    "Faults: names and families, separated by commas; or all, or none. Of all, or of a family, the "
+    "run installs as many kinds as fit into its time. A kind that is named is always installed, "
+    "after the main phase if there is no time for it before."
 )
 PACE_HELP = f"Pace of the faults, which is how long they last: {'; '.join(map(told, PACES))}."
+
+KAFKA_VERSION = "krucible.kafka.version"  # the settings that the options stand for
+KAFKA_HOME = "krucible.kafka.home"
 
 StoreDir = Annotated[Path, typer.Option("--store", metavar="DIR", help="Folder of runs.")]
 HostsFile = Annotated[
     Path | None,
     typer.Option(
         "--hosts", metavar="FILE", help="Hosts of --env ssh: [user@]host[:port] lines, or TOML."
+    ),
+]
+KafkaVersion = Annotated[
+    str | None,
+    typer.Option(
+        metavar="VERSION",
+        help="Release of Apache Kafka, as in 4.3.1 (default: 4.1.2); of --system kafka.",
+    ),
+]
+KafkaHome = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder of a build of Apache Kafka's, with its jars in lib or libs; of krucible sim "
+        "--system kafka.",
     ),
 ]
 DEFAULT_STORE = Path("store")
@@ -65,12 +83,26 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
     return settings
 
 
+def of_kafka(settings: dict[str, str], version: str | None, home: Path | None) -> dict[str, str]:
+    """The settings with what ``--kafka-version`` and ``--kafka-home`` say; raises UsageError."""
+    if version is not None and home is not None:
+        raise UsageError("--kafka-version and --kafka-home: want one of them, not both")
+    told = {KAFKA_VERSION: version, KAFKA_HOME: None if home is None else str(home.absolute())}
+    for key, value in told.items():
+        if value is None:
+            continue
+        if key in settings:
+            raise UsageError(f"--set {key}: given twice; leave one out")
+        settings = {**settings, key: value}
+    return settings
+
+
 def check_hosts(spec: RunSpec, hosts: Path | None) -> None:
     """Tell the environment its hosts file, and let it check it; raises UsageError."""
     check = environments.traits(spec.env).check_hosts
     if hosts is not None:
         if check is None:
-            raise UsageError(f"--hosts: the environment {spec.env!r} has none; want --env ssh")
+            raise UsageError(f"--hosts: environment {spec.env!r} takes no hosts; use --env ssh")
         os.environ[HOSTS_VARIABLE] = str(hosts.absolute())
     if check is not None:
         check(spec)

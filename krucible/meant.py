@@ -1,7 +1,8 @@
 """The run that RUN, SCHEDULE or --seed means: the same for ``repro`` and ``shrink``.
 
-A stored run is repeated as it was. A schedule is played with the ``spec.json`` beside it, or with
-what a seed draws for the rest. ``--seed`` alone is drawn as ``krucible sim --seed`` draws it.
+A stored run is repeated as it was, or on another release of Apache Kafka. A schedule is played
+with the ``spec.json`` beside it, or with what a seed draws for the rest. ``--seed`` alone is drawn
+as ``krucible sim --seed`` draws it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,19 @@ from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_faults, load_results, load_spec
-from krucible.arguments import CONCURRENCY_MAX, OBSERVERS_MAX, VOTERS_MAX, check_mutant
+from krucible.arguments import (
+    CONCURRENCY_MAX,
+    KAFKA_HOME,
+    KAFKA_VERSION,
+    OBSERVERS_MAX,
+    VOTERS_MAX,
+    check_mutant,
+)
 from krucible.options import asked_for, plan_of_seed
 
 SEED = 1  # what a schedule without a spec is played with when nobody says
 SUFFIX = ".jsonl"
+RELEASE = frozenset({KAFKA_VERSION, KAFKA_HOME})  # settings; only one of them is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,7 @@ class Meant:
     results: Mapping[str, Any] | None = None  # None: it is not known to have been run
     of: str | None = None  # the id of the stored run
     hosts: str | None = None  # the file of the hosts that it ran on
-    longer: bool = False  # it is not to end where the stored run ended
+    changed: bool = False  # it goes on where the stored run ended, or has another release
 
     @property
     def simulated(self) -> bool:
@@ -48,7 +57,7 @@ class Meant:
     def trace_sha256(self) -> str | None:
         """The digest of the stored run's trace; None where a replay need not have the same."""
         told = (self.results or {}).get("trace_sha256")
-        return None if self.longer or not told else str(told)  # empty: nothing was seen of it
+        return None if self.changed or not told else str(told)  # empty: nothing was seen of it
 
     @property
     def broken(self) -> frozenset[str]:
@@ -136,10 +145,16 @@ def _schedule(file: Path, pinned: Mapping[str, Any], seed: int | None) -> Meant:
         )
     else:
         spec = load_spec(beside)
-        settings = {**spec.settings, **pinned.get("settings", {})}
+        settings = _with(spec.settings, pinned.get("settings", {}))
         spec = replace(spec, **{**pinned, "settings": settings})
     origin = RunDir(file.parent).read_origin()
     return Meant(str(file), spec, faults, of=origin.of, hosts=origin.hosts)
+
+
+def _with(settings: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The settings with those that are given; a release takes the place of the one before."""
+    dropped = RELEASE if given.keys() & RELEASE else frozenset[str]()
+    return {**{name: settings[name] for name in settings if name not in dropped}, **given}
 
 
 def _run(text: str, store: Store, verb: str) -> RunDir:
@@ -155,15 +170,18 @@ def _run(text: str, store: Store, verb: str) -> RunDir:
 
 
 def _stored(run: RunDir, pinned: Mapping[str, Any], seed: int | None, verb: str) -> Meant:
-    """A stored run as it was; to its end, where that is asked for."""
+    """A stored run as it was; to its end, or on another release, where that is asked for."""
     own = load_spec(run.spec)
-    spec = replace(own, stop_at=pinned["stop_at"]) if "stop_at" in pinned else own
-    if seed is not None or pinned.keys() - {"stop_at"}:
+    given = pinned.get("settings", {})
+    if seed is not None or pinned.keys() - {"stop_at", "settings"} or given.keys() - RELEASE:
         raise UsageError(
             f"{run.id}: a stored run has its own seed and options: leave them out; to simulate "
             f"a seed with options: krucible {verb} --seed {own.seed} ..."
         )
-    if spec != own and own.env != SIM:
+    spec = replace(own, settings=_with(own.settings, given))
+    if "stop_at" in pinned:
+        spec = replace(spec, stop_at=pinned["stop_at"])
+    if spec.stop_at != own.stop_at and own.env != SIM:
         raise UsageError(f"--go-on: {run.id} ran on {own.env}; only a simulation ends early")
     results, origin = load_results(run), run.read_origin()
     checkers = {str(result.get("checker")) for result in (results or {}).get("results", ())}
@@ -175,7 +193,7 @@ def _stored(run: RunDir, pinned: Mapping[str, Any], seed: int | None, verb: str)
         results,
         run.id,
         origin.hosts,
-        longer=spec != own,
+        changed=spec != own,
     )
 
 

@@ -22,7 +22,10 @@ from krucible.arguments import (
     SEED_MAX,
     TIME_LIMIT_MAX_S,
     VOTERS_MAX,
+    KafkaHome,
+    KafkaVersion,
     check_mutant,
+    of_kafka,
     parse_nemeses,
     parse_settings,
 )
@@ -81,6 +84,8 @@ def pinned(  # noqa: PLR0913 - one parameter per option
     pace: Pace = None,
     mutant: Mutant = None,
     setting: Settings = None,
+    kafka_version: KafkaVersion = None,
+    kafka_home: KafkaHome = None,
 ) -> dict[str, Any]:
     """The fields of RunSpec that were given, for ``swarm.draw``; raises UsageError."""
     fields = {
@@ -97,8 +102,8 @@ def pinned(  # noqa: PLR0913 - one parameter per option
     given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     if nemesis is not None:
         given["nemeses"] = parse_nemeses(nemesis, systems.get(system or DEFAULT_SYSTEM))
-    if setting:
-        given["settings"] = parse_settings(setting)
+    if settings := of_kafka(parse_settings(setting or []), kafka_version, kafka_home):
+        given["settings"] = settings
     return given
 
 

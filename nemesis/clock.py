@@ -61,7 +61,7 @@ class BadClocks:
     kinds: tuple[str, ...] = ()  # what it claims of a clock, and no other fault may change then
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where hosts have clocks of their own."""
+        """Tell why the run's hosts have no clocks of their own; None when they have."""
         return needs(Clocks, spec)
 
     def available(self, cluster: Cluster) -> str | None:
@@ -88,7 +88,7 @@ class BadClocks:
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Set the clocks right, unless their process is gone; evidence: each read again."""
         if injection.undo is None:
-            raise HarnessError(f"fault {fault.id} has nothing that {fault.nemesis} could heal")
+            raise HarnessError(f"fault {fault.id} left nothing for {fault.nemesis} to heal")
         seen, wrong = await self.set_right(fault, injection.undo, cluster.environment)
         if wrong:
             raise HarnessError(f"the clock of {', '.join(wrong)} is still wrong: {seen}")
@@ -113,7 +113,9 @@ class BadClocks:
         running = [n for n in choice.nodes if cluster.environment.process(n).pid is not None]
         nodes = tuple(node for node in running if self._claim(fault, node, cluster))
         return (
-            (nodes, choice.evidence(target)) if nodes else f"no {target} runs with a clock to set"
+            (nodes, choice.evidence(target))
+            if nodes
+            else f"no {target} is running whose clock is free to be set"
         )
 
     def _claim(self, fault: Fault, node: str, cluster: Cluster) -> bool:
@@ -124,7 +126,7 @@ class BadClocks:
         return False
 
     def _let_go(self, fault: Fault, nodes: Iterable[str], cluster: Cluster) -> None:
-        """Let other faults have the clocks of nodes."""
+        """Release the claim on the nodes' clocks, for other faults."""
         claims.release(cluster, fault.id, [(kind, node) for node in nodes for kind in self.kinds])
 
 
@@ -147,7 +149,7 @@ class ClockRate(BadClocks):
         seen, wrong = await _set_rates(nodes, hosts, ppm)
         reason = f"the clock of {', '.join(wrong)} does not run at {ppm} ppm" if wrong else None
         if all("unread" in e for e in seen):
-            reason = f"nothing reads the clock of {', '.join(nodes)}: {seen[0]['unread']}"
+            reason = f"the clock of {', '.join(nodes)} cannot be read: {seen[0]['unread']}"
         return Spoiled(seen, reason, nodes)
 
     async def set_right(
@@ -202,7 +204,7 @@ def unread(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _jump(leap: _Leap, environment: Environment, patience_s: float) -> dict[str, Any]:
-    """Let a clock jump, and look in the process until it has."""
+    """Make a clock jump, and look in the process until it has."""
     clocks, node = clocks_of(environment), leap.node
     if leap.before is None:
         leap.before = await clocks.clock(node)

@@ -117,7 +117,7 @@ async def _stop(strobes: Sequence[_Strobe]) -> None:
         strobe.task = None
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(outcome, Exception):
-            raise HarnessError(f"a clock stopped to jump: {outcome}") from outcome
+            raise HarnessError(f"a clock stopped jumping: {outcome}") from outcome
 
 
 async def _watch(strobe: _Strobe, environment: Environment, ms: int) -> dict[str, Any]:
@@ -170,7 +170,7 @@ async def _rest(strobe: _Strobe, environment: Environment) -> dict[str, Any]:
 
 
 def _ahead_ms(read: Mapping[str, Any]) -> int:
-    """How far a wall clock is ahead of the true steady one: as far as ever, when it is well."""
+    """Give how far a wall clock is ahead of the steady one; constant while the clock is well."""
     return int(read["wall_ms"] - read["true_ms"])
 
 

@@ -66,7 +66,7 @@ class Cycles:
         running = [(PROCESS, node) for node, pid in pids.items() if pid is not None]
         nodes = [node for _, node in claims.claim_free(cluster, fault.id, running)]
         if not nodes:
-            return Injection("skipped", reason=f"none of {', '.join(wanted)} runs")
+            return Injection("skipped", reason=f"none of {', '.join(wanted)} is running and free")
         undo = _Undo({node: pids[node] for node in nodes}, [])
         undo.task = asyncio.create_task(self.cycle(undo, fault, cluster), name=f"cycles-{fault.id}")
         while not undo.cycles and not undo.task.done():  # noqa: ASYNC110 - as elsewhere
@@ -76,10 +76,10 @@ class Cycles:
         return Injection("installed", tuple(nodes), None, (how, dict(undo.cycles[0])), undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Let it come to an end and start what is down; evidence: processes that answer."""
+        """Wait for the restarts to end, start what is down; evidence: processes that answer."""
         undo = injection.undo
         if not isinstance(undo, _Undo) or undo.task is None:
-            raise HarnessError(f"fault {fault.id} has nothing that could come to its end")
+            raise HarnessError(f"fault {fault.id} left no restarts to end")
         undo.over.set()
         await asyncio.wait((undo.task,))
         seen = await restart(undo.pids, cluster)  # however it ended

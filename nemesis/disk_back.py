@@ -64,7 +64,7 @@ class OldCopy(DiskDamage):
         return await super().is_spare(node, cluster)
 
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
-        """As it was."""
+        """Put the saved copy of the disk back."""
         del rng
         return await disks_of(cluster).restore_copy(node)
 
@@ -78,7 +78,7 @@ class LostVote(DiskDamage):
     needs_copies = False  # the log is whole
 
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
-        """Without epoch and vote."""
+        """Remove epoch and vote from the disk."""
         del rng
         return await disks_of(cluster).lose_vote(node)
 
@@ -114,7 +114,7 @@ class LostSnapshot(DiskDamage):
         mine = [(PROCESS, node), (DISK, node)]
         if before.pid is None or len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
             claims.release(cluster, fault.id, mine)
-            return Injection("skipped", reason=f"{node} is down, or its disk broken already")
+            return Injection("skipped", reason=f"{node} is down, or its disk is broken already")
 
         async def is_cleaned() -> bool:
             return await log_start(node, cluster) > 0
@@ -138,7 +138,7 @@ class LostSnapshot(DiskDamage):
         """Put the snapshots back and start the node; evidence: it answers."""
         undo = injection.undo
         if not isinstance(undo, Undo):
-            raise HarnessError(f"fault {fault.id} has nothing that snapshots could heal")
+            raise HarnessError(f"fault {fault.id} left no snapshots to return")
         if cluster.environment.process(undo.node).pid is None:
             await disks_of(cluster).return_snapshots(undo.node)
         return await self.start_again(fault, undo, cluster)

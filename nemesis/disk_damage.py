@@ -30,7 +30,7 @@ _CAUGHT_UP_S = 10.0
 _COPIED_S = 4.0
 _POLL_S = 0.05
 VOTERS_MIN = 3  # two of them can have a majority without the third
-_NO_COPIES = "no majority of others has all that {} has"
+_NO_COPIES = "the other voters that have all records of {} are no majority"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class DiskDamage:
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where disks can be damaged, and what a majority holds survives it."""
+        """Tell why disks cannot be damaged, or no majority would survive; None when all is well."""
         if spec.voters < self.voters_min:
             return (
-                f"needs {self.voters_min} voters, there is no majority without one of {spec.voters}"
+                f"needs {self.voters_min} voters: {spec.voters} have no majority when one is lost"
             )
         return needs(Disks, spec)
 
@@ -91,7 +91,7 @@ class DiskDamage:
         mine = [(PROCESS, node), (DISK, node)]
         if before.pid is None or len(claims.claim_free(cluster, fault.id, mine)) < len(mine):
             claims.release(cluster, fault.id, mine)
-            return Injection("skipped", reason=f"{node} is down, or its disk broken already")
+            return Injection("skipped", reason=f"{node} is down, or its disk is broken already")
         await self.prepare(fault, node, cluster)
         others = [(PROCESS, v) for v in cluster.system.voters if v != node and is_live(cluster)]
 
@@ -130,7 +130,7 @@ class DiskDamage:
         """Start the node; evidence: it answers, and its log is as long again as it was."""
         undo = injection.undo
         if not isinstance(undo, Undo):
-            raise HarnessError(f"fault {fault.id} has nothing that disk damage could heal")
+            raise HarnessError(f"fault {fault.id} left no damaged disk to heal")
         found = await log_end(undo.node, cluster)
         seen = await self.start_again(fault, undo, cluster)
         return {
@@ -219,7 +219,7 @@ async def stored_log(node: str, cluster: Cluster) -> Sequence[LogBatch]:
 
 
 async def log_end(node: str, cluster: Cluster) -> int:
-    """Where the part of a node's log ends that can be read from its disk; 0 when it is empty."""
+    """Give the end of the readable part of a node's log on its disk; 0 when it is empty."""
     log = await stored_log(node, cluster)
     return log[-1].last + 1 if log else 0
 

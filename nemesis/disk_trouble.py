@@ -57,7 +57,7 @@ class DiskTrouble:
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where disks can be broken."""
+        """Tell why the run's disks cannot be broken; None when they can."""
         return needs(Disks, spec)
 
     def available(self, cluster: Cluster) -> str | None:
@@ -78,7 +78,9 @@ class DiskTrouble:
         taken = await take(fault, cluster, DISK)
         nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"no {taken.target} runs on a disk that is whole")
+            return Injection(
+                "skipped", reason=f"no {taken.target} is running whose disk is free and healthy"
+            )
         before = {node: await disks.try_disk(node) for node in nodes}
         undo = _Undo(taken.pids, before)
         for node in nodes:
@@ -98,7 +100,7 @@ class DiskTrouble:
         evidence = (taken.evidence(), *seen)
         whole = [str(e["node"]) for e in seen if not self.is_there(e)]
         if whole:
-            reason = f"the disk of {', '.join(whole)} works as ever"
+            reason = f"the disk of {', '.join(whole)} still works as if there were no fault"
             return Injection("failed", nodes, reason, evidence, undo)
         return Injection("installed", nodes, None, evidence, undo)
 
@@ -106,7 +108,7 @@ class DiskTrouble:
         """Mend the disks, start what has stopped; evidence: using the disks again."""
         undo, environment = injection.undo, cluster.environment
         if not isinstance(undo, _Undo) or not isinstance(environment, Disks):
-            raise HarnessError(f"fault {fault.id} has nothing that a disk could heal")
+            raise HarnessError(f"fault {fault.id} left no disk to heal")
         disks = environment.disks
         met = {node: _met(seen, await disks.try_disk(node)) for node, seen in undo.before.items()}
         for node in undo.pids:
@@ -142,7 +144,7 @@ class DiskFull(DiskTrouble):
         await disks.fill(node, full=params is not None)
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
-        """Nothing more can be written."""
+        """Tell whether the disk refuses to write more."""
         return seen["errno"] is not None
 
 
@@ -163,7 +165,7 @@ class DiskIoError(DiskTrouble):
         await disks.fail_io(node, wanted)
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
-        """Something is refused."""
+        """Tell whether the disk refused the operation."""
         return seen["errno"] is not None
 
 
@@ -180,11 +182,11 @@ class SlowFsync(DiskTrouble):
         await disks.slow_fsync(node, 0 if params is None else int(params.get("ms", 100)))
 
     def is_there(self, seen: Mapping[str, Any]) -> bool:
-        """It takes its time."""
+        """Tell whether fsyncs were kept waiting."""
         return bool(seen["fsync_ms"] > 0)
 
 
 def _met(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
-    """How often a node was refused or kept waiting between two tries, the second not counted."""
+    """Count how often a node was refused or delayed between two tries, without the second try."""
     refused = after["refused"] - before["refused"] - (after["errno"] is not None)
     return int(refused + after["slowed"] - before["slowed"])

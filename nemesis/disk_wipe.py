@@ -36,11 +36,11 @@ class DiskWipe(DiskDamage):
     def misfit(self, spec: RunSpec) -> str | None:
         """Voters in the log, and a majority of them without the one that is lost."""
         if spec.voters < VOTERS_MIN:
-            return f"needs {VOTERS_MIN} voters, there is no majority without one of {spec.voters}"
+            return f"needs {VOTERS_MIN} voters: {spec.voters} have no majority when one is lost"
         return needs_members_alone(spec)
 
     def available(self, cluster: Cluster) -> str | None:
-        """As for damage; and the system must change its voters."""
+        """Tell why disks cannot be damaged, or the system cannot change its voters; else None."""
         return members_available(cluster) or super().available(cluster)
 
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
@@ -53,7 +53,7 @@ class DiskWipe(DiskDamage):
         return {**wiped, "directory": system.reformat(node)}
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
-        """As all damage; no other fault changes the voters meanwhile."""
+        """Damage the disk as other faults do; no other fault changes the voters meanwhile."""
         if not await claim_voters(fault, cluster):
             return Injection("skipped", reason="another fault changes the voters")
         injection = await super().inject(fault, cluster)

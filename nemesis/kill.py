@@ -71,7 +71,7 @@ class KillNodes:
         """Start what we killed and is still down; evidence is a new pid that answers."""
         system, undo = cluster.system, injection.undo
         if not isinstance(system, Kill) or not isinstance(undo, _Undo):
-            raise HarnessError(f"fault {fault.id} has nothing that kill could heal")
+            raise HarnessError(f"fault {fault.id} left nothing for kill to heal")
         seen = await restart(undo.pids, cluster)
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return seen

@@ -56,7 +56,7 @@ def needs_members(spec: RunSpec) -> str | None:
 
 
 def needs_members_alone(spec: RunSpec) -> str | None:
-    """The same of who takes a voter away and gives it back: clients must not do so, too."""
+    """Do as ``needs_members``, for faults that must be the only ones to change the voters."""
     if spec.workload == CHANGING:
         return f"the clients of workload {CHANGING!r} change the voters"
     return needs_members(spec)
@@ -70,7 +70,7 @@ def members_available(cluster: Cluster) -> str | None:
 
 
 async def claim_voters(fault: Fault, cluster: Cluster) -> bool:
-    """Be the only fault that changes the voters, once it is this one's turn; False: it never is."""
+    """Claim all changes of the voters for this fault, when its turn comes; tell whether it came."""
     timeout_s = _LIVE_TURN_S if is_live(cluster) else TURN_S
     return await claims.claim_when_free(cluster, fault.id, VOTERS, timeout_s=timeout_s)
 
@@ -89,7 +89,7 @@ class RemoveVoter:
     changes_voters = True
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where the voters are in the log, and nobody else changes them."""
+        """Tell why voters cannot change, or what else changes them; None when this fault may."""
         return needs_members_alone(spec)
 
     def available(self, cluster: Cluster) -> str | None:
@@ -152,7 +152,7 @@ class RemoveVoter:
             or not isinstance(system, Members)
             or not isinstance(environment, Disks)
         ):
-            raise HarnessError(f"fault {fault.id} has nothing that membership could heal")
+            raise HarnessError(f"fault {fault.id} left no removed voter to bring back")
         node = undo.node
         if undo.removed and undo.restarted is None:
             killed = (PROCESS, node)
@@ -171,7 +171,7 @@ class RemoveVoter:
 
 
 async def _not_leader(choice: Choice, voters: Sequence[str], cluster: Cluster) -> Choice:
-    """The same, or the other voter where it is the leader."""
+    """Give the choice, or the other voter when the chosen one leads."""
     leader = await cluster.system.leader() if isinstance(cluster.system, Roles) else None
     if leader is None or leader not in choice.nodes:
         return choice
@@ -195,12 +195,14 @@ async def take_place(node: str, cluster: Cluster, *, by_another_key: bool = True
     if not isinstance(system, Members):
         raise HarnessError(members_available(cluster) or "the voters cannot be changed")
     known = await _voters(system)
-    removed = "not asked for"
+    removed = "no removal was asked for"
     if by_another_key:
         removed = (await system.remove_voter(node, timeout_s=REMOVE_TIMEOUT_S)).detail
     added = await system.add_voter(node, timeout_s=ADD_TIMEOUT_S)
     if not added.done:
-        raise SystemStuckError(f"{node} is no voter again: {removed}, then {added.detail}")
+        raise SystemStuckError(
+            f"{node} did not become a voter again: {removed}, then {added.detail}"
+        )
     return {
         "voters_before": known,
         "removed": removed,

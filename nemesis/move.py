@@ -51,7 +51,7 @@ class MoveVoter:
     family = "membership"
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only where the voters, and where they are, are in the log."""
+        """Tell why voters, or their addresses, cannot change in such a run; None when they can."""
         return needs_members(spec) or needs(Movable, spec)
 
     def available(self, cluster: Cluster) -> str | None:
@@ -108,7 +108,7 @@ class MoveVoter:
             or not isinstance(system, Members)
             or not isinstance(hosts, Movable)
         ):
-            raise HarnessError(f"fault {fault.id} has nothing that could move back")
+            raise HarnessError(f"fault {fault.id} left no voter to move back")
         if undo.moved_back is None:
             mine = [(PROCESS, undo.node), (DISK, undo.node)]
             turns = [
@@ -124,7 +124,9 @@ class MoveVoter:
             claims.release(cluster, fault.id, mine)
         known = await system.await_address(undo.node, timeout_s=KNOWN_TIMEOUT_S)
         if not known.done:
-            raise SystemStuckError(f"{undo.node} has moved back: {known.detail}")
+            raise SystemStuckError(
+                f"{undo.node} has moved back, but the quorum does not know it: {known.detail}"
+            )
         claims.release(cluster, fault.id, [VOTERS])
         now = str(cluster.environment.bind_address(undo.node))
         return {**undo.moved_back, "now_at": now, "known": known.detail}

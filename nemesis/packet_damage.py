@@ -31,7 +31,7 @@ class DuplicatingLinks(BadLinks):
         return Shape(duplicate=float(params.get("duplicate", 0.3)))
 
     def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
-        """Something came twice: the peer told the probe's kernel so, or the queue has counted."""
+        """Tell whether something came twice, by the peer's word or the queue's count."""
         return probe.doubled > 0 or _more("duplicated", before, after)
 
 
@@ -50,7 +50,7 @@ class CorruptingLinks(BadLinks):
         return Shape(corrupt=float(params.get("corrupt", 0.1)))
 
     def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
-        """Something had to be sent again, or the queue has counted."""
+        """Tell whether something had to be sent again, or the queue counted it."""
         return probe.resent > 0 or _more("corrupted", before, after)
 
 

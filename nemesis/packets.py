@@ -55,11 +55,11 @@ class BadLinks:
         raise NotImplementedError
 
     def shows(self, before: Mapping[str, Any], after: Mapping[str, Any], probe: Probe) -> bool:
-        """Whether a probe, with the link before and after it, tells that the fault is there."""
+        """Tell whether a probe, with the link before and after it, shows the fault."""
         raise NotImplementedError
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Not all environments can shape links, and some not in every way."""
+        """Tell why the run's environment cannot shape links in this way; None when it can."""
         if spec.env == SIM:
             return _NO_PACKETS if self.of_packets else None
         traits = environments.traits(spec.env)
@@ -112,14 +112,14 @@ class BadLinks:
         )
         undo = _Undo(links)
         if seen and all(e["passed"] and not e["told"] for e in seen):
-            return Injection("failed", choice.nodes, "no probe noticed it", evidence, undo)
+            return Injection("failed", choice.nodes, "no probe noticed the fault", evidence, undo)
         return Injection("installed", choice.nodes, None, evidence, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
-        """Let the links be as they were; evidence: how they are, what they lost meanwhile."""
+        """Restore the links; evidence: how they are now, and what they lost meanwhile."""
         undo, net = injection.undo, cluster.environment.net
         if not isinstance(undo, _Undo) or not isinstance(net, Packets):
-            raise HarnessError(f"fault {fault.id} has nothing that links could heal")
+            raise HarnessError(f"fault {fault.id} left no links to heal")
         await net.shape(fault.id, undo.links, None)
         after = [await net.shaped(link) for link in undo.links]  # which counts all that was before
         return {

@@ -55,7 +55,7 @@ class Partition:
     needs_leader = False
 
     async def plan(self, fault: Fault, rng: Random, cluster: Cluster) -> Plan | str:
-        """Which nodes it is about, the links that stay, and how they were chosen; or why not."""
+        """Choose the nodes, the links that stay, and the reason for the choice; or tell why not."""
         raise NotImplementedError
 
     def params(self, rng: Random) -> Mapping[str, Any]:
@@ -63,7 +63,7 @@ class Partition:
         raise NotImplementedError
 
     def available(self, cluster: Cluster) -> str | None:
-        """There must be enough nodes, links between them, and a leader to see where it matters."""
+        """Tell what is missing, else None: enough nodes, links to cut, a leader to be seen."""
         count = len(cluster.system.nodes)
         if count < self.nodes_min:
             return f"needs {self.nodes_min} nodes, there is {count}"
@@ -111,7 +111,7 @@ class Partition:
         """Let data flow again, unless another fault cuts the same link; probes must pass."""
         undo = injection.undo
         if not isinstance(undo, _Undo):
-            raise HarnessError(f"fault {fault.id} has nothing that a partition could heal")
+            raise HarnessError(f"fault {fault.id} left no partition to heal")
         net = cluster.environment.net
         held = await _held(undo.links, cluster)
         free = claims.release(cluster, fault.id, undo.links)
@@ -140,7 +140,7 @@ class IsolateOne(Partition):
         return {"target": draw_target(rng, {"one": 3, "follower": 2, "observer": 1})}
 
     async def plan(self, fault: Fault, rng: Random, cluster: Cluster) -> Plan | str:
-        """All links stay but those of one node."""
+        """Cut all links of one node."""
         return await _about_one(fault, rng, cluster, "one", grudges.isolate)
 
 
@@ -151,11 +151,11 @@ class IsolateLeader(Partition):
     needs_leader = True
 
     def params(self, rng: Random) -> Mapping[str, Any]:  # noqa: ARG002
-        """Nothing is left open."""
+        """Give the fixed target: the leader."""
         return {"target": "leader"}
 
     async def plan(self, fault: Fault, rng: Random, cluster: Cluster) -> Plan | str:
-        """All links stay but those of the leader."""
+        """Cut all links of the leader."""
         return await _about_one(fault, rng, cluster, "leader", grudges.isolate)
 
 
@@ -167,7 +167,7 @@ class Halves(Partition):
     nodes_min = 3
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """There must be a minority of the voters."""
+        """Tell why the voters have no minority; None when they have one."""
         return f"{spec.voters} voters have no minority" if spec.voters < self.nodes_min else None
 
     def params(self, rng: Random) -> Mapping[str, Any]:
@@ -229,7 +229,7 @@ class OneWay(Partition):
         return {"target": target, "direction": rng.choice(["deaf", "mute"])}
 
     async def plan(self, fault: Fault, rng: Random, cluster: Cluster) -> Plan | str:
-        """All links stay but one node's incoming or its outgoing ones."""
+        """Cut the incoming or the outgoing links of one node."""
         shape = grudges.mute if fault.params.get("direction") == "mute" else grudges.deaf
         return await _about_one(fault, rng, cluster, "one", shape)
 

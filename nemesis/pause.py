@@ -73,7 +73,7 @@ class PauseNodes:
         """Thaw what we froze and is still the same process; evidence is a state other than T."""
         system, undo = cluster.system, injection.undo
         if not isinstance(system, Pause) or not isinstance(undo, _Undo):
-            raise HarnessError(f"fault {fault.id} has nothing that pause could heal")
+            raise HarnessError(f"fault {fault.id} left nothing for pause to heal")
         frozen = [n for n, pid in undo.pids.items() if _is_still_ours(n, pid, cluster)]
         results = await asyncio.gather(*map(system.resume, frozen), return_exceptions=True)
         seen = await asyncio.gather(*(_look(node, cluster) for node in undo.pids))

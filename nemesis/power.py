@@ -42,7 +42,7 @@ class LosePower:
     asks = (Power,)
 
     def misfit(self, spec: RunSpec) -> str | None:
-        """Only hosts that can lose what the kernel holds."""
+        """Tell why the run's hosts cannot lose what the kernel holds; None when they can."""
         return needs(Power, spec)
 
     def available(self, cluster: Cluster) -> str | None:
@@ -90,7 +90,7 @@ class LosePower:
         """Start what is still down; evidence is a new process that answers."""
         undo = injection.undo
         if not isinstance(undo, _Undo):
-            raise HarnessError(f"fault {fault.id} has nothing that power could heal")
+            raise HarnessError(f"fault {fault.id} left no node without power to heal")
         seen = await restart(undo.pids, cluster)
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return seen

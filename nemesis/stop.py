@@ -62,7 +62,9 @@ class StopNodes:
         taken = await take(fault, cluster, PROCESS)
         nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"no {taken.target} runs that could be stopped")
+            return Injection(
+                "skipped", reason=f"no {taken.target} is running that could be stopped"
+            )
         undo = _Undo(taken.pids)
         seen = await asyncio.gather(*(leave(node, cluster, GONE_S) for node in nodes))
         evidence = (taken.evidence(), *seen)
@@ -75,7 +77,7 @@ class StopNodes:
         """Start what has left, and end what has not; evidence: a new process that answers."""
         undo = injection.undo
         if not isinstance(undo, _Undo):
-            raise HarnessError(f"fault {fault.id} has nothing that stop could heal")
+            raise HarnessError(f"fault {fault.id} left nothing for stop to heal")
         late = await end_late(undo.pids, cluster)
         seen = await restart(undo.pids, cluster)
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])

@@ -27,7 +27,7 @@ _LOOK_S = 0.5  # of one look at a controller's epoch
 
 @dataclass(frozen=True, slots=True)
 class _Undo:
-    """To whom it talked; it says the same again when it leaves."""
+    """The nodes that the stranger talked to, and talks to again when it leaves."""
 
     nodes: tuple[str, ...]
 
@@ -61,7 +61,9 @@ class Stranger:
         nodes = tuple(node for node in choice.nodes if node in cluster.system.voters)
         seen = await _talk(nodes, cluster)
         if not any(stranger.was_heard(a) for talk in seen for a in talk["answers"].values()):
-            return Injection("skipped", reason=f"nobody heard it: {', '.join(choice.nodes)}")
+            return Injection(
+                "skipped", reason=f"no voter answered the stranger: {', '.join(choice.nodes)}"
+            )
         evidence = (choice.evidence(target), *seen)
         return Injection("installed", nodes, None, evidence, _Undo(nodes))
 
@@ -69,7 +71,7 @@ class Stranger:
         """Say it once more, to whoever is there by then; nothing is left behind."""
         undo = injection.undo
         if not isinstance(undo, _Undo):
-            raise HarnessError(f"fault {fault.id} has no stranger that could go")
+            raise HarnessError(f"fault {fault.id} left no stranger to send away")
         return {"left": list(undo.nodes), "said": await _talk(undo.nodes, cluster)}
 
 

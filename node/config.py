@@ -99,12 +99,12 @@ class NodeConfig:
 
     @property
     def is_controller(self) -> bool:
-        """Whether the node has the controller role."""
+        """Tell whether the node has the controller role."""
         return "controller" in self.roles
 
     @property
     def is_broker(self) -> bool:
-        """Whether the node has the broker role."""
+        """Tell whether the node has the broker role."""
         return "broker" in self.roles
 
     @property

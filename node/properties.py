@@ -120,7 +120,7 @@ def path(text: str) -> Path:
 
 
 def boolean(text: str) -> bool:
-    """True or false."""
+    """Read ``true`` or ``false``."""
     if text.lower() not in ("true", "false"):
         raise ValueError("want true or false")
     return text.lower() == "true"

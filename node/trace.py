@@ -100,7 +100,7 @@ class Tracer(Protocol):
         ...
 
     def flush(self) -> None:
-        """Let nothing that was emitted get lost when the process dies; raises OSError."""
+        """Write all emitted events out, so that none is lost with the process; raises OSError."""
         ...
 
     def close(self) -> None:
@@ -117,10 +117,10 @@ class NoTrace:
         """Drop it."""
 
     def flush(self) -> None:
-        """There is nothing to write."""
+        """Do nothing: no event is kept."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: nothing is open."""
 
 
 class TraceWriter:

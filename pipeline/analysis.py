@@ -179,7 +179,7 @@ class _Batch:
         return dict(told.asDict())
 
     def _suit(self, events: int) -> None:
-        """Let what is moved nevertheless have as many tasks as there are buckets, at least."""
+        """Give what is moved nevertheless at least as many tasks as there are buckets."""
         self._spread(max(self._buckets, self._parts))
         for_little(self._spark, little=events < LITTLE_EVENTS)
 
@@ -250,7 +250,7 @@ class _Batch:
         return self._spark.read.schema(spark_schema(TABLES[table])).parquet(path)
 
     def _bucketed(self, buckets: Buckets, table: str) -> DataFrame:
-        """The same of a table that was written where the runs were read, a bucket a task."""
+        """Read a table by buckets that was written where the runs were read, a bucket a task."""
         path = self._layout.table(table, self._batch)
         return buckets.at(path, spark_schema(TABLES[table]))
 

@@ -68,12 +68,12 @@ class Layout:
 
     @property
     def since_ns(self) -> int:
-        """When the last analysis that counts began, by the file system's clock; 0: none did."""
+        """Give when the last analysis that counts began, by the file system's clock; 0 if none."""
         batches = self.batches()
         return self.table(MANIFEST, batches[-1]).stat().st_mtime_ns if batches else 0
 
     def commit(self, batch: int, began_ns: int) -> None:
-        """Let the batch count whose manifest is the draft, and whose analysis began then."""
+        """Make the batch of the draft manifest count; its analysis began at that time."""
         os.utime(self.draft, ns=(began_ns, began_ns))
         os.replace(self.draft, self.table(MANIFEST, batch))  # noqa: PTH105 - atomic
 

@@ -52,7 +52,7 @@ def shares(store: Path) -> list[tuple[str, int, int]]:
 
 
 def is_little(store: Path, since_ns: int = 0) -> bool:
-    """Whether the runs that are new are so small that it does not pay to compile much for them.
+    """Tell whether the new runs are so small that compiling much for them does not pay.
 
     Looks at no more than ``FILES_LOOKED_AT_MAX`` files.
 

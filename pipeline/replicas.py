@@ -59,7 +59,7 @@ class _Log:
         self.held: list[list[Any]] = []
 
     def cut(self, to: int, at: int) -> None:
-        """Let go of the batches that end at ``to`` or above it."""
+        """Drop the batches that end at ``to`` or above it."""
         lasts = self.lasts
         while lasts and lasts[-1] >= to:
             lasts.pop()
@@ -68,7 +68,7 @@ class _Log:
         self.sure = min(self.sure, len(lasts))
 
     def cut_flushed(self, to: int, at: int) -> None:
-        """The same of what may be on disk."""
+        """Drop the batches from the log, and note what may still be on disk."""
         self.cut(to, at)
         self.flushed = to if self.flushed is None else min(self.flushed, to)
 
@@ -296,7 +296,7 @@ class Folded(NamedTuple):
 
 
 def fold(trace: Whole) -> Folded:
-    """Let each replica go through its events, in the one order of all. O(n)."""
+    """Fold all events into their replicas, in the one order of all. O(n)."""
     found: dict[str, tuple[list[Event], list[Row]]] = {kind: ([], []) for kind in FOLDED}
     replicas: dict[tuple[int, str], _Replica] = {}
     steps, blind = _STEPS, trace.intake.blind

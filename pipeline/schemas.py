@@ -296,5 +296,5 @@ TABLES: Final[dict[str, pa.Schema]] = {
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The same columns, as Spark says them."""
+    """Give the same columns as Spark's types."""
     return from_arrow_schema(schema)

@@ -57,7 +57,7 @@ def newest(
 
 
 def read_again(spark: SparkSession, layout: Layout) -> bool:
-    """Whether some runs were read in more than one batch, so that only their last rows count."""
+    """Tell whether runs were read in more than one batch, so that only their last rows count."""
     if len(layout.batches()) < 2:  # noqa: PLR2004 - more than one
         return False
     return not _manifest(spark, layout).count().where("count > 1").isEmpty()

@@ -31,7 +31,7 @@ KINDS_MAX = 500  # of nemeses, mutants: there are dozens
 
 
 def recovery(faults: DataFrame) -> list[dict[str, Any]]:
-    """By nemesis: how often it took hold, and how long after its heal an op was ok again."""
+    """Work out by nemesis how often it took hold, and how long after its heal an op was ok."""
     took_hold = F.expr("count_if(outcome = 'installed' and evidence)")
     return counted(
         faults.groupBy("nemesis").agg(
@@ -46,7 +46,7 @@ def recovery(faults: DataFrame) -> list[dict[str, Any]]:
 
 
 def latency(taken: DataFrame) -> list[dict[str, Any]]:
-    """By f and nemesis: percentiles of how long ok ops took, to a quarter of a doubling."""
+    """Work out percentiles of how long ok ops took, by f and nemesis, to a quarter doubling."""
     summed = taken.groupBy("f", "nemesis", "bucket").agg(F.sum("count").alias("count"))
     upper_ms = f"round(power(2, (q + 1) / {BUCKETS_PER_DOUBLING}) / 1000, 3)"
     found = summed.groupBy("f", "nemesis").agg(

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Something that lasted."""
+    """A bar over time, for a thing that lasted."""
 
     x: float
     width: float
@@ -48,7 +48,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From a place on one lane to a place on another (indices of lanes)."""
+    """An arrow from a place on one lane to a place on another (indices of lanes)."""
 
     x1: float
     lane1: int

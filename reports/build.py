@@ -127,7 +127,7 @@ def _pictures(
 
 
 def _linked(anomaly: AnomalyView, scene: Scene) -> AnomalyView:
-    """With the lines that nodes wrote last when they told of its events."""
+    """Link each event of an anomaly to the line that its node wrote last by then."""
     events = tuple(
         event
         if event.time_ns is None

@@ -98,7 +98,7 @@ def track(name: str, events: Iterable[Event], end_ns: int) -> NodeTrack:
 
 
 def extend(tracks: Iterable[NodeTrack], end_ns: int) -> None:
-    """Let the roles that nothing ended last to the end of the run."""
+    """Extend the roles that nothing ended to the end of the run."""
     for node in tracks:
         if node.living:
             last = node.roles[-1]
@@ -192,7 +192,7 @@ def own_fields(event: Event) -> str:
 
 
 def thin(points: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """At most about ``most`` points of a step line, keeping first, last and every fall."""
+    """Keep about ``most`` points of a step line, among them first, last and every fall."""
     if len(points) <= most:
         return points
     step = -(-len(points) // most)

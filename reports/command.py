@@ -41,7 +41,7 @@ def _of_stored(
     if result.get("system") == Valid.INVALID.value:
         if spec.env == SIM:
             shrink = line(program, "shrink", *words)
-            found.append(Command("find the least that still fails", shrink))
+            found.append(Command("find the smallest run that still fails", shrink))
         else:
             again = line(program, "repro", *words, "--times", REPLAYS)
             found.append(Command("count how often it fails again", again))

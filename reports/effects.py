@@ -80,7 +80,7 @@ def cut_off(links: Iterable[Any], others: Iterable[str] = ()) -> tuple[str, ...]
 
 
 def _group(first: str, nodes: Sequence[str], cut: set[tuple[str, str]]) -> set[str]:
-    """Those that a node reaches over links that are whole both ways."""
+    """Find the nodes that a node reaches over links that are whole both ways."""
     found, open_ = {first}, [first]
     while open_:
         here = open_.pop()

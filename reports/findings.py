@@ -304,7 +304,7 @@ def _involved(indices: Iterable[int], by_index: Mapping[int, Span]) -> list[Op]:
 def _culprits(
     details: Any, events: Sequence[EventRow], message: str, names: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """Who broke it: as the checker says, else whose events show it, else whom the text names."""
+    """Name the nodes that broke it: as the checker says, else by its events, else by its text."""
     if isinstance(details, Mapping):
         for key in ("nodes", "node"):
             value = details.get(key)

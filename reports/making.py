@@ -58,7 +58,7 @@ def _moment(begun: str) -> str:
 
 
 def _shrunk(origin: Origin, about: Mapping[str, Any]) -> str:
-    """From which run, and how much of it is left: ``2 of 15 faults, 40 of 900 ops``."""
+    """Tell what a run was shrunk from, and what is left: ``2 of 15 faults, 40 of 900 ops``."""
     kept = about.get("kept")
     pairs = kept if isinstance(kept, Mapping) else {}
     parts = [

@@ -222,7 +222,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some ops: how many, the planes of each column (see ``reports.columns``), the streams."""
+    """A block of ops: their number, the planes of each column, and the compressed streams."""
 
     rows: int
     planes: tuple[int, ...]

@@ -68,7 +68,7 @@ def _reasons(faults: Iterable[FaultView]) -> tuple[str, ...]:
 
 
 def _leader(fault: FaultView, tracks: Iterable[NodeTrack]) -> str:
-    """Whether it hit the leader: as the nemesis saw it, else as the nodes told later."""
+    """Tell whether a fault hit the leader: as the nemesis saw it, else as the nodes told later."""
     leader = fault.leader or _leading(fault.begin_ns, tracks)
     if leader is None:
         return "unknown"

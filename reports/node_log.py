@@ -43,7 +43,7 @@ class NodeLog:
         self._asked: set[int] = set()
 
     def link(self, time_ns: int | None = None) -> str:
-        """To the last line written by that time; to the log as a whole, when no line can be told.
+        """Give a link to the last line written by that time, or to the whole log if none is known.
 
         A line that is linked to is one of those shown.
         """

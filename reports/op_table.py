@@ -126,13 +126,13 @@ class OpTable:
         )
 
     def ok_latencies(self) -> array[int]:
-        """Of the ops that were ok, in ns, sorted."""
+        """Give the latencies of the ops that were ok, in ns, sorted."""
         rows = zip(self.start, self.end, self.outcome, strict=True)
         times = array(_Q, (max(0, end - start) for start, end, out in rows if out == 0))
         return array(_Q, sorted(times))
 
     def latencies(self) -> Iterable[int]:
-        """Of the ops that ended, in ns."""
+        """Give the latencies of the ops that ended, in ns."""
         return (
             max(0, end - start)
             for start, end in zip(self.start, self.end, strict=True)
@@ -238,7 +238,7 @@ def _time(time_ns: int) -> int:
 
 
 def _sort(table: OpTable) -> None:
-    """By start, then index; a history in good order is sorted already."""
+    """Sort the ops by start, then index; a history in good order is sorted already."""
     table.wanted.sort(key=lambda span: (span.invocation.time_ns, span.invocation.index))
     if all(a <= b for a, b in itertools.pairwise(table.start)):
         return
@@ -329,7 +329,7 @@ def longest_gap(table: OpTable) -> tuple[int, int] | None:
 
 
 def work_time(table: OpTable) -> tuple[int, int]:
-    """From the first invocation to the last event of an op, in ns; (0, 0) without ops."""
+    """Give when the first op began and the last event of one was, in ns; (0, 0) without ops."""
     if not len(table):
         return 0, 0
     return table.start[0], max(map(max, table.start, table.end))

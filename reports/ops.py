@@ -24,7 +24,7 @@ class Span:
 
     @property
     def latency_ns(self) -> int | None:
-        """From invocation to completion; None while open."""
+        """Give the time from invocation to completion; None while open."""
         if self.completion is None:
             return None
         return max(0, self.completion.time_ns - self.invocation.time_ns)

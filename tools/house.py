@@ -164,7 +164,7 @@ def _is_up(source: str, target: str) -> bool:
 
 
 def chains(tree: Tree) -> list[tuple[str, ...]]:
-    """For every class of the product the longest chain that ends in it, the first heir first.
+    """List for every class the longest chain of heirs that ends in it, the first heir first.
 
     Exceptions, protocols, enumerations and named tuples are no links of a chain, nor are classes
     of others.
@@ -190,7 +190,7 @@ _FREE_ENDS: Final = ("Error", "Enum", "Flag", "Warning", "Interrupt")
 
 
 def _is_free(tree: Tree, name: str) -> bool:
-    """Whether a class is of a kind that is no link; ``name`` may be one of others."""
+    """Tell whether a class is no link of a chain; ``name`` may be a class of other software."""
     site = tree.classes.get(name)
     if site is None:
         last = name.rpartition(".")[2]
@@ -247,7 +247,7 @@ def unnamed(tree: Tree) -> list[str]:
 
 
 def is_plugin(module: Module) -> bool:
-    """Whether a module registers a plug-in, or a seeded bug."""
+    """Tell whether a module registers a plug-in, or a seeded bug."""
     for node in module.tree.body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue

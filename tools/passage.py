@@ -63,7 +63,7 @@ LABEL: Final = "passage: "  # before the line that a traced process says last
 
 
 def figures(root: Path) -> list[tuple[str, str]]:
-    """How many files each passes through, and how long they are; nothing of a mere part of one."""
+    """Count the files that a Fetch and a fault pass, and their lines; empty for a partial tree."""
     if not (root / "pyproject.toml").is_file():
         return []
     return [
@@ -313,7 +313,7 @@ def _is_fault(value: object) -> bool:
 
 
 def _has_fault(value: object) -> bool:
-    """Whether it is a fault, or a list, tuple or dictionary with one."""
+    """Tell whether a value is a fault, or a list, tuple or dictionary with one."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -326,7 +326,7 @@ def _of_fault(frame: FrameType) -> bool:
 
 
 def _is_done(frame: FrameType) -> bool:
-    """Whether a coroutine returns for good, instead of waiting for something."""
+    """Tell whether a coroutine returns for good, instead of waiting for something."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "RETURN_VALUE"
 
 

@@ -302,7 +302,7 @@ def circles(arrows: Graph) -> list[tuple[str, ...]]:
 
 
 def reduced(arrows: Graph) -> dict[str, set[str]]:
-    """Without the arrows that a longer way along others replaces; circles keep all of theirs."""
+    """Remove arrows that a longer way along others replaces; circles keep all of theirs."""
     ring = {node: n for n, group in enumerate(circles(arrows)) for node in group}
 
     def beyond(node: str) -> set[str]:

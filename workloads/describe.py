@@ -22,7 +22,7 @@ from workloads.register import register_client
 DESCRIBE = "describe-quorum"
 OPS_PER_KEY = 200
 TIMEOUT_S = 1.0
-NO_LEADER = "nobody says that it leads"
+NO_LEADER = "no node says that it leads"
 
 
 @workloads.register("describe")

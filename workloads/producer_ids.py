@@ -66,7 +66,7 @@ class ProducerIdOps:
 
     async def _allocate(self, *, behind: bool) -> list[int]:
         broker, by_s = self._broker, deadline_s()
-        assert broker is not None, "the prototype plays nobody"  # noqa: S101
+        assert broker is not None, "a client plays a broker only once it is opened"  # noqa: S101
         if broker.epoch is None:
             try:
                 await register(self._route, broker, by_s)

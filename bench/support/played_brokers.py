@@ -110,7 +110,7 @@ class PlayedBroker:
             await asyncio.sleep(RETRY_S)
 
     async def _beat_at(self, connection: Connection) -> None:
-        """Until this is not the active controller, or the broker may stop."""
+        """Send heartbeats until this is not the active controller, or the broker may stop."""
         while True:
             if self.broker_epoch < 0:
                 answer: Any = await connection.request(self._registration(), TIMEOUT_S)

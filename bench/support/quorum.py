@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 def log_dir(folder: Path, node_id: int) -> Path:
-    """Where a node of a quorum in ``folder`` keeps its log."""
+    """Give the folder in which a node of a quorum in ``folder`` keeps its log."""
     return folder / f"n{node_id}"
 
 
@@ -95,7 +95,7 @@ class Quorum:
 
     @property
     def cluster(self) -> Cluster:
-        """For clients."""
+        """Give the quorum's addresses, for clients."""
         return Cluster(
             {f"n{i}": Address(HOST, port) for i, port in self.ports.items()},
             {i: f"n{i}" for i in self.ports},
@@ -129,7 +129,7 @@ class Quorum:
         return [sys.executable, *program, "run", "--config", str(config)]
 
     def _kafka_argv(self, node_id: int, config: Path) -> list[str]:
-        """As it would be run for work: with all that its compiler and its collector can do."""
+        """Give Kafka's command line as for production: with its full compiler and collector."""
         assert self.kafka is not None
         log = self.folder / f"n{node_id}.log"
         java, *flags = self.kafka.argv(SERVER, config, log=log, heap_mb=KAFKA_HEAP_MB)

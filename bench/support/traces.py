@@ -1,4 +1,4 @@
-"""What nodes told in their traces and of their loops: where the time of a failover goes."""
+"""Reads in the nodes' traces and loops where the time of a failover goes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Tail:
     _read: int = field(default=0)
 
     def take(self) -> list[dict[str, Any]]:
-        """What was added since the last time; nothing while there is no file."""
+        """Read what was added since the last time; nothing while there is no file."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as file:
@@ -66,7 +66,7 @@ class Phases:
     def of(
         cls, events: Iterable[dict[str, Any]], leader: int, killed_ns: int, answered_ns: int
     ) -> Phases:
-        """From the events of the survivors; raises ValueError when they tell of no election."""
+        """Read the phases from the survivors' events; raises ValueError without an election."""
         seen = sorted(
             (event for event in events if killed_ns <= event["ts"]), key=lambda event: event["ts"]
         )

@@ -15,7 +15,7 @@ from harness.kafka.client import KafkaClient
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was acknowledged in ``seconds``; CPU of all nodes and of this process, in seconds."""
+    """The writes acknowledged in ``seconds``, and the CPU seconds of all nodes and this process."""
 
     seconds: float
     latencies_ms: list[float]

@@ -125,7 +125,7 @@ def _unanswered(run: RunData) -> tuple[frozenset[Incarnation], Mapping[Incarnati
 
 
 def _services(run: RunData) -> Iterator[Service]:
-    """From unfencing to fencing, by the committed log and the times when it was."""
+    """Find each broker's times in service, from unfencing to fencing, by the committed log."""
     told = (event for of_node in run.events.values() for event in of_node)
     commits = (event for event in told if event.get("t") == "hwm")
     times = CommitTimes(commits, clock_of(run))

@@ -40,7 +40,7 @@ class Word:
 
 
 def words(history: History) -> list[Word]:
-    """All of them, in the order in which they were said; raises HistoryFormatError."""
+    """List all answered words of brokers, in the history's order; raises HistoryFormatError."""
     return [
         _word(interval)
         for interval in history.intervals()
@@ -63,7 +63,7 @@ class Registration:
 
 
 def registrations(history: History) -> list[Registration]:
-    """All of them, in the order in which they were asked for."""
+    """List all registrations, in the order in which they were asked for."""
     found = []
     for interval in history.intervals():
         op, end = interval.invocation, interval.completion

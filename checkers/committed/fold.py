@@ -54,6 +54,11 @@ class MetadataFold:
         self._gate = Transactions()
 
     @property
+    def image(self) -> MetadataImage:
+        """The image itself."""
+        return self._image
+
+    @property
     def digest(self) -> str:
         """The image's digest, 16 hex digits."""
         return self._image.digest

@@ -28,7 +28,7 @@ class Committed:
     whole_since_ns: int = 0  # what was asked later stands at ``start`` or above
 
     def must_hold(self, attempt: Interval) -> bool:
-        """Whether what came of the op would be here: all logs may have been cut off before it."""
+        """Tell whether the logs reach back far enough to hold what the op wrote."""
         return not self.start or attempt.invocation.time_ns > self.whole_since_ns
 
     def last(self, key: str) -> tuple[int, str] | None:

@@ -35,7 +35,7 @@ class Reference:
 
     @property
     def begin(self) -> int | None:
-        """Where what is known begins with a state; None when that before the log is missing."""
+        """Give the offset where the known log begins with a state; None when the start is lost."""
         if self.snapshot is not None:
             return self.snapshot.end
         return None if self.start else 0

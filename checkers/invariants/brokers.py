@@ -278,7 +278,7 @@ class SessionTruth(Invariant):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
-        """With the session that brokers get."""
+        """Make the invariant with the session timeout that the settings give brokers."""
         return cls(session_ms_of(settings))
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:

@@ -62,7 +62,7 @@ class Causes(Invariant):
         )
 
     def _named(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
-        """Whoever follows because a leader said so follows the one that said it."""
+        """Judge that a replica told of a leader follows the one that told it."""
         cause, role = OF_LEADERS.get(event["api"]), replica.told
         if cause is None or role is None or role["t"] != "role" or role.get("by") != cause:
             return

@@ -144,7 +144,7 @@ class SilentFenced(Invariant):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
-        """With the sessions and the heartbeats that brokers have."""
+        """Make the invariant with the session and heartbeat times that brokers are set to."""
         return cls(session_ms_of(settings), _number(settings, HEARTBEAT_SETTING, HEARTBEAT_MS))
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:

@@ -71,7 +71,7 @@ def invented_in(
     writes: Iterable[tuple[str, str]],
     names: Iterable[str],
 ) -> Iterator[Anomaly]:
-    """Of these writes and topics, which are committed, those that nobody asked for."""
+    """Find, among these committed writes and topics, those that no client asked for."""
     for key, value in writes:
         if (key, value) not in asked.writes:
             yield from _invented(f"write {key}={value}", committed.writes[key, value])

@@ -34,9 +34,11 @@ class KeptVote(Invariant):
         self.checked += 1
         leads = event.get("leader") == event["node"] == disk.voted
         if event.get("voted") is None and not leads:
+            leader = event.get("leader")
+            then = "" if leader is None else f", now that it follows n{leader}"
             yield self._anomaly(
                 f"{replica.id} forgot in epoch {event['ep']} that it had voted for"
-                f" n{disk.voted} ({label(event)})",
+                f" n{disk.voted}{then} ({label(event)})",
                 event,
                 epoch=event["ep"],
                 voted=disk.voted,

@@ -31,7 +31,7 @@ class Read:
 
 
 class Written:
-    """Where each (key, value) was written, and what anybody ever tried to write."""
+    """The places where each (key, value) was written, and all that anybody tried to write."""
 
     def __init__(
         self, known: Reference, intervals: Sequence[Interval], *, stopped: bool = False
@@ -72,7 +72,7 @@ class Written:
         return not self.stopped and self._lacks(key, value)
 
     def not_yet(self, key: str, value: object) -> bool:
-        """Whether somebody tried to write that, and the run stopped before it was committed."""
+        """Tell whether a value was tried, but the run stopped before it was committed."""
         return self.stopped and self._lacks(key, value) and self.tried(key, value)
 
     def before(self, key: str, end: int) -> tuple[int, str] | None:
@@ -86,7 +86,7 @@ class Written:
 
 
 class Starts:
-    """When the processes of each node started, to tell its incarnations apart."""
+    """The times at which each node's processes started, to tell its incarnations apart."""
 
     def __init__(self, starts: Iterable[Event], clock: Clock) -> None:
         self._starts: dict[str, list[int]] = defaultdict(list)
@@ -101,7 +101,7 @@ class Starts:
 
 
 class CommitTimes:
-    """From when on each offset was known to be committed, by anybody."""
+    """The times from which on any node knew each offset to be committed."""
 
     def __init__(self, commits: Iterable[Event], clock: Clock) -> None:
         told = ((time, event["v"]) for event in commits if (time := clock.of(event)) is not None)

@@ -1,4 +1,4 @@
-"""Who becomes a voter: a replica that has all of the log, so that no commit has to wait for it.
+"""Judges that a new voter has all of the log, so that no commit has to wait for it.
 
 Source: KIP-853 "AddVoter"; Kafka 4.1 ``AddVoterHandler``, ``LeaderState.isReplicaCaughtUp``.
 """

@@ -1,4 +1,4 @@
-"""How long a replica waits before it looks for another leader: not longer for a vote it refused.
+"""Judges that a replica does not put off its own election when it refuses a vote.
 
 Else one candidate that asks again and again, and cannot win, keeps all others from standing.
 Source: Raft 5.2 and thesis 3.4; KIP-595 "Vote": granting resets the election timer.

@@ -24,7 +24,7 @@ SIGNS_MIN = 5  # that it still leads, so that one slow step is not taken for a r
 
 
 def fetcher_of(event: Event, world: World) -> VoterKey | None:
-    """Whose valid Fetch or FetchSnapshot a leader has accepted, if the event tells of one."""
+    """Name the sender of a valid Fetch or FetchSnapshot that a leader accepted, else None."""
     match event["t"]:
         case "fetch_rx":
             return asker_of(event, world) if event["res"] == "ok" else None
@@ -35,7 +35,7 @@ def fetcher_of(event: Event, world: World) -> VoterKey | None:
 
 
 def asker_of(event: Event, world: World) -> VoterKey | None:
-    """The same as ``asker``, found out once for all who look at the event."""
+    """Do as ``asker``, once for all invariants that look at the event."""
     told_of, key = world.asker
     if told_of is not event:
         key = asker(event)
@@ -44,7 +44,7 @@ def asker_of(event: Event, world: World) -> VoterKey | None:
 
 
 def asker(event: Event) -> VoterKey | None:
-    """Whose request it is that a ``fetch_rx`` or ``rpc_ok`` tells of."""
+    """Name the sender of the request that a ``fetch_rx`` or ``rpc_ok`` event tells of."""
     who, where = ("from", "from_dir") if event["t"] == "fetch_rx" else ("peer", "peer_dir")
     return key_of((event.get(who), event.get(where)))
 

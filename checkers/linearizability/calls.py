@@ -36,7 +36,7 @@ class Call:
         return self.interval.invocation.index
 
     def open_ended(self) -> Call:
-        """The same call as if it had not returned yet."""
+        """Give this call as if it had not returned yet."""
         return replace(self, end=None)
 
 

@@ -189,7 +189,7 @@ class _Chains:
         )
 
     def _spans(self) -> dict[int, tuple[float, float]]:
-        """From when to when each value is held in the order by first returns."""
+        """Work out from when to when each value is held, in the order by first returns."""
         zones = sorted((f, s) for f, s in zip(self._first, self._last, strict=True) if f < s)
         starts: list[tuple[float, bool, int]] = []
         for at, (f, s) in enumerate(zip(self._first, self._last, strict=True)):

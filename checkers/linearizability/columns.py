@@ -80,7 +80,7 @@ class Columns:
         return rows
 
     def take(self, rows: Sequence[int], *, keep_key: bool = False) -> Columns:
-        """Some of the rows, without their keys unless ``keep_key``."""
+        """Give these rows as columns, without their keys unless ``keep_key``."""
         pick = _pick(rows)
         return Columns(
             pick(self.f),

@@ -232,7 +232,7 @@ def _sentence(
 
 
 def _listing(indices: Sequence[int]) -> str:
-    """As in ``3, 5 and 8``; the first ones of many."""
+    """List the indices as in ``3, 5 and 8``, only the first ones of many."""
     if len(indices) > NAMED_MAX:
         shown = ", ".join(map(str, indices[:NAMED_MAX]))
         return f"{shown} and {len(indices) - NAMED_MAX} more"

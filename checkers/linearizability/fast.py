@@ -110,7 +110,7 @@ def _searched(columns: Columns, model: Model, start: State, budget: Budget) -> F
 
 
 def _seldom_cas(columns: Columns) -> bool:
-    """Whether a sweep is worth it: most of the keys that come first have reads and writes alone."""
+    """Tell whether a sweep is worth it: most of the first keys have only reads and writes."""
     assert columns.key is not None  # noqa: S101
     some = list(zip(columns.f[:_SWEPT], columns.key, strict=False))
     with_cas = {key for f, key in some if f in ("cas", "not")}

@@ -77,7 +77,7 @@ def judge(calls: Sequence[Call], model: Model, start: State, budget: Budget) -> 
 def judge_columns(
     columns: Columns, model: Model, start: State, budget: Budget
 ) -> tuple[str, Found | None]:
-    """By the methods that need no model; None where only the general search can tell."""
+    """Judge by the methods that need no model; None where only the general search can tell."""
     if isinstance(model, Register):
         return judge_register(columns, start, budget)
     zones = None

@@ -62,7 +62,7 @@ class OwnModel:
         return Action(op.f, freeze(op.value), (known, freeze(seen)))
 
     def step(self, state: State, action: Action) -> State | Illegal:
-        """As the step says."""
+        """Call the user's own step, and take None for ILLEGAL."""
         after = self._step(state, _asked(action))
         return ILLEGAL if after is None else after
 

@@ -197,7 +197,7 @@ def _events(calls: Sequence[Call]) -> list[tuple[int, bool, Call]]:
 def _candidates(
     groups: Groups, actions: Sequence[Action], done: int, optional: int
 ) -> Iterator[tuple[int, int, bool]]:
-    """Of equal actions the one that returns first, and the first one that is not optional.
+    """List, of equal actions, the one that returns first and the first one that is not optional.
 
     Using up an optional one leaves the others with their duty to be done, so either may be
     better; but not where they are blind, since the one used then hides the others.

@@ -119,7 +119,7 @@ class _Parts:
         self._again: dict[Any, list[int]] = {}  # those that add what another one does
 
     def add(self, part: Any, row: int) -> None:
-        """One more."""
+        """Add one more part and its row."""
         if part in self.rows:
             self._again.setdefault(part, []).append(row)
         else:

@@ -356,7 +356,7 @@ def _within(event: Event, window: _Window) -> bool:
 
 
 def _overdue(run: RunData, due_bytes: int) -> Iterator[Anomaly]:
-    """Whose log is twice as long as it needs a snapshot, and has none (KAFKA-14300)."""
+    """Find nodes whose log is twice as long as it may be without a snapshot (KAFKA-14300)."""
     for name in _names(run):
         newest = max((s.end for s in run.snapshots.get(name, ()) if s.error is None), default=0)
         since = sum(batch.base >= newest for batch in run.logs.get(name, ()))

@@ -50,7 +50,7 @@ def stuck_elections(
 
 
 def _stays(events: Sequence[Event]) -> Iterator[tuple[Event, Event]]:
-    """From each start of an election timer to the last event that it saw running."""
+    """Pair each start of an election timer with the last event while it ran."""
     entered: Event | None = None
     last: Event | None = None
     role = ""

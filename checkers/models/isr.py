@@ -43,7 +43,7 @@ class Isr:
         return Action("refused", seen=epoch, observes=True)
 
     def step(self, state: State, action: Action) -> State | Illegal:
-        """Only who knows the epoch changes the ISR, and so makes the next epoch."""
+        """Allow a change of the ISR only with the right epoch, and step to the next epoch."""
         assert isinstance(state, tuple)  # noqa: S101
         match action.f:
             case "alter":

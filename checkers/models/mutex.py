@@ -29,7 +29,7 @@ class Mutex:
         return None if interval.outcome == "fail" else Action(interval.invocation.f)
 
     def step(self, state: State, action: Action) -> State | Illegal:
-        """Only a free lock is acquired, only a held one released."""
+        """Allow only a free lock to be acquired, and only a held one to be released."""
         held = state == freeze(True)
         if held is (action.f == "acquire"):
             return ILLEGAL

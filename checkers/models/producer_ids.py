@@ -26,7 +26,7 @@ class ProducerIds:
         return int(value or 0)
 
     def action(self, interval: Interval, _: Conventions) -> Action | None:
-        """Only blocks that were answered can be judged."""
+        """Turn an answered request for a block into an action; None when it was not answered."""
         op, end = interval.invocation, interval.completion
         if op.f not in self.fs:
             raise ValueError(f"producer ids have no op {op.f!r}")
@@ -50,7 +50,7 @@ class ProducerIds:
         return int(action.value[0])
 
     def useful(self, unknown: Sequence[Action], _: Sequence[Action]) -> Sequence[bool]:
-        """There are none that could be."""
+        """Call every action of unknown outcome useless: none can explain another."""
         return [False] * len(unknown)
 
     def describe(self, action: Action) -> str:

@@ -63,7 +63,7 @@ class KvAppend:
         return [any(str(a.value) in text for text in seen) for a in unknown]
 
     def outlook(self, calls: Sequence[Timed]) -> Outlook:
-        """Where no put can come before the next get, the string is a beginning of what it saw."""
+        """Tell which strings may begin what the next get saw; any may, once a put comes first."""
         gets = sorted(
             (begin, end, str(action.seen))
             for begin, end, action in calls

@@ -136,7 +136,7 @@ class Topic:
         )
 
     def start(self, value: Any) -> State:
-        """None, or a topic as a describe shows it."""
+        """Make the state of a topic from what a describe shows; None when there is no topic."""
         return None if value is None else _view(value)
 
     def action(self, interval: Interval, _: Conventions) -> Action | None:

@@ -38,7 +38,7 @@ def names_of(checker: str) -> frozenset[str]:
 
 
 def meanings_of(checker: str) -> list[Meaning]:
-    """The same in words, each once."""
+    """List the meanings of a checker's invariants, each once."""
     found = {each.name: each.meaning for each in INVARIANTS if each.checker == checker}
     return list(found.values())
 

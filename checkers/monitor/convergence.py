@@ -91,7 +91,7 @@ def _timed(events: Iterable[Event]) -> list[tuple[int, Event]]:
 
 
 def _end(monitor: Monitor, healed_ns: int) -> int:
-    """When the first node was stopped for good: from then on the others may go on without it."""
+    """Give when the first node was stopped for good, after which others go on alone; or the end."""
     stops = [time for time, _ in _timed(monitor.told("stops")) if time > healed_ns]
     last = (replica.told for replica in monitor.world.replicas.values())
     times = [time for time, _ in _timed(event for event in last if event is not None)]

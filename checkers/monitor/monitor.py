@@ -62,7 +62,7 @@ class Monitor:
         return self.checked_by(None)
 
     def checked_by(self, checker: str | None) -> dict[str, int]:
-        """The same of those that a checker tells of."""
+        """Count what was checked, for the invariants of one checker or of all."""
         chosen = [each for each in self._invariants if checker in (None, each.checker)]
         total = dict.fromkeys((invariant.name for invariant in chosen), 0)
         for invariant in chosen:

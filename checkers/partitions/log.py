@@ -53,7 +53,7 @@ def check_log(
     time_limit_s: float = TIME_LIMIT_S,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
-    """Whether nothing sent is lost, doubled, reordered, or seen when it must not be. O(n log n).
+    """Check that nothing sent is lost, doubled, reordered, or seen when it must not be. O(n log n).
 
     ``ordered`` False: neighbouring events with one time stamp are concurrent. Where a limit is
     reached (memory is that of the whole process), what was found until then stands, and without

@@ -51,7 +51,7 @@ class LogOp:
         return (self.interval.invocation if end is None else end).index
 
     def polled(self) -> Iterator[tuple[str, Record]]:
-        """All that it polled."""
+        """List every record that it polled, with its key."""
         for poll in self.polls:
             for key, records in poll.items():
                 for record in records:

@@ -47,7 +47,7 @@ class LogOrder:
         return (offset, value), op
 
     def tellers(self, record: Record) -> list[LogOp]:
-        """Who told at which offset a value lies, for a record that does not say so itself."""
+        """List the ops that told a value's offset, for a record that does not say so itself."""
         offset, value = record
         return [] if offset is not None else list(self.offsets.get(value, {}).values())
 
@@ -61,7 +61,7 @@ class Partitions:
     readers: dict[str, dict[Hashable, LogOp]]
 
     def committed(self, op: LogOp) -> bool:
-        """Whether an op is known to have happened: it ended well, or something it sent was read."""
+        """Tell whether an op surely happened: it ended well, or something it sent was read."""
         if op.outcome != "info":
             return op.outcome == "ok"
         return any(

@@ -174,7 +174,7 @@ class Intake:
         return self._in_sequence(event, stream)
 
     def admit_all(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those of the events that are let through; one after the other, as ``admit``."""
+        """Admit events one by one, as ``admit`` does; return those that are let through."""
         admitted: list[dict[str, Any]] = []
         shapes, next_seq, newest = _SHAPES, self._next_seq, self._newest_stream
         for event in events:

@@ -107,7 +107,7 @@ class VoterHistory:
         return None if entry is None else entry[1]
 
     def entry_at(self, end: int) -> tuple[int, VoterKeys] | None:
-        """The same with the offset from which on it holds."""
+        """Give the voters at that end, with the offset from which on they hold."""
         return next((entry for entry in reversed(self._entries) if entry[0] < end), None)
 
     @property

@@ -154,7 +154,7 @@ class _Tries:
         ]
 
     def _doubled(self, some: Sequence[int]) -> list[Append]:
-        """For each list of which nothing can be told, as an element came twice, such an element."""
+        """Give an element that came twice, of each list whose order cannot be told for that."""
         keys = dict.fromkeys(mop.key for txn in some for mop in self._txns.mops[txn])
         again = ((key, self._orders.keys[key].again) for key in keys)
         return [(key, min(twice, key=repr)) for key, twice in again if twice for _ in range(2)]

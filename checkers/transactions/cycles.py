@@ -100,7 +100,7 @@ def check_transactions(
     time_limit_s: float = TIME_LIMIT_S,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> CheckResult:
-    """Whether a history of list-append ops keeps what a consistency model promises. O(n log n).
+    """Check that list-append ops keep what a consistency model promises. O(n log n).
 
     ``ordered`` False: neighbouring events with one time stamp are concurrent.
     ``stats`` names every kind of anomaly with its count, also those that the model allows, and
@@ -255,7 +255,7 @@ def _anomaly(txns: Transactions, found: Found, invariant: str) -> Anomaly:
 
 
 def _reason(judged: Judged) -> str | None:
-    """Why nothing, or not everything, could be decided; what nobody reads is in order as it is."""
+    """Tell why nothing, or not everything, could be decided; keys that nobody reads are fine."""
     if judged.gave_up:
         return f"{judged.gave_up} ran out; all transactions are open"
     open_ = judged.orders.unrecoverable

@@ -31,7 +31,7 @@ class Explainer:
         return f"no order explains this: {told}" + (f"; and {more} more steps" if more else "")
 
     def steps(self, cycle: Cycle) -> list[dict[str, Any]]:
-        """The same as JSON, up to ``STEPS_MAX``: from and to are numbers of ops."""
+        """Give the cycle's steps as JSON, up to ``STEPS_MAX``; from and to are numbers of ops."""
         return [
             {
                 "from": self.op(source),

@@ -72,7 +72,7 @@ class Edges:
         return self.nodes - 1
 
     def graph(self, budget: Budget | None = None) -> Graph:
-        """The same edges, sorted by source; raises BudgetError where they would not fit."""
+        """Sort the edges by source into a graph; raises BudgetError where they would not fit."""
         if budget is not None:
             budget.look(0, _NODE_BYTES * self.nodes + _EDGE_BYTES * len(self.sources))
         counts = [0] * (self.nodes + 1)
@@ -228,7 +228,7 @@ def _add_time(
 
 
 def cyclic(graph: Graph, budget: Budget | None = None) -> bytearray:
-    """Which nodes may lie on a cycle: what is left when all without predecessor are taken away.
+    """Mark the nodes that may lie on a cycle: those left when all without predecessor are removed.
 
     Cheaper than components, and for a history without anomaly all that is needed. O(edges).
 

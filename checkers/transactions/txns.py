@@ -63,7 +63,7 @@ class Transactions:
         return tuple(dict.fromkeys((begin.index,) if end is None else (begin.index, end.index)))
 
     def part(self, kept: Sequence[int], others: Sequence[Append] = ()) -> Transactions:
-        """Some of the transactions, and before them appends by others at an unknown time."""
+        """Keep some of the transactions, and before them appends by others at an unknown time."""
         columns = (self.begins, self.ends)
         places = {column[txn] for column in columns for txn in kept} - {NEVER}
         rank = {place: at for at, place in enumerate(sorted(places))} | {NEVER: NEVER}

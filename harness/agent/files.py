@@ -33,12 +33,14 @@ def remove_folder(folder: str, mark: str) -> bool:
             note = path / MARK_FILE
             said = note.read_text() if note.is_file() else None
             if not path.name.startswith(_PREFIX) or said not in (None, mark):
-                raise Refused(f"{folder} is not of run {mark}: it is left alone; look at it")
+                raise Refused(
+                    f"{folder} does not belong to run {mark} and was not touched; look at it"
+                )
             if said is not None or not any(path.iterdir()):
                 shutil.rmtree(path)
                 continue
         if time.monotonic() > deadline:
-            raise Refused(f"{folder} does not say whose it is: it is left alone; look at it")
+            raise Refused(f"{folder} does not name its run and was not touched; look at it")
         time.sleep(0.02)
     return found
 
@@ -83,7 +85,7 @@ class Parts(io.RawIOBase):
         self._send = send
 
     def writable(self) -> bool:
-        """It is there for nothing else."""
+        """Say that the file can be written; it exists for nothing else."""
         return True
 
     def write(self, data: Any) -> int:

@@ -17,7 +17,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
 def filter_problem() -> str | None:
     """Tell why links cannot be cut here; None when they can."""
     if os.geteuid() != 0:
-        return f"its user has uid {os.geteuid()}; iptables wants root"
+        return f"its user has uid {os.geteuid()}, but iptables needs root"
     if _which("iptables") is None or _which("iptables-restore") is None:
         return "it has no iptables"
     try:

@@ -29,7 +29,7 @@ class TcError(OSError):
 
 
 def change(handle: int, links: dict[str, Any]) -> dict[str, Any]:
-    """Let links be so from now on, each by itself.
+    """Shape the links as given from now on, each by itself.
 
     Args:
         handle: Of our root.
@@ -111,7 +111,7 @@ def _put(handle: int, number: str, link: dict[str, Any], roots: dict[str, Any]) 
     if root.get("handle") != f"{major}:":
         if root and root.get("handle") != _DEFAULT:
             raise TcError(
-                f"{device} has {root['kind']} {root['handle']} at its root, which somebody has set"
+                f"another program has set {root['kind']} {root['handle']} at the root of {device}"
             )
         lines.append(f"qdisc add dev {device} root handle {major}: htb default 0 direct_qlen 1000")
     lines.append(f"class add dev {device} parent {major}: classid {major}:{minor} htb {_OPEN}")
@@ -168,12 +168,14 @@ def _route(address: str) -> str:
     routes = _json("ip", "-j", "route", "get", address)
     device = str(routes[0].get("dev", "")) if routes else ""
     if device in ("", "lo"):
-        raise TcError(f"packets to {address} leave by {device or 'no interface'}, not by a link")
+        raise TcError(
+            f"packets to {address} leave by {device or 'no interface'}, which has no netem"
+        )
     return device
 
 
 def _shown() -> list[dict[str, Any]]:
-    """All that tc tells of, on all interfaces, with counts."""
+    """List the queueing disciplines of all interfaces, with their counts, as tc tells."""
     return _json("tc", "-s", "-j", "qdisc", "show")
 
 
@@ -212,7 +214,7 @@ def _json(tool: str, *arguments: str) -> list[dict[str, Any]]:
     try:
         found = json.loads(said or "[]")
     except ValueError as error:
-        raise TcError(f"{tool} does not speak JSON: {said[:80]!r}") from error
+        raise TcError(f"{tool} did not answer in JSON: {said[:80]!r}") from error
     return [each for each in found if isinstance(each, dict)]
 
 

@@ -205,7 +205,7 @@ class Shaper:
                 self._twice.sendto(held.content, (socket.inet_ntoa(held.content[16:20]), 0))
 
     def _verdict(self, packet: int, queue: int, verdict: int, content: bytes = b"") -> None:
-        """Let a packet go on, with another content if there is one, or not."""
+        """Tell the kernel to pass a packet on, with new content if there is any, or to drop it."""
         attributes = _attribute(_A_VERDICT_HDR, struct.pack(">II", verdict, packet))
         if content:
             attributes += _attribute(_A_PAYLOAD, content)

@@ -36,7 +36,7 @@ def probe(host: str, port: int, timeout_s: float, request: bytes) -> dict[str, o
 
 
 def _told(sock: socket.socket) -> dict[str, int]:
-    """From TCP_INFO; 0 where a kernel is too old to count."""
+    """Read the counts from TCP_INFO; 0 where a kernel is too old to count."""
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES).ljust(
         _INFO_BYTES, b"\0"
     )

@@ -123,7 +123,7 @@ class Hands:
                 line = b""
             if not line:
                 said = process.stderr.read().decode(errors="replace").strip()
-                raise Refused(f"hands on the node's files ended: {said[-1000:]}")
+                raise Refused(f"the process that changes the node's files ended: {said[-1000:]}")
         answer = json.loads(line)
         if "error" in answer:
             raise Refused(answer["error"])

@@ -212,7 +212,7 @@ class Supervisor:
         return self._process.state()
 
     def do_beat(self) -> None:
-        """Nothing: it shows that both sides are there."""
+        """Do nothing: the call alone shows that both sides are there."""
 
     def do_put(self, data: str, into: str) -> None:
         """Unpack an archive of the harness's into a folder below the run's."""
@@ -281,7 +281,7 @@ class Supervisor:
             )
 
     def do_shape(self, wanted: dict[str, Any]) -> None:
-        """Let it treat packets so from now on."""
+        """Have the shaper treat packets so from now on."""
         draft = self._net / "shape.draft"
         draft.write_text(json.dumps(wanted))
         draft.replace(self._net / "shape.json")

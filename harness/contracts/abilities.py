@@ -34,7 +34,7 @@ class Pause(Protocol):
         ...
 
     async def resume(self, node: str) -> None:
-        """Let it run again."""
+        """Let a node that was paused run again."""
         ...
 
 

@@ -62,7 +62,7 @@ class Net(Protocol):
         ...
 
     async def probe(self, source: str, destination: str, *, timeout_s: float = 0.5) -> Probe:
-        """Really try the link, from ``source``'s own address: a request out and an answer back."""
+        """Send a request over the link from ``source``'s own address, and wait for the answer."""
         ...
 
     async def stats(self) -> Mapping[Link, Mapping[str, int]]:

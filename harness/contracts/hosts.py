@@ -106,7 +106,7 @@ class DiskOrders(Protocol):
     """Orders to the disks of an environment's hosts."""
 
     async def slow_fsync(self, node: str, ms: int) -> None:
-        """Let every fsync take so long; 0 = as at first."""
+        """Make every fsync of a node take so long; 0 makes it as fast as at first."""
         ...
 
     async def fill(self, node: str, *, full: bool) -> None:
@@ -114,7 +114,7 @@ class DiskOrders(Protocol):
         ...
 
     async def fail_io(self, node: str, operation: str | None) -> None:
-        """Let ``read``, ``write`` or ``fsync`` fail with EIO from now on; None repairs it."""
+        """Make ``read``, ``write`` or ``fsync`` fail with EIO from now on; None repairs it."""
         ...
 
     async def try_disk(self, node: str) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ class Movable(Protocol):
     """An environment whose nodes can go to another port, as of their next start."""
 
     async def move(self, node: str, port: int) -> None:
-        """Let the node, which is down, listen there when it starts again."""
+        """Make the node, which is down, listen at that port when it starts again."""
         ...
 
 
@@ -204,7 +204,7 @@ class ClockOrders(Protocol):
     """Orders to the clocks of an environment's hosts."""
 
     async def set_rate(self, node: str, ppm: int) -> None:
-        """Let the node's clocks run at so many millionths of the true speed."""
+        """Make the node's clocks run at so many millionths of the true speed."""
         ...
 
     async def jump_wall(self, node: str, ms: int) -> None:
@@ -257,7 +257,7 @@ class LosesDisks(Protocol):
     """An environment that may not get back what was on a node's disk at the end."""
 
     def lost_disk(self, node: str) -> str | None:
-        """After teardown: why what is here is not what was there; None when it is."""
+        """Tell, after teardown, why a node's disk here differs from the one there; else None."""
         ...
 
 

@@ -75,7 +75,7 @@ class Model(Protocol):
         ...
 
     def useful(self, unknown: Sequence[Action], known: Sequence[Action]) -> Sequence[bool]:
-        """Which actions of unknown outcome can help any of the others; False ones are dropped."""
+        """Tell which actions of unknown outcome can help any other; False ones are dropped."""
         ...
 
     def describe(self, action: Action) -> str:

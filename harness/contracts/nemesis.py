@@ -100,7 +100,7 @@ class Nemesis(Protocol):
     family: str
 
     def available(self, cluster: Cluster) -> str | None:
-        """None when it can be used here, else the reason why not."""
+        """Return None when the nemesis can be used here, else the reason why not."""
         ...
 
     def params(self, rng: Random) -> Mapping[str, Any]:

@@ -30,9 +30,9 @@ class System(Protocol):
         ...
 
     async def await_recovery(self, timeout_s: float) -> bool:
-        """After all faults are healed: wait until every node is up, led and caught up."""
+        """Wait, after all faults are healed, until every node is up, led and caught up."""
         ...
 
     def collect(self) -> None:
-        """After teardown: copy events, logs and the replicated log itself into the store."""
+        """Copy events, logs and the replicated log itself into the store, after teardown."""
         ...

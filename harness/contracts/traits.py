@@ -54,10 +54,15 @@ class SystemTraits:
         takes: Whether a setting that a swarm draws, by its name, means anything to it.
         why_not: Why a run with such options has not an ability of ``contracts.abilities`` though
             its class has; None when it has.
+        settings: The settings that all its runs have unless they are given others; stored, so that
+            a replay has them, too.
         simulated: What it says of its simulated runs in the place of all this; None: the same.
+        narrowed: What it says of runs with such settings in the place of all this; None: the same.
+            It is not asked about settings that ``check_settings`` refuses.
     """
 
     leaves: frozenset[str] = frozenset()
+    leaves_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
     workloads: frozenset[str] | None = None
     envs: frozenset[str] | None = None
     checkers: tuple[str, ...] = ()
@@ -69,11 +74,21 @@ class SystemTraits:
     missing: Callable[[], str | None] = _no_reason
     takes: Callable[[str], bool] = _takes_any
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
+    settings: Mapping[str, str] = field(default_factory=dict)
     simulated: SystemTraits | None = None
+    narrowed: Callable[[Settings], SystemTraits] | None = None
 
     def of(self, spec: RunSpec) -> SystemTraits:
-        """Give the traits of a run with such options."""
-        return self.simulated if spec.env == SIM and self.simulated is not None else self
+        """Give the traits of a run with such options; raises UsageError for bad settings."""
+        own = self.simulated if spec.env == SIM and self.simulated is not None else self
+        return own.with_settings(spec.settings)
+
+    def with_settings(self, settings: Settings) -> SystemTraits:
+        """Give the traits of runs with such settings; raises UsageError for bad ones."""
+        if self.narrowed is None:
+            return self
+        self.check_settings(settings)
+        return self.narrowed(settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

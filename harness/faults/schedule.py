@@ -176,13 +176,13 @@ def _places(seed: int, options: ScheduleOptions) -> Iterator[_Place]:
 
 
 def _fits(place: _Place, time_limit_s: float, options: ScheduleOptions) -> bool:
-    """Whether any fault would end in time there: not only a short one, or they would be short."""
+    """Tell whether even the longest fault would end in time; else only short ones were drawn."""
     end_ms = int(time_limit_s * 1_000) - options.tail_ms
     return place.at_ms + options.fault_ms[1] <= end_ms
 
 
 def _lanes(seed: int, options: ScheduleOptions) -> list[int]:
-    """When the first fault of each lane begins; those of later lanes somewhere in the first one."""
+    """Draw when each lane's first fault begins; later lanes begin during the first one."""
     lead_ms, rng = options.lead_ms, seeds.rng(seed, "schedule", "lanes")
     shortest_ms = options.fault_ms[0]
     return [lead_ms, *(lead_ms + rng.randint(0, shortest_ms) for _ in range(1, options.lanes))]

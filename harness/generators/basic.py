@@ -48,7 +48,7 @@ class Context:
         return event.process % self.concurrency if isinstance(event.process, int) else -1
 
     def only(self, threads: Sequence[int]) -> Context:
-        """The same, seen by a generator that has only these threads."""
+        """Give the context as a generator sees it that has only these threads."""
         wanted = frozenset(threads)
         free = tuple(t for t in self.free if t in wanted)
         return Context(self.time_ns, free, tuple(threads), self.concurrency)
@@ -68,7 +68,7 @@ class Generator:
         return self
 
     def seeded(self, seed: int) -> Generator:  # noqa: ARG002
-        """The same with all its random parts seeded."""
+        """Give this generator with all its random parts seeded."""
         return self
 
 
@@ -144,13 +144,13 @@ def fn(make: Make) -> Generator:
 
 
 def repeat(source: Draft) -> Generator:
-    """The same op forever."""
+    """Give the same op forever."""
     return Const(source)
 
 
 @dataclass(frozen=True, slots=True)
 class Const(Generator):
-    """The same op forever."""
+    """Give the same op forever."""
 
     draft: Draft
 
@@ -190,18 +190,18 @@ class Fn(Generator):
 
 
 def once(source: Source) -> Generator:
-    """At most one op."""
+    """Make a generator of at most one op."""
     return Wrapper(Limit(1), coerce(source))
 
 
 def limit(source: Source, ops: int) -> Generator:
-    """At most ``ops`` ops."""
+    """Make a generator of at most ``ops`` ops."""
     return Wrapper(Limit(ops), coerce(source))
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most ``remaining`` ops."""
+    """A rule that lets at most ``remaining`` ops through."""
 
     remaining: int
 
@@ -223,7 +223,7 @@ def only(source: Source, numbers: Sequence[int]) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Some of the ops."""
+    """A rule that lets only the ops of these numbers through."""
 
     numbers: frozenset[int]
     last: int
@@ -539,7 +539,7 @@ class Map:
 
 
 def filter_ops(keep: Callable[[Draft], bool], source: Source) -> Generator:
-    """Only the ops that ``keep`` (a pure function) accepts."""
+    """Keep only the ops that ``keep`` (a pure function) accepts."""
     return Wrapper(Filter(keep), coerce(source))
 
 

@@ -25,7 +25,7 @@ EMPTY_KEYS_MAX = 1_000  # keys in a row without any op before it is called a mis
 
 
 def on_threads(wanted: Callable[[int], bool], source: Source) -> Generator:
-    """Only on the threads that ``wanted`` accepts."""
+    """Give ops only to the threads that ``wanted`` accepts."""
     return OnThreads(wanted, coerce(source))
 
 
@@ -219,7 +219,7 @@ class Independent(Generator):
     def with_group(
         self, at: int, group: tuple[int, Generator] | None, next_key: int | None = None
     ) -> Independent:
-        """The same with another key or generator in one group."""
+        """Give this generator with another key or generator in one group."""
         return Independent(
             self.make,
             self.threads_per_key,

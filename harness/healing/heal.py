@@ -45,7 +45,7 @@ _TURN_TIMEOUT_S = 30.0  # of another heal of the same run
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something a dead harness left behind, and what became of it.
+    """A thing that a dead harness left behind, and what became of it.
 
     ``done`` is False when it is still there; ``action`` then says why.
     """
@@ -170,7 +170,7 @@ def _heal_journal(path: Path) -> list[Leftover]:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """While somebody else heals this run, wait: what they remove needs no second hand."""
+    """Wait while another process heals this run: what it removes needs no second one."""
     try:
         file = path.open("rb")
     except OSError:
@@ -237,7 +237,11 @@ def _undo(run: str, entry: Entry) -> Leftover:
     function = _UNDO.get(entry.kind)
     if function is None:
         return Leftover(
-            run, entry.kind, entry.what, f"nobody here knows how to undo {entry.kind!r}", done=False
+            run,
+            entry.kind,
+            entry.what,
+            f"this krucible does not know how to undo {entry.kind!r}",
+            done=False,
         )
     try:
         return Leftover(run, entry.kind, entry.what, function(run, entry.what), done=True)
@@ -259,12 +263,12 @@ def _kill(run: str, what: Mapping[str, Any]) -> str:
     if process is None:
         return "already gone"
     # A watchdog that heals for its dead harness finds itself in the journal.
-    return "ends by itself" if process.pid == os.getpid() else _kill_process(process)
+    return "it ends by itself" if process.pid == os.getpid() else _kill_process(process)
 
 
 @undoes("cut")
 def _uncut(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
-    return "gone with its relay"
+    return "it went with its relay"
 
 
 def _ours(run: str, what: Mapping[str, Any]) -> ProcessId | None:

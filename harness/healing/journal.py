@@ -99,7 +99,7 @@ class Journal:
         }
 
     def owner(self) -> dict[str, str]:
-        """Whose things of this run are, to mark those that have no environment; all strings."""
+        """Give the marks that name this run and its harness as a thing's owner; all are strings."""
         me = _self()
         return {
             "run": self.run,
@@ -196,7 +196,7 @@ def harness_of(variables: Mapping[str, str]) -> ProcessId | None:
 
 
 def is_orphaned(owner: Mapping[str, str]) -> bool:
-    """Whether a thing with such marks (see ``Journal.owner``) is of this host, its harness dead."""
+    """Tell whether a thing with such marks was made on this host by a harness that is dead."""
     harness = harness_of({HARNESS_VARIABLE: owner.get("harness", "")})
     if harness is None or not is_here(owner):
         return False

@@ -38,7 +38,7 @@ class Watchdog:
     """The harness's side: starts it, tells it that all is well, says goodbye."""
 
     def __init__(self, journal: Journal, log: Path, *, hang_s: float | None = None) -> None:
-        """Nothing is started; ``hang_s`` without a sign, and a harness hangs. None: it never does.
+        """Start nothing yet; a harness without a sign for ``hang_s`` hangs, for None it never does.
 
         ``KRUCIBLE_HANG_S`` stands above ``hang_s``.
         """
@@ -51,7 +51,7 @@ class Watchdog:
 
     @property
     def pid(self) -> int | None:
-        """Its process, while there is one."""
+        """Give the pid of the watchdog's process; None when there is none."""
         return None if self._process is None else self._process.pid
 
     async def start(self, environ: Mapping[str, str]) -> None:
@@ -105,7 +105,7 @@ class Watchdog:
 
     @staticmethod
     def _hint(hang_s: float) -> str:
-        return f": it removes what a harness keeps from others that hangs for {hang_s:g} s"
+        return f": a watchdog heals, and ends, when its harness hangs for {hang_s:g} s"
 
     async def _beat(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None  # noqa: S101 - it was started with a pipe
@@ -117,7 +117,7 @@ class Watchdog:
 
 
 def silence_s(usual_s: float) -> float:
-    """How long a harness may be silent to those who watch it: as the variable says, or as usual."""
+    """Give how long a harness may be silent: what the variable says, or else the usual time."""
     return float(os.environ.get(HANG_VARIABLE, usual_s))
 
 

@@ -184,7 +184,7 @@ class _Tail:
         self._in = self._out = None
 
     def _replaced(self) -> bool:
-        """At the end of a file: begin anew when another has taken its place or it was cut."""
+        """At a file's end, begin anew if another took its place or it was cut; tell whether so."""
         assert self._in is not None  # noqa: S101 - only called with an open file
         try:
             there = self._source.stat()

@@ -101,16 +101,16 @@ class History(Sequence[Op]):
         return hash(self._ops)
 
     def clients(self) -> History:
-        """Only the ops of client processes."""
+        """Give only the ops of client processes."""
         return History(op for op in self._ops if op.process != NEMESIS)
 
     def nemesis(self) -> History:
-        """Only the ops of the nemesis."""
+        """Give only the ops of the nemesis."""
         return History(op for op in self._ops if op.process == NEMESIS)
 
     @property
     def stopped(self) -> Mapping[str, Any] | None:
-        """Where a simulation was stopped, if it was: see ``harness.sessions.simulated.Stop``."""
+        """Tell where a simulation was stopped (``harness.sessions.simulated.Stop``), else None."""
         last = self._ops[-1] if self._ops else None
         if last is None or last.process != NEMESIS or last.f != VIOLATION:
             return None

@@ -29,7 +29,7 @@ class Member:
 
 
 class Fleet:
-    """Some played brokers; each finds the controller by way of one node after the other."""
+    """A number of played brokers; each tries the nodes in turn until it finds the controller."""
 
     def __init__(self, cluster: Cluster, cast: Cast, size: int, heartbeat_s: float) -> None:
         self.members = tuple(Member(cast.another()) for _ in range(size))
@@ -41,7 +41,7 @@ class Fleet:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Of all its brokers."""
+        """Give the ids of all brokers of the fleet."""
         return tuple(member.broker.id for member in self.members)
 
     def member(self, broker_id: int) -> Member | None:
@@ -51,7 +51,7 @@ class Fleet:
     # ------------------------------------------------------------------ its life
 
     def enter(self) -> None:
-        """One more client needs it."""
+        """Count one more client, and start the brokers for the first one."""
         self._users += 1
         if not self._lives:
             homes = tuple(self._cluster.addresses)
@@ -61,7 +61,7 @@ class Fleet:
             ]
 
     async def leave(self) -> None:
-        """One client needs it no more."""
+        """Count one client less, and stop the brokers after the last one."""
         self._users -= 1
         if self._users == 0:
             lives, self._lives = self._lives, []
@@ -70,7 +70,7 @@ class Fleet:
             await asyncio.gather(*lives, return_exceptions=True)
 
     async def _live(self, member: Member, homes: Sequence[str]) -> None:
-        """Be a broker until cancelled."""
+        """Register a broker and send its heartbeats, until cancelled."""
         for turn in count():
             route = Route(self._cluster, homes[turn % len(homes)])
             try:

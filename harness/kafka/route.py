@@ -231,5 +231,5 @@ def no_error(answer: Any) -> Any:
 
 
 def deadline_s() -> float:
-    """Until when an op that begins now may make its attempts, by the event loop's clock."""
+    """Give until when an op that begins now may make its attempts, by the event loop's clock."""
     return asyncio.get_running_loop().time() + OP_TIMEOUT_S

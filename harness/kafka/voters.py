@@ -34,7 +34,7 @@ class Seen:
         self._first = None
 
     def is_committed(self, view: QuorumView) -> bool:
-        """Whether what stood in the leader's log when it first told of this set is committed."""
+        """Tell whether the leader has committed all its log held when it first told of this set."""
         if self._first is None or self._first.epoch != view.epoch:
             self._first = view
         end = self._first.log_end

@@ -8,7 +8,7 @@ from harness.nightly.plan import Canary, Live
 
 
 def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
-    """Of ``krucible run``, for a run of an entry."""
+    """Make the arguments of ``krucible run`` for a run of an entry."""
     settings = [
         part for key, value in live.settings.items() for part in ("--set", f"{key}={value}")
     ]
@@ -24,7 +24,7 @@ def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
 
 
 def canary_arguments(canary: Canary, seed: int, store: Path) -> list[str]:
-    """Of ``krucible run``, for a seeded bug with real processes."""
+    """Make the arguments of ``krucible run`` for a seeded bug with real processes."""
     return [
         *("run", "--mutant", canary.mutant, "--seed", str(seed), "--store", str(store)),
         *("--workload", canary.workload, "--time-limit", str(canary.time_limit)),

@@ -194,7 +194,7 @@ class Ledger:
             self.night.take(line)
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Close the file: nothing more comes."""
         self._file.close()
 
 
@@ -228,8 +228,8 @@ def _lines(path: Path) -> Iterator[Line]:
             found = msgspec.json.decode(line)
         except msgspec.DecodeError as error:
             raise UsageError(
-                f"{path}:{number}: not a line of a ledger: {error}; mend it, or begin a new night "
-                "with --fresh"
+                f"{path}:{number}: not a line of a ledger: {error}; repair it, or begin a new "
+                "night with --fresh"
             ) from error
         yield found
 

@@ -78,10 +78,12 @@ def seeds_of_all(plan: Plan, night: Night) -> int:
 
 
 def skipped(plan: Plan, night: Night) -> dict[str, str]:
-    """Why entries and canaries of the plan had no run, by their names in the ledger."""
+    """Tell why entries and canaries of the plan had no run, by their names in the ledger."""
     tried = night.canaries
     canaries = {
-        f"canary:{each.name}": "it was not tried" for each in plan.canary if each.name not in tried
+        f"canary:{each.name}": "the night did not try it"
+        for each in plan.canary
+        if each.name not in tried
     }
     return {**night.skipped, **canaries}
 

@@ -270,13 +270,13 @@ def check(plan: Plan) -> None:
         _check_spec(f"[[sim]] {sim.name!r}", draw(1, sim.pinned()), sim.nemesis or ())
     for live in plan.live:
         if live.env == SIM:
-            raise UsageError(f"[[live]] {live.name!r}: env {SIM!r} is what [[sim]] is for")
+            raise UsageError(f"[[live]] {live.name!r}: env {SIM!r} belongs into a [[sim]] table")
         _check_spec(f"[[live]] {live.name!r}", live.spec(1), live.nemesis)
     canaries_s = sum(canary.budget_s for canary in plan.canary)
     if canaries_s >= plan.budget_s:
         raise UsageError(
             f"budget {plan.budget!r}: the canaries alone may take {canaries_s:g} s; give them less "
-            "or the night more"
+            "time, or the night a larger budget"
         )
     for canary in plan.canary:
         try:

@@ -27,7 +27,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some seeds of an entry, for so many seconds.
+    """Seeds of an entry that one process simulates, for so many seconds.
 
     ``left`` says of failures that were met before how many runs more of each may be stored here,
     ``fresh`` of all others.

@@ -173,7 +173,7 @@ class Worker:
             self._keep(self._live_canary(canary))
             return
         last: Line = {"t": "canary", "name": canary.name, "caught": False, "elapsed_s": 0.0}
-        last = {**last, "why": "no seed of its scenario was done"}
+        last = {**last, "why": "no seed of its scenario was simulated"}
         job = Job(canary.name, partial(sims.canary, canary), canary.budget_s)
         with closing(work_off([job], 1)) as told:
             for each in told:
@@ -273,7 +273,7 @@ class Worker:
     # ------------------------------------------------------------------ the host
 
     def _heal(self) -> None:
-        """After a run that did not end as it should: leave nothing of it behind."""
+        """Undo what a run left behind that did not end as it should."""
         for leftover in heal_all():
             if not leftover.done:
                 reason = f"{leftover.run}: {leftover.kind} could not be healed: {leftover.action}"

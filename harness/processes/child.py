@@ -45,7 +45,7 @@ class Child:
 
     @property
     def state(self) -> str:
-        """Its state letter in /proc, or ``gone`` once reaped."""
+        """Give the process's state letter in /proc, or ``gone`` once it was reaped."""
         return "gone" if self.ended.done() else state_of(self.id.pid)
 
     def signal(self, number: int) -> None:

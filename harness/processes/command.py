@@ -46,7 +46,7 @@ class Program:
         return shlex.join((*self.argv, *map(str, words)))
 
     def run(self, arguments: Sequence[str], limit_s: float) -> Answer:
-        """As ``ask``, for who has nothing else to do meanwhile. Ctrl-C ends the command, too."""
+        """Do as ``ask``, outside of an event loop. Ctrl-C ends the command, too."""
         return asyncio.run(self.ask(arguments, limit_s))
 
     async def ask(self, arguments: Sequence[str], limit_s: float | None = None) -> Answer:

@@ -124,7 +124,7 @@ class _Worker:
 
 
 def _do(job: Job, answers: Connection, ours: Iterable[Connection]) -> None:
-    """In the child: work, and say what comes of it, as long as somebody listens.
+    """Work in the child process, and send what comes of it while the parent listens.
 
     The ends that the parent listens at are closed here: else a killed parent's pipes stayed open.
     """

@@ -6,7 +6,7 @@ import sys
 
 
 def without_hypothesis() -> None:
-    """Let this process have no hypothesis; for processes that are ours alone.
+    """Keep this process from importing hypothesis; for processes that are ours alone.
 
     kio looks for it and, where it is installed, has it draw up tables of all Unicode in the working
     folder: a second of every process, for nothing.

@@ -264,7 +264,7 @@ class Interpreter:
                 self._fail(error)
 
     def _watch(self) -> None:
-        """From time to time: end the run when a client does not let go of an op.
+        """End the run when a client does not let go of an op; called from time to time.
 
         Time alone says nothing: a loop that stands still, as on a loaded host, tells no client of
         its timeout. So what counts is how often it was looked at since it was told.

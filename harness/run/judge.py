@@ -271,7 +271,7 @@ def _run_all(
 
 
 def _work(name: str, checker: Checker, run: RunData, answer: Connection) -> None:
-    """In the child: check, and send the result."""
+    """Check in the child process, and send the result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     try:
         answer.send(_check(name, checker, run))

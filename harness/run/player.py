@@ -198,7 +198,7 @@ class FaultPlayer:
             await self._play_now(self._added[-1])
 
     def _again(self, fault: Fault) -> Fault:
-        """The same fault as a late one of now, with an id of its own."""
+        """Copy a fault as a late one that begins now, with an id of its own."""
         at_ms = (self._recorder.clock.now_ns() - self._origin_ns) // NS_PER_MS
         number = 1 + max(f.id for f in (*self._faults, *self._added))
         return replace(fault, id=number, at_ms=at_ms, late=True)

@@ -35,13 +35,13 @@ class Silence:
     """Progress for those who do not watch."""
 
     def on_op(self, op: Op) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_fault(self, fault: Fault, stage: str, detail: dict[str, Any]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_phase(self, phase: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class OpSink(Protocol):
@@ -52,7 +52,7 @@ class OpSink(Protocol):
         ...
 
     def flush(self) -> None:
-        """Let no op get lost that was taken; raises OSError."""
+        """Write every recorded op to the file; raises OSError."""
         ...
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class OpList:
             self.ops.append(op)
 
     def flush(self) -> None:
-        """Nothing can get lost that would not be lost anyway."""
+        """Do nothing: ops in memory are lost with the process in any case."""
 
     def close(self) -> None:
         """Keep nothing more."""

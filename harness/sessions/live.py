@@ -210,7 +210,7 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
         "versions": {
             "krucible": version("krucible"),
             "python": platform.python_version(),
-            **systems.traits(stored.data.spec.system).versions,
+            **systems.traits(stored.data.spec.system).of(stored.data.spec).versions,
         },
     }
     run_dir.write_results(results)

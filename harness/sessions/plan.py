@@ -91,7 +91,8 @@ class Plan:
 
 def with_needed(spec: RunSpec) -> RunSpec:
     """The options with the settings that the workload needs, where they are not set otherwise."""
-    needed = workloads.traits(spec.workload).settings
+    own = systems.traits(spec.system).of(spec).settings
+    needed = {**workloads.traits(spec.workload).settings, **own}
     return replace(spec, settings={**needed, **spec.settings}) if needed else spec
 
 
@@ -104,7 +105,8 @@ def checkers_of(spec: RunSpec, workload: Workload) -> list[str]:
 
 def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:
     """Name the checkers that can judge this system: those whose ``needs`` it ``leaves`` behind."""
-    leaves = systems.traits(spec.system).of(spec).leaves
+    traits = systems.traits(spec.system).of(spec)
+    leaves = traits.leaves | traits.leaves_with.get(spec.workload, frozenset())
     return [name for name in names if checkers.needs(name) <= leaves]
 
 
@@ -117,11 +119,13 @@ def _check_fit(spec: RunSpec, system: Any) -> None:
         environments.get(spec.env)
         _check_among("env", spec.env, traits.envs, spec.system)
     elif not issubclass(system, Simulated):
-        raise UsageError(f"system {spec.system!r} cannot be simulated; take kraft")
+        raise UsageError(f"system {spec.system!r} cannot be simulated; use --system kraft")
     else:
         _check_among("workload", spec.workload, traits.workloads, spec.system)
 
 
 def _check_among(option: str, chosen: str, fit: Collection[str] | None, name: str) -> None:
     if fit is not None and chosen not in fit:
-        raise UsageError(f"--{option} {chosen}: system {name!r} goes with {', '.join(sorted(fit))}")
+        raise UsageError(
+            f"--{option} {chosen}: system {name!r} works only with {', '.join(sorted(fit))}"
+        )

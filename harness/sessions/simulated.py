@@ -44,6 +44,7 @@ from harness.verdict import Anomaly, CheckResult, Known, Valid
 OPTIONS = RunOptions(settle_s=5.0)
 NOWHERE = RunDir(Path("simulation"))  # no run of the store
 OBJECTS_PER_COLLECTION = 300_000  # most of what is made stays until the run is judged
+LINES_PER_HASH = 64
 _decode = msgspec.json.Decoder().decode
 
 
@@ -100,7 +101,7 @@ class Stop:
     time_ns: int
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object; the value of the history's last op."""
+        """Give it as a JSON object, the value of the history's last op."""
         return asdict(self)
 
 
@@ -112,7 +113,8 @@ class _Tape:
     stop_at: tuple[str, ...] | None  # None: anything
     freeze: Callable[[], None]  # called at the event that breaks something
     known: tuple[Known, ...] = ()  # what ends nothing
-    digest: Any = field(default_factory=hashlib.sha256)
+    hashed: Any = field(default_factory=hashlib.sha256)  # all lines but those of ``unhashed``
+    unhashed: list[bytes] = field(default_factory=list)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     ops: OpList = field(default_factory=OpList)
     last: Mapping[str, Any] = field(default_factory=dict)  # the event
@@ -131,9 +133,11 @@ class _Tape:
 
     def take(self, node: str, line: bytes) -> None:
         """Keep a line of a node's trace, and have it watched."""
-        if self.over:
+        if self.stop is not None or self.broken is not None:  # as ``over``; a call costs more
             return
-        self.digest.update(line)
+        self.unhashed.append(line)
+        if len(self.unhashed) >= LINES_PER_HASH:
+            self._hash()
         event = _decode(line)
         event["rx_ns"] = event["ts"]  # one clock: it arrives as it happens
         self.last = event
@@ -146,6 +150,17 @@ class _Tape:
                     self._violated(event, event["ts"], found)
         except Exception as error:  # of ours, and the node that tells of the event is not at fault
             self._fail(error)
+
+    def sha256(self, *more: bytes) -> str:
+        """Give the hash of all lines, and of what comes after them."""
+        self.unhashed += more
+        self._hash()
+        return str(self.hashed.hexdigest())
+
+    def _hash(self) -> None:
+        """Hash the lines that wait, in one call: a call for each costs more than the hash."""
+        self.hashed.update(b"".join(self.unhashed))
+        self.unhashed.clear()
 
     def hold(self, op: Op) -> None:
         """Keep an op, and have it watched."""
@@ -161,7 +176,7 @@ class _Tape:
             self._fail(error)
 
     def flush(self) -> None:
-        """Nothing can get lost that would not be lost anyway."""
+        """Do nothing: events in memory are lost with the process in any case."""
 
     def close(self) -> None:
         """Keep no op more."""
@@ -207,7 +222,7 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS) -> SimRun:
         UsageError: The plan is of a run that is not simulated.
     """
     if plan.spec.env != SIM:
-        raise UsageError(f"env {plan.spec.env!r}: the plan is of a run that is not simulated")
+        raise UsageError(f"env {plan.spec.env!r}: only a run with env 'sim' can be simulated")
     with _few_collections():
         with ExitStack() as stack:
             stage = _Stage(plan, stack)
@@ -224,13 +239,13 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS) -> SimRun:
 
 @cache
 def _freeze_once() -> None:
-    """Before the first run of a process; to ask the collector each time would take 10 ms."""
+    """Freeze the collector's objects before a process's first run; each time would take 10 ms."""
     gc.freeze()
 
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Let the garbage collector look seldom, and not at what was there before the first run."""
+    """Make the garbage collector run seldom, and skip what was there before the first run."""
     _freeze_once()
     thresholds = gc.get_threshold()
     gc.set_threshold(max(OBJECTS_PER_COLLECTION, thresholds[0]), *thresholds[1:])
@@ -288,7 +303,7 @@ class _Stage:
         return read
 
     def _freeze(self) -> None:
-        """Nothing that is done from now on counts; the loop ends as soon as it can be ended.
+        """End the loop as soon as it can be ended; what is done until then does not count.
 
         The event comes in the middle of what its node does: the disks are looked at after that.
         """
@@ -308,8 +323,7 @@ class _Stage:
         if tape.stop is not None:
             stop = tape.stop
             ops.append(Op(len(ops), stop.time_ns, NEMESIS, "info", VIOLATION, stop.to_json()))
-        for op in ops:
-            tape.digest.update(msgspec.json.encode(op.to_json()))
+        sha256 = tape.sha256(*(msgspec.json.encode(op.to_json()) for op in ops))
         data = RunData(
             spec=plan.spec,
             history=History(ops),
@@ -322,7 +336,7 @@ class _Stage:
             output={node: tuple(lines.get(node, ())) for node in nodes},
             watches=self._watches,
         )
-        return _Left(result, data, tape.digest.hexdigest())
+        return _Left(result, data, sha256)
 
     def judged(self) -> SimRun:
         """Tell what it left, judged by all checkers that can."""

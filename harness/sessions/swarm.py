@@ -56,7 +56,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
     """
     given = dict(pinned or {})
     traits = systems.traits(given.get("system", DEFAULT_SYSTEM))
-    traits = traits.simulated or traits
+    traits = (traits.simulated or traits).with_settings(given.get("settings", {}))
     fit = {name: w for name, w in WORKLOADS.items() if name in (traits.workloads or WORKLOADS)}
     rng = seeds.rng(seed, "swarm")
     drawn: dict[str, Any] = {
@@ -102,7 +102,7 @@ def _in_time(seed: int, spec: Mapping[str, Any]) -> str:
 
 
 def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:
-    """Without faults that count on who is a voter: one disk may be all that a majority has."""
+    """Drop faults that count on who is a voter: one disk may be all that a majority has."""
     return tuple(name for name in drawn if name not in LOSSES) or ("none",)
 
 

@@ -39,7 +39,7 @@ class Bug:
 
     @classmethod
     def of(cls, offer: Mapping[str, Any]) -> Bug:
-        """From an object of ``mutants_of``."""
+        """Make it from an object of ``mutants_of``."""
         return cls(
             offer["name"],
             frozenset(name.strip() for name in offer["breaks"].split(",")),
@@ -76,7 +76,7 @@ class Hunt:
         return bool(self.caught_by)
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Give it as a JSON object."""
         times = {name: round(getattr(self, name), 3) for name in _TIMES}
         return {**asdict(self), **times, "caught": self.caught}
 
@@ -127,7 +127,7 @@ def spec_of(
 
 
 def faults_of(scenario: Mapping[str, Any]) -> list[Fault] | None:
-    """Its schedule; None when that is to be drawn."""
+    """Give the scenario's schedule of faults; None when it is to be drawn from the seed."""
     return [Fault(id=n, **each) for n, each in enumerate(scenario["faults"])] or None
 
 

@@ -66,13 +66,13 @@ class Beliefs:
         return plan
 
     def gone(self, out: frozenset[int]) -> None:
-        """It fails without these: they are not needed."""
+        """Note that the failure remains without these items: they are not needed."""
         for guess in self._guesses:
             guess.weight *= max(guess.free(out), 1.0 - SURE)
         self.kept = tuple(place for place in self.kept if place not in out)
 
     def missed(self, out: frozenset[int]) -> None:
-        """It does not fail without these: at least one of them is needed."""
+        """Note that the failure goes away without these items: at least one of them is needed."""
         for guess in self._guesses:
             some = 1.0 - guess.free(out)
             guess.weight *= some

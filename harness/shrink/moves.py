@@ -39,11 +39,11 @@ class Candidate:
     brief: bool = False  # tried without the peace at the end, in which a violation may show
 
     def with_spec(self, **changes: Any) -> Candidate:
-        """The same with other options."""
+        """Give this candidate with other options."""
         return replace(self, spec=replace(self.spec, **changes))
 
     def with_fault(self, at: int, fault: Fault) -> Candidate:
-        """The same with another fault at that place."""
+        """Give this candidate with another fault at that place."""
         return replace(self, faults=(*self.faults[:at], fault, *self.faults[at + 1 :]))
 
     def fingerprint(self) -> bytes:
@@ -79,7 +79,7 @@ def _ending(candidate: Candidate, end_s: float) -> Candidate:
 
 
 def without(candidate: Candidate, places: Collection[int]) -> Candidate:
-    """Without the faults at these places."""
+    """Leave out the faults at these places."""
     kept = (fault for place, fault in enumerate(candidate.faults) if place not in places)
     return replace(candidate, faults=tuple(kept))
 
@@ -135,21 +135,21 @@ def redrawn(candidate: Candidate, luck: int, most_s: float) -> list[Candidate]:
 
 
 def fewer_observers(candidate: Candidate) -> list[Candidate]:
-    """With none, one, ... observers, but for those that a fault names."""
+    """Propose none, one, ... observers, but never fewer than the nodes that faults name."""
     spec = candidate.spec
     least = max(0, candidate.named() - spec.voters)
     return [candidate.with_spec(observers=n) for n in range(least, spec.observers)]
 
 
 def fewer_voters(candidate: Candidate) -> list[Candidate]:
-    """With one, two, ... voters, but for those that a fault names."""
+    """Propose one, two, ... voters, but never fewer than the nodes that faults name."""
     spec = candidate.spec
     least = max(1, candidate.named() - spec.observers)
     return [candidate.with_spec(voters=n) for n in range(least, spec.voters)]
 
 
 def fewer_clients(candidate: Candidate) -> list[Candidate]:
-    """With one, two, three or half as many clients."""
+    """Propose one, two, three or half as many clients."""
     now = candidate.spec.concurrency
     counts = sorted({n for n in (*CLIENTS, now // 2) if 0 < n < now})
     return [candidate.with_spec(concurrency=n) for n in counts]

@@ -146,7 +146,7 @@ def shrink(
 
 
 def _aimed(candidate: Candidate, invariant: str) -> Candidate:
-    """The same, ended as soon as the invariant is broken, and by no other."""
+    """Make a run end as soon as this invariant is broken, and for no other one."""
     return candidate.with_spec(stop_at=(invariant,))
 
 

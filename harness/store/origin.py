@@ -34,13 +34,13 @@ class Origin:
         return self.by if self.of is None else f"{self.by} of {self.of}"
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Give it as a JSON object."""
         told = asdict(self)
         return {**told, "krucible": told.pop("version"), "version": VERSION}
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Origin:
-        """From ``to_json``'s object; fields that it does not know are passed over.
+        """Read ``to_json``'s object; unknown fields are passed over.
 
         Raises:
             KeyError: It does not say which command made the run.

@@ -259,7 +259,7 @@ class _Loading:
         self._lines_bad = 0
 
     def load(self) -> StoredRun:
-        """All of it."""
+        """Read the whole run."""
         run, tell = self._run, self._warnings.append
         spec = load_spec(run.spec)
         voters, observers = _nodes(spec)

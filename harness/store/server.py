@@ -51,7 +51,7 @@ class StoreServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), partial(_Handler, root.resolve(), front, program))
         except OSError as error:
             raise UsageError(
-                f"port {port} of {LOOPBACK} cannot be had: {error}; choose another --port (0: any)"
+                f"cannot listen on {LOOPBACK}:{port}: {error}; choose another --port (0: any)"
             ) from error
 
     @property
@@ -88,11 +88,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def do_HEAD(self) -> None:
-        """The same without the content."""
+        """Answer as for GET, without the content."""
         self._answer(body=False)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nobody wants to read each request."""
+        """Log a request at debug level only: a reader does not want to see each one."""
         _log.debug(format, *args)
 
     def _answer(self, *, body: bool) -> None:

@@ -32,5 +32,5 @@ def signature(invariant: str, message: str) -> str:
 
 
 def of_doubt(reason: str) -> str:
-    """The same for a run that broke nothing and is in doubt for that reason."""
+    """Give the signature of a run that broke nothing and is in doubt for that reason."""
     return signature("in doubt", reason)

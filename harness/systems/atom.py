@@ -146,17 +146,17 @@ class AtomSystem:
         self._state = _State(settings, seeds.split(spec.seed, "atom"))
 
     async def setup(self) -> None:
-        """Nothing to start."""
+        """Do nothing: there is nothing to start."""
 
     async def teardown(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: there is nothing to stop."""
 
     async def await_recovery(self, timeout_s: float) -> bool:  # noqa: ARG002 - the protocol's
-        """It never went away."""
+        """Return True at once: this system never goes away."""
         return True
 
     def collect(self) -> None:
-        """Nothing to copy."""
+        """Do nothing: there is nothing to copy."""
 
     def register_client(self) -> AtomRegisters:
         """A prototype register client."""
@@ -192,7 +192,7 @@ class AtomRegisters:
         return value
 
     async def read_local(self, key: str) -> int | None:
-        """The same: there is one copy."""
+        """Read as ``read`` does: there is only one copy."""
         return await self.read(key)
 
     async def write(self, key: str, value: int) -> None:
@@ -210,7 +210,7 @@ class AtomRegisters:
         state.lose_answer()
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 class AtomTopics:
@@ -262,4 +262,4 @@ class AtomTopics:
         return view
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""

@@ -80,7 +80,7 @@ def rows(entry: Entry) -> Iterator[Row]:
 
 
 def judges(entry: Entry) -> str:
-    """Who judges it: checkers of runs, models of histories."""
+    """Name everything that judges the invariant: checkers of runs, models of histories."""
     parts = [
         *_some("checker", entry.checkers),
         *(f"krucible check --model {name}" for name in entry.models),

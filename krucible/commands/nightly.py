@@ -185,7 +185,7 @@ class _Screen:
         text = _LINES.get(str(line["t"]), _nothing)(line)
         times = _times(self._night, line)
         if text and times <= TOLD_OF_EACH:
-            self.say(text + ("; more like it are counted" if times == TOLD_OF_EACH else ""))
+            self.say(text + ("; more like it are only counted" if times == TOLD_OF_EACH else ""))
         if self._status is not None:
             self._status.update(_status(self._night))
         elif line["t"] == "spent":
@@ -193,7 +193,7 @@ class _Screen:
 
 
 def _times(night: Night, line: Line) -> int:
-    """How often a run has failed like this one; 0 of one that has not, and of all other lines."""
+    """Count the runs of the night that failed like this one; 0 when the line is no failure."""
     if line["t"] not in ("seed", "live"):
         return 0
     failing = night.failing.get(key_of(line))

@@ -46,7 +46,8 @@ def add_to(app: typer.Typer) -> None:
         ".jsonl file, one fault a line) with the spec.json beside it; without a spec.json, "
         "simulate it with the options below. Or simulate a seed with these options (--seed, and "
         "no RUN). A replay reproduces the run when it breaks an invariant that the run broke, or "
-        "any, when the run broke none. Simulated replays give the same bytes; live replays are "
+        "any, when the run broke none. --kafka-version has a run of Apache Kafka replayed on "
+        "another release. Simulated replays give the same bytes; live replays are "
         "counted, with a 95 % interval (Wilson), and go side by side where the CPUs allow it (see "
         "--jobs). A replay is stored as a run with an id of its own. Exits 1 when a replay was "
         "invalid, 255 when simulated replays differ, else with the worst exit code of a replay.",
@@ -171,7 +172,7 @@ def _live(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Rep
 def _side_by_side(
     at_a_time: int, again: Meant, times: int, store: Store, *, loud: bool
 ) -> Iterator[Replay]:
-    """The same, several at a time: each in a process of its own, as this command would do it."""
+    """Replay several at a time: each in a process of its own, as this command would do it."""
     with TemporaryDirectory(prefix="krucible-repro-") as folder:
         copy = RunDir(Path(folder))
         write_json(copy.spec, again.spec.to_json())
@@ -258,7 +259,7 @@ def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
 
 
 def _show(told: Mapping[str, Any]) -> None:
-    """The same for people: one line."""
+    """Print the result for people, on one line."""
     notes = []
     if told["interval_95"] is not None and told["times"] > 1:
         low, high = told["interval_95"]

@@ -27,10 +27,12 @@ from krucible.arguments import (
     TIME_LIMIT_MAX_S,
     VOTERS_MAX,
     HostsFile,
+    KafkaVersion,
     StoreDir,
     check_hosts,
     check_mutant,
     made_by,
+    of_kafka,
     parse_nemeses,
     parse_settings,
 )
@@ -90,6 +92,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
     ] = None,
+    kafka_version: KafkaVersion = None,
     hosts: HostsFile = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
@@ -108,7 +111,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         concurrency=concurrency,
         pace=pace,
         mutant=mutant,
-        settings=parse_settings(setting or []),
+        settings=of_kafka(parse_settings(setting or []), kafka_version, None),
     )
     check_mutant(spec)
     check_hosts(spec, hosts)

@@ -86,7 +86,7 @@ def sim(  # noqa: PLR0913 - one parameter per option
 ) -> int:
     """Simulate one seed or many; the exit code is the worst one's."""
     pinned = options.to_the_end(given, go_on=go_on)
-    wanted = _seeds(seed, seeds)
+    wanted = seeds_of(seed, seeds)
     options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
     batch = _Batch(pinned, wanted, twice=twice, keep=save, store=store)
     began_s = time.monotonic()
@@ -103,7 +103,7 @@ def sim(  # noqa: PLR0913 - one parameter per option
     return batch.exit_code
 
 
-def _seeds(seed: int | None, seeds: str | None) -> range:
+def seeds_of(seed: int | None, seeds: str | None) -> range:
     """The seeds that are meant; raises UsageError."""
     if seeds is None:
         one = 1 if seed is None else seed

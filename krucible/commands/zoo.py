@@ -221,7 +221,7 @@ class _Found:
         return "; ".join([*parts, *under_way]) or "zoo"
 
     def figures(self) -> Result:
-        """All of it; hunts that were cut short are as they were then."""
+        """Give all results; hunts that were cut short are as they were then."""
         hunts = [*self._hunts, *self._so_far.values()]
         hunts.sort(key=lambda hunt: (hunt["arm"], hunt["mutant"]))
         alarms = sorted(self._alarms, key=lambda alarm: int(alarm["seed"]))

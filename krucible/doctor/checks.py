@@ -80,7 +80,7 @@ def check_python() -> Finding:
 
 
 def check_cores() -> Finding:
-    """There are enough cores for nodes and harness not to starve each other."""
+    """Check that there are enough cores, so that nodes and harness do not starve each other."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     detail = f"{cores} usable"
     if cores and cores >= CORES_MIN:
@@ -241,4 +241,4 @@ def _output(argv: list[str]) -> str:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0] or "it says nothing"
+    return text.strip().partition("\n")[0] or "it printed nothing"

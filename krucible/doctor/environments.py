@@ -62,7 +62,7 @@ def check_docker() -> Finding:
 
 
 def check_docker_image() -> Finding:
-    """There is an image to build the nodes' on, so that no registry is needed."""
+    """Check that there is an image to build the nodes' image on, so that no registry is needed."""
     chosen = os.environ.get(docker_image.BASE_VARIABLE)
     names = (chosen,) if chosen else (docker_image.HOME_BASE, docker_image.PUBLIC_BASE)
     try:
@@ -72,8 +72,8 @@ def check_docker_image() -> Finding:
         return Finding(
             "docker image",
             "warn",
-            f"cannot look without an Engine at {engine_host()}",
-            "see docker",
+            f"no Docker Engine at {engine_host()} could be asked for images",
+            "start the Engine: see the line docker",
         )
     if there is not None:
         return Finding("docker image", "ok", f"{there} is there")
@@ -87,7 +87,7 @@ def check_docker_image() -> Finding:
 
 
 def check_docker_network() -> Finding:
-    """There is room for a run's network."""
+    """Check that this host has a free range of addresses for a run's network."""
     try:
         pool = docker_subnet.pool()
         free = next(docker_subnet.candidates(), None)
@@ -107,7 +107,7 @@ def check_docker_network() -> Finding:
 
 def check_docker_sdk() -> Finding:
     """``import docker`` finds the SDK; the project's folder docker/ would pass for it."""
-    return _distribution("docker", "docker sdk", "pip install docker: it is one of our own needs")
+    return _distribution("docker", "docker sdk", "pip install docker: krucible itself needs it")
 
 
 # --------------------------------------------------------------------------- packets and disks
@@ -122,7 +122,7 @@ def check_packet_filter() -> Finding:
         rule,
         "cuts links and loses packets",
         "for faults of links outside of containers: apt-get install iptables; in an "
-        "unprivileged shell it cannot be tried at all",
+        "unprivileged shell the doctor cannot try it",
     )
 
 
@@ -147,7 +147,7 @@ def check_fuse() -> Finding:
     """A file system of our own can be put under a process's data, for faults of its disk."""
     reason = fuse_mount.cannot_mount()
     if reason is None:
-        detail = f"{fuse_mount.DEVICE}: one was mounted, where nobody else could see it"
+        detail = f"{fuse_mount.DEVICE}: a file system was mounted, seen by this process only"
         return Finding("fuse", "ok", detail)
     return Finding(
         "fuse",
@@ -216,7 +216,7 @@ def check_other_systems() -> Finding:
         "other systems",
         "warn",
         f"not installed: {', '.join(missing)}",
-        f"only to test those: apt-get install {' '.join(missing)}",
+        f"only to test these systems: apt-get install {' '.join(missing)}",
     )
 
 
@@ -249,4 +249,4 @@ def _tried(title: str, argv: Sequence[str], does: str, remedy: str) -> Finding:
     if done.returncode == 0:
         return Finding(title, "ok", f"{program}: {does}")
     said = (done.stderr + done.stdout).strip().partition("\n")[0]
-    return Finding(title, "warn", f"{program}: {said or 'it says nothing'}", remedy)
+    return Finding(title, "warn", f"{program}: {said or 'it printed nothing'}", remedy)

@@ -21,7 +21,7 @@ from harness.healing.watchdog import silence_s
 from harness.processes.procfs import identify
 from krucible.doctor.finding import Finding
 
-_SEE = "as it says; docs/ssh.md tells what a host needs"
+_SEE = "do what the message says; docs/ssh.md tells what a host needs"
 _FAULTS = (  # what a supervisor tells at its beginning, which faults want it, how to get it
     (
         "filter",

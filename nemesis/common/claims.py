@@ -52,7 +52,7 @@ async def claim_when_free(
 
 
 def release(cluster: Cluster, fault_id: int, things: Iterable[Thing]) -> list[Thing]:
-    """Let go of things; returns those that nobody holds any more. Idempotent."""
+    """Release the claims of a fault; return what no other fault holds any more. Idempotent."""
     holders = _CLAIMS.setdefault(cluster.environment, {})
     free = []
     for thing in things:

@@ -71,7 +71,7 @@ def can_answer(node: str, cluster: Cluster) -> bool:
 def sample_links(
     links: Iterable[Link], count: int, rng: Random, cluster: Cluster
 ) -> Sequence[Link]:
-    """Some of the links, those first whose destination could answer."""
+    """Choose some of the links, first those whose destination could answer."""
     ordered = sorted(links)
     rng.shuffle(ordered)
     ordered.sort(key=lambda link: not can_answer(link[1], cluster))

@@ -40,7 +40,7 @@ def needs(ability: type, spec: RunSpec) -> str | None:
 
 
 def needs_seam(ability: type, cluster: Cluster) -> str | None:
-    """Why nodes of a cluster have nothing that an ability could take hold of; None when they do."""
+    """Tell why a cluster's nodes have no seam for an ability to act on; None when they have."""
     if cluster.environment.name == SIM and has(Simulated, cluster.system):
         return None
     can = partial(has, what=cluster.environment)
@@ -55,14 +55,14 @@ def _seamless(
     can: Callable[[type], bool],
     says: Callable[[type], str | None],
 ) -> str | None:
-    """The same of a system called ``name``, or its class, and what an environment can and says."""
+    """Do as ``needs_seam``, for a system or its class, and what an environment can and says."""
     if has(Simulated, system) and not systems.traits(name).jvms:
         return None  # its live nodes are ours, too
     if ability in (Disks, Power) and has(StoresLogs, system) and can(MountsDisks):
         return says(MountsDisks)
     if ability is Clocks and can(AsksJvms) and systems.traits(name).jvms:
         return None
-    return f"nodes of system {name!r} have no seam to {_WHAT[ability]} at"
+    return f"system {name!r} has no seam to {_WHAT[ability]}"
 
 
 def has(ability: type, what: object) -> bool:

@@ -110,7 +110,7 @@ async def _draw(target: str, rng: Random, cluster: Cluster) -> Choice:
 async def choose_or_one(
     target: str, rng: Random, cluster: Cluster, fits: Fits | None = None
 ) -> Choice:
-    """As ``choose``; where the cluster has no such node, a random voter stands in, with a note."""
+    """Do as ``choose``; if no node fits the target, a random voter stands in, with a note."""
     choice = await choose(target, rng, cluster, fits)
     if choice.nodes:
         return choice

@@ -334,7 +334,7 @@ class BrokerLifecycle:
         return sent
 
     def _communicate_now(self) -> None:
-        """As soon as may be: an answer under way is awaited first."""
+        """Send the next request as soon as possible, after the answer that is under way."""
         if self.state is BrokerState.NOT_RUNNING:
             return
         if self._in_flight is None:

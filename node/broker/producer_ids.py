@@ -38,7 +38,7 @@ class ProducerIdBlocks:
 
     @property
     def wants_block(self) -> bool:
-        """Whether it is time to ask for a block: at most a tenth of the present one is left."""
+        """Tell whether to ask for a block now: at most a tenth of the present one is left."""
         return not self._next and len(self._current) <= self._ask_below
 
     def take(self) -> int | None:

@@ -108,12 +108,12 @@ class BrokerRunner:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the cluster does not use this broker, as far as it knows."""
+        """Tell whether the broker is fenced, as far as it knows itself."""
         return self._lifecycle.is_fenced
 
     @property
     def stopped_cleanly(self) -> bool:
-        """Whether the controller agreed to the stop: write ``broker_epoch`` down, then."""
+        """Tell whether the controller agreed to the stop; then ``broker_epoch`` is to be saved."""
         return self._clean
 
     async def wait_unfenced(self) -> None:

@@ -243,7 +243,7 @@ def heartbeat(
 
 
 def _is_caught_up(ctx: Context, request: BrokerHeartbeatRequest, broker: BrokerState) -> bool:
-    """Whether a broker knows of its registration: the first one's offset is its epoch."""
+    """Tell whether a broker has read its registration; the first one's offset is its epoch."""
     again = ctx.sessions.heart(broker.id).registered
     if again is not None and (
         again.last_offset is None or request.current_metadata_offset < again.last_offset
@@ -285,7 +285,7 @@ def _next_state(
 
 
 def _done(ctx: Context) -> PendingWrite:
-    """Nothing had to be written, so nothing has to be waited for but what there is."""
+    """Give a write without records, which is done when all that there is now is committed."""
     return PendingWrite(0, ctx.overlay.image.end_offset - 1)
 
 

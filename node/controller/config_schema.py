@@ -136,7 +136,7 @@ _LIST_DEFAULTS: Mapping[str, str] = {"cleanup.policy": "delete", "log.cleanup.po
 
 
 def is_list(name: str) -> bool:
-    """Whether a setting is a list, so that APPEND and SUBTRACT make sense."""
+    """Tell whether a setting is a list, so that APPEND and SUBTRACT make sense."""
     return name in _LISTS
 
 

@@ -63,7 +63,7 @@ class Context:
 
     @property
     def elr_enabled(self) -> bool:
-        """Whether partitions have eligible leader replicas (KIP-966)."""
+        """Tell whether partitions have eligible leader replicas (KIP-966)."""
         return self.overlay.feature(ELR_VERSION) > 0
 
     def broker_at(self, broker_id: int, broker_epoch: int) -> BrokerState:
@@ -91,7 +91,7 @@ class Context:
         return self.config.static.get(name, default)
 
     def allows_unclean(self, topic: str) -> bool:
-        """Whether a topic rather loses data than stay without a leader."""
+        """Tell whether a topic prefers to lose data over staying without a leader."""
         return self.topic_setting(topic, UNCLEAN_ELECTION, "false") == "true"
 
     def min_isr(self, topic_id: UUID, topic: str) -> int:

@@ -154,7 +154,7 @@ class QuorumController:
 
     @property
     def active(self) -> bool:
-        """Whether this controller may write."""
+        """Tell whether this controller is the active one, which may write."""
         return self.epoch is not None
 
     @property
@@ -325,12 +325,12 @@ class QuorumController:
 
     @property
     def balancing(self) -> bool:
-        """Whether ``balance_leaders`` has more to look at: call it again."""
+        """Tell whether ``balance_leaders`` has more to look at and should be called again."""
         return self._balance.under_way
 
     @property
     def electing_unclean(self) -> bool:
-        """Whether ``elect_unclean`` has more to look at: call it again."""
+        """Tell whether ``elect_unclean`` has more to look at and should be called again."""
         return self._unclean.under_way
 
     def alter_partition_reassignments(
@@ -462,7 +462,7 @@ class QuorumController:
         atomic: bool = True,
         validate_only: bool = False,
     ) -> Slices[ControllerResult[T]]:
-        """As ``_write``, with the pauses of ``work``; meanwhile there is no other write."""
+        """Do as ``_write``, with the pauses of ``work``; meanwhile there is no other write."""
         operation = self._begin(atomic=atomic)
         self._busy = True
         try:

@@ -143,7 +143,7 @@ def _unsupported(level: int, who: str, known: tuple[int, int] | None) -> Iterato
 
 
 def _check_needs(update: FeatureUpdate, proposed: dict[str, int]) -> None:
-    """Some levels cannot do without a metadata.version."""
+    """Refuse an update in which a feature's level needs a higher metadata.version."""
     version = metadata_version(proposed)
     for name, level in proposed.items():
         known = FEATURES.get(name)

@@ -122,7 +122,7 @@ def _check(ctx: Context, sender: int, state: PartitionState, data: AlterPartitio
 
 
 def _is_isr(isr: list[int], state: PartitionState) -> bool:
-    """Whether an ISR is of different replicas, the leader among them."""
+    """Tell whether an ISR consists of different replicas, with the leader among them."""
     return len(set(isr)) == len(isr) and set(isr) <= set(state.replicas) and state.leader in isr
 
 

@@ -83,7 +83,7 @@ class Round:
 
     @property
     def under_way(self) -> bool:
-        """Whether there may be partitions that were not looked at in this round."""
+        """Tell whether there may be partitions that this round has not looked at yet."""
         return self._walk is not None
 
     def next_keys(self) -> Iterator[PartitionKey]:

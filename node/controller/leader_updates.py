@@ -36,7 +36,7 @@ _CLEARING = "The replicas of broker {} are still being taken out of the ISRs."
 
 
 def is_leaving(ctx: Context, broker_id: int) -> bool:
-    """Whether a broker in service is being fenced or forgotten."""
+    """Tell whether a broker in service is being fenced or forgotten."""
     return ctx.sweeps.is_about(broker_id, *_LEAVING)
 
 
@@ -47,12 +47,12 @@ def stay(ctx: Context, broker_id: int) -> None:
 
 
 def is_stopping(ctx: Context, broker_id: int) -> bool:
-    """Whether partitions are being moved away for a controlled shutdown."""
+    """Tell whether the broker's partitions are being moved away for its controlled shutdown."""
     return ctx.sweeps.is_about(broker_id, _STOPPING)
 
 
 def leaves_at_once(ctx: Context, broker_id: int) -> bool:
-    """Whether a broker is in so few ISRs that one operation takes it out of them."""
+    """Tell whether a broker is in so few ISRs that one operation takes it out of them."""
     return _is_little(ctx, ctx.overlay.partitions.with_isr(broker_id))
 
 
@@ -178,7 +178,7 @@ def directories_offline(
 
 
 def _is_it(ctx: Context, broker: BrokerState) -> bool:
-    """Whether a broker is the incarnation that it was when a walk began."""
+    """Tell whether the broker of that id is still the incarnation that a walk began with."""
     now = ctx.overlay.broker(broker.id)
     return now is not None and now.incarnation == broker.incarnation
 
@@ -230,7 +230,7 @@ def _needs_clearing(ctx: Context, broker_id: int, *, clean: bool) -> bool:
 
 
 def _is_little(ctx: Context, keys: Iterable[PartitionKey]) -> bool:
-    """Whether one operation can do it."""
+    """Tell whether there are so few partitions that one operation can change them all."""
     return len(list(islice(keys, ctx.sweeps.size))) < ctx.sweeps.size
 
 

@@ -45,7 +45,7 @@ class Operation:
         self._add(records, [encode_record(record) for record in records])
 
     def add_slices(self, records: Iterable[MetadataRecord]) -> Slices[None]:
-        """As ``add``, in slices; ``records`` are taken one after another, before any is replayed.
+        """Do as ``add``, in slices; all ``records`` are taken, one by one, before any is replayed.
 
         Raises:
             OperationError: POLICY_VIOLATION.

@@ -64,7 +64,7 @@ class PartitionChange:
         self._directories = dict(zip(state.replicas, _directories(state), strict=True))
 
     def assign_directory(self, broker_id: int, directory: UUID | None) -> None:
-        """That replica lies in that directory of its broker."""
+        """Note that a broker's replica lies in that directory."""
         self._directories[broker_id] = directory
 
     def build(self) -> PartitionChangeRecord | None:
@@ -149,7 +149,7 @@ class PartitionChange:
         return in_sync and self._rules.acceptable(self._state, broker_id)
 
     def _last_known_leader_may_lead(self) -> bool:
-        """With ISR and ELR empty the last leader has the most there is, if it is alive."""
+        """Tell whether the last leader may lead: ISR and ELR are empty, and it is alive."""
         last_known = self._state.last_known_leaders
         return (
             self._rules.elr
@@ -161,7 +161,7 @@ class PartitionChange:
         )
 
     def _bump_for_shrink(self, fields: _Fields) -> None:
-        """Before 3.6 brokers needed a new leader epoch when the ISR shrank (KAFKA-15021)."""
+        """Raise the leader epoch when the ISR shrinks, as needed before 3.6 (KAFKA-15021)."""
         shrinks = fields.isr is not None and not set(self._state.isr) <= set(fields.isr)
         if (
             shrinks
@@ -240,12 +240,12 @@ class _Fields:
 
 
 def is_reserved(directory: UUID | None) -> bool:
-    """Whether a directory id stands for no real directory (KIP-858)."""
+    """Tell whether a directory id stands for no real directory (KIP-858)."""
     return directory is None or directory.int < _RESERVED_DIRECTORIES
 
 
 def is_online(directory: UUID | None, online: Sequence[UUID | None]) -> bool:
-    """Whether a replica there can be used. A broker that named no directories has them all."""
+    """Tell whether a replica there is usable; a broker that named no directories has them all."""
     if directory in (UNASSIGNED_DIR, MIGRATING):
         return True
     return directory != LOST and (not online or directory in online)

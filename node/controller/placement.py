@@ -164,7 +164,7 @@ def check_assignment(ctx: Context, replicas: Sequence[int], replication_factor: 
 
 
 def is_known(ctx: Context, broker_id: int) -> bool:
-    """Whether replicas may be put on a broker by hand."""
+    """Tell whether an administrator may put replicas on a broker."""
     if ctx.overlay.broker(broker_id) is not None:
         return True
     static = ctx.config.static_broker_ids

@@ -63,7 +63,7 @@ class Sessions:
         self._contact_ms[broker_id, epoch] = now_ms
 
     def is_valid(self, broker_id: int, epoch: int, now_ms: int) -> bool:
-        """Whether that incarnation has a session that has not expired."""
+        """Tell whether that incarnation of a broker has a session that has not expired."""
         contact_ms = self._contact_ms.get((broker_id, epoch))
         return contact_ms is not None and not self._expired(contact_ms, now_ms)
 
@@ -73,11 +73,11 @@ class Sessions:
         return [key for _, key in sorted(found)]
 
     def silent_ms(self, key: SessionKey, now_ms: int) -> int:
-        """For how long a session that goes on has not been heard of."""
+        """Give how long ago a session that goes on was last heard from."""
         return now_ms - self._contact_ms[key]
 
     def end(self, key: SessionKey) -> None:
-        """That session is over."""
+        """End that session."""
         self._contact_ms.pop(key, None)
 
     def _expired(self, contact_ms: int, now_ms: int) -> bool:
@@ -94,7 +94,7 @@ class Sessions:
         self._hearts.pop(broker_id, None)
 
     def is_shutting_down(self, broker_id: int) -> bool:
-        """Whether a broker is in the midst of a controlled shutdown."""
+        """Tell whether a broker is in the midst of a controlled shutdown."""
         heart = self._hearts.get(broker_id)
         return heart is not None and heart.shutdown is not None
 

@@ -27,7 +27,7 @@ NOBODY = -1
 
 
 def nothing(_: object) -> None:
-    """There is nothing to be done."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +58,7 @@ class Sweeps:
         return len(self._going)
 
     def is_about(self, broker_id: int, *names: str) -> bool:
-        """Whether one of these walks is under way for a broker."""
+        """Tell whether a walk of one of these names is under way for a broker."""
         return any((name, broker_id) in self._going for name in names)
 
     def begin(self, operation: Operation, sweep: Sweep) -> bool:

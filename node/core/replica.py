@@ -117,7 +117,7 @@ class Replica(ReplicaView):
     # ------------------------------------------------------------------ a step
 
     def _finish(self) -> list[fx.Effect]:
-        """Let timers and the present role act, and hand out what is to be done."""
+        """Run the timers and the present role, then hand out the effects."""
         self._state.cause = None
         try:
             self._poll()
@@ -157,7 +157,7 @@ class Replica(ReplicaView):
                 self._succession.on_shutdown()
 
     def _poll(self) -> None:
-        """Let the present role do what it is time for, until it is the same afterwards."""
+        """Let the present role act on time, until the role stays the same."""
         state = self._state
         for _ in range(ROLE_CHANGES_MAX):
             role = state.role

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 def _more(most: int, is_more: Callable[[], bool], elected: int) -> bool:
-    """Whether a round of elections goes on at once."""
+    """Tell whether a round of elections goes on at once."""
     return elected >= most or is_more()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from node.controller.operations import payload_values
 from node.core import effects as fx
@@ -74,7 +75,7 @@ class Effects:
             case fx.Trace():
                 self.tracer.emit(effect.type, effect.epoch, effect.fields)
             case fx.Send():
-                self.pump.later(lambda: self.peers.send(effect))
+                self.pump.later(partial(self.peers.send, effect))
             case fx.Reply():
                 self._reply(effect)
             case fx.AppendAsLeader():
@@ -145,7 +146,7 @@ class Effects:
             case FetchSnapshotResponse(chunk=chunk) if chunk is not None:
                 store = self.storage.log.snapshots
                 data, _ = store.read_chunk(chunk.snapshot, chunk.position, chunk.max_bytes)
-        self.pump.later(lambda: reply(response, data))
+        self.pump.later(partial(reply, response, data))
 
     def _append_as_leader(self, effect: fx.AppendAsLeader) -> None:
         content, base_offset = effect.content, effect.base_offset

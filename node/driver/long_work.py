@@ -23,7 +23,7 @@ class _UnderWay:
 
 
 class LongWork:
-    """At most one operation at a time; what is small is done within the call that begins it.
+    """A queue that runs one operation at a time; a small one is done within the call.
 
     ``soon`` calls what it is given after a look at the sockets.
     """

@@ -208,7 +208,7 @@ class ControllerRegistration:
         self._look()
 
     async def _register(self) -> bool:
-        """Whether the registration is committed, as far as one knows."""
+        """Send the registration, and tell whether it is known to be committed."""
         try:
             answer = await self._channel.request(
                 ApiKey.CONTROLLER_REGISTRATION, self._entity, _REQUEST_TIMEOUT_S

@@ -103,7 +103,7 @@ class Node:
     # ------------------------------------------------------------------ lifecycle
 
     def start(self) -> None:
-        """Let the core begin; whatever was queued before is stepped after that."""
+        """Start the core; inputs that were queued before are stepped after that."""
         self.pump.start(self._begin)
         self.work.schedule()
         self.snapshots.schedule()

@@ -76,7 +76,8 @@ class Pump:
         It is done when the present batch of socket reads has been handled.
         """
         self._inputs.append(work)
-        self._schedule_pump()
+        if self._pump_handle is None:
+            self._schedule_pump()
 
     def do_next(self, work: Work) -> None:
         """Do this before all that is queued: it says what has become true already."""
@@ -86,7 +87,8 @@ class Pump:
     def later(self, send: Callable[[], None]) -> None:
         """Do ``send`` once the trace of everything before it is written."""
         self._outbox.append(send)
-        self._schedule_pump()
+        if self._pump_handle is None:
+            self._schedule_pump()
 
     def soon(self, work: Work) -> None:
         """Queue ``work`` after a look at the sockets."""

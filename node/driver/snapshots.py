@@ -146,7 +146,7 @@ class Snapshots:
     # ------------------------------------------------------------------ its own
 
     def applied(self) -> None:
-        """Some of the log was applied: perhaps a snapshot is due."""
+        """Begin a snapshot if one is due, now that more of the log was applied."""
         self._begin_if_due()
 
     def _begin_if_due(self) -> None:

@@ -74,7 +74,7 @@ class StateMachine:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are committed records to load, or more of a snapshot."""
+        """Tell whether there are committed records, or parts of a snapshot, still to load."""
         return self._restoring is not None or self.applied < self.committed
 
     @property
@@ -165,9 +165,11 @@ class StateMachine:
         return batches
 
     def _changes_many(self, batch: CommittedBatch) -> bool:
-        """Whether one record of a batch changes very many partitions."""
-        clears = any(isinstance(record, ClearElrRecord) for _, record in batch.records)
-        return clears and self.image.eligible_count > RECORDS_PER_SLICE
+        """Tell whether a single record of a batch changes very many partitions."""
+        for _, record in batch.records:
+            if isinstance(record, ClearElrRecord):
+                return self.image.eligible_count > RECORDS_PER_SLICE
+        return False
 
     def _begin_large(self, batch: Batch) -> None:
         head, records = CommittedBatch.without_records(batch), list[Numbered]()
@@ -178,7 +180,7 @@ class StateMachine:
 
 
 def _kept(records: Iterable[Numbered], kept: list[Numbered]) -> Iterator[Numbered]:
-    """The same records, each added to ``kept`` when it is taken."""
+    """Give the records, and add each to ``kept`` when it is taken."""
     for record in records:
         kept.append(record)
         yield record

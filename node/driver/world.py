@@ -31,7 +31,7 @@ class World:
 
     @classmethod
     def real(cls, config: NodeConfig) -> World:
-        """This host."""
+        """Make the world of a real node: this host's clock, disk and network."""
         clock = SystemClock()
         incarnation = clock.trace_ns()  # the wall clock may go back from one process to the next
 

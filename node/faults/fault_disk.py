@@ -47,7 +47,7 @@ class FaultDisk:
         return FaultFile(self, path, self._disk.open(path, create=create, write=write))
 
     def make_read_only(self, path: Path) -> None:
-        """Let nobody open a file for writing any more; it can still be renamed and removed."""
+        """Make a file read-only: nobody can write to it any more, but rename and remove it."""
         self._disk.make_read_only(path)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -88,7 +88,7 @@ class FaultDisk:
             lose_power()
 
     def power_fails(self) -> bool:
-        """Whether the power is to fail in this change; counts it."""
+        """Count this change of the disk, and tell whether the power is to fail in it."""
         now = self.troubles.now()
         if now.serial != self._order:
             self._order, self._left = now.serial, now.power_in
@@ -121,7 +121,7 @@ class FaultFile:
         self._file.pwrite(offset, data)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
+        """Read up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
         self._disk.troubles.refuse("read", self._path)
         return self._file.read(offset, size)
 

@@ -52,7 +52,7 @@ class Hands:
     # ---- while the node runs
 
     def order(self, trouble: Mapping[str, Any]) -> None:
-        """Let the node meet such a disk from now on; ``trouble`` is a ``Trouble``."""
+        """Give the node a disk with such troubles from now on; ``trouble`` is a ``Trouble``."""
         order(self._room(), msgspec.convert(trouble, Trouble))
 
     def try_disk(self) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Publisher(Protocol):
 
     @property
     def changes_only(self) -> bool:
-        """Whether it is told only of what changes from one publication to the next."""
+        """Tell whether the publisher is told only of changes from one publication to the next."""
         ...
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
@@ -127,12 +127,12 @@ class MetadataLoader:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a metadata transaction is open: no snapshot may be made now."""
+        """Tell whether a metadata transaction is open: no snapshot may be made now."""
         return self._transactions.open
 
     @property
     def has_unused(self) -> bool:
-        """Whether there is something to ``let_go``."""
+        """Tell whether ``let_go`` has something to let go of."""
         return bool(self._unused)
 
     def let_go(self, partitions: int) -> bool:
@@ -302,7 +302,7 @@ class MetadataLoader:
     # ------------------------------------------------------------------ publishing
 
     def _caught_up(self) -> bool:
-        """Whether publishing may begin, or has begun."""
+        """Tell whether publishing may begin, or has begun."""
         if self.catch_up is not None:
             return True
         high_watermark = self._high_watermark

@@ -56,7 +56,7 @@ class SnapshotPolicy:
 
     @property
     def in_progress(self) -> bool:
-        """Whether a snapshot is being written."""
+        """Tell whether a snapshot is being written."""
         return self._before is not None
 
     @property

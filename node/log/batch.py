@@ -75,7 +75,7 @@ def frame_batch(
     control: bool,
     timestamp_ms: int,
 ) -> bytes:
-    """As ``encode_batch``, of what ``encode_record`` has made of each record."""
+    """Encode a batch of records that ``encode_record`` has encoded."""
     count = len(encoded)
     if not count:
         raise ValueError("a batch needs at least one record")

@@ -31,7 +31,7 @@ class File(Protocol):
         ...
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
+        """Read up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -70,7 +70,7 @@ class Disk(Protocol):
         ...
 
     def make_read_only(self, path: Path) -> None:
-        """Let nobody open a file for writing any more; it can still be renamed and removed."""
+        """Make a file read-only: it can still be renamed and removed."""
         ...
 
     def rename(self, source: Path, target: Path) -> None:
@@ -141,7 +141,7 @@ class FileDisk:
         return OsFile(os.open(path, flags, 0o644), fsync=self._fsync)
 
     def make_read_only(self, path: Path) -> None:
-        """Let nobody open a file for writing any more; it can still be renamed and removed."""
+        """Make a file read-only: it can still be renamed and removed."""
         path.chmod(0o444)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -212,7 +212,7 @@ class OsFile:
         self._size = max(self._size, offset + len(data))
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
+        """Read up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
         data = os.pread(self._fd, size, offset)
         while len(data) < size:
             more = os.pread(self._fd, size - len(data), offset + len(data))

@@ -280,7 +280,7 @@ class FileLog:
         self.snapshots.delete_before(snapshot)
 
     def advance_start(self, offset: int) -> tuple[OffsetAndEpoch, ...]:
-        """Let the log begin at the snapshot that ends at ``offset``.
+        """Make the log begin at the snapshot that ends at ``offset``.
 
         Whole segments below are deleted, and older snapshots; returns these. Nothing changes when
         the log already begins there or later.

@@ -63,7 +63,7 @@ def snapshot_of_name(name: str) -> OffsetAndEpoch | None:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether this is a snapshot that was never finished, or was being deleted."""
+    """Tell whether the file is a snapshot that was never finished, or was being deleted."""
     return _LEFTOVER_NAME.fullmatch(name) is not None
 
 

@@ -113,7 +113,7 @@ class MemoryDisk:
         return MemoryFile(self, path, self._names[path])
 
     def make_read_only(self, path: Path) -> None:
-        """Let nobody open a file for writing any more; it can still be renamed and removed."""
+        """Make a file read-only: it can still be renamed and removed."""
         self._existing(path).read_only = True
 
     def rename(self, source: Path, target: Path) -> None:
@@ -203,7 +203,7 @@ class MemoryDisk:
         return min([len(inode.data), *(at for at, _, _ in inode.undo)])
 
     def tear(self, path: Path, rng: Random) -> int:
-        """Let a part of the present append reach the file; for ``fault``, just before a crash."""
+        """Write a part of the present append into the file; for ``fault``, just before a crash."""
         size = rng.randrange(len(self.writing) + 1)
         inode = self._existing(path)
         inode.change(len(inode.data), self.writing[:size])
@@ -319,7 +319,7 @@ class MemoryFile:
         self._inode.change(offset, data)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
+        """Read up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
         self._before("read", changes=False)
         return bytes(memoryview(self._inode.data)[offset : offset + size])
 

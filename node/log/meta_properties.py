@@ -93,7 +93,7 @@ def random_id(rng: Random) -> UUID:
 
 
 def is_reserved(directory_id: UUID) -> bool:
-    """Whether the id has a meaning of its own: the first of them is no directory at all."""
+    """Tell whether a directory id is reserved for a special meaning and names no directory."""
     return directory_id.int < _RESERVED_IDS
 
 

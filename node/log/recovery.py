@@ -166,7 +166,7 @@ def _with_snapshots(disk: Disk, directory: Path, found: Recovered) -> Recovered:
 def goes_through(
     epochs: EpochCache, start: OffsetAndEpoch, end: int, snapshot: OffsetAndEpoch
 ) -> bool:
-    """Whether a log has the record before the end of ``snapshot``, and so all that it covers.
+    """Tell whether a log has the record before the end of ``snapshot``, and so all it covers.
 
     The log begins at ``start``, which is a snapshot too, and ends before ``end``.
     """

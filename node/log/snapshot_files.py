@@ -32,7 +32,7 @@ SYNC_BYTES = 4 << 20  # at most so much waits for the fsync at the end
 
 
 def _nobody(_: SnapshotInfo, __: str) -> None:
-    """For snapshots that belong to no store."""
+    """Do nothing; for snapshots that belong to no store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class SnapshotReader:
                 yield values
 
     def read_chunk(self, position: int, max_bytes: int) -> bytes:
-        """Up to ``max_bytes`` raw bytes, which may begin and end inside of a batch."""
+        """Read up to ``max_bytes`` raw bytes, which may begin and end inside of a batch."""
         return self._file.read(position, max_bytes)
 
     def close(self) -> None:

@@ -164,7 +164,7 @@ class SnapshotStore:
         return self._delete([info.id for info in self.infos if _age(info.id) < _age(snapshot)])
 
     def clean_up(self, log_start: int) -> tuple[OffsetAndEpoch, ...]:
-        """At a start: remove leftovers, and snapshots from before the log start; returns which."""
+        """At a start, remove leftovers and snapshots below the log's start; return their ids."""
         leftovers = [name for name in self._disk.listdir(self._dir) if is_leftover(name)]
         for name in leftovers:
             self._disk.unlink(self._dir / name)

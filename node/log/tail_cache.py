@@ -31,7 +31,7 @@ class TailCache:
             self._bytes -= len(self._batches.pop().data)
 
     def covers(self, offset: int) -> bool:
-        """Whether the batch holding ``offset`` and all after it are here."""
+        """Tell whether the cache holds the batch with ``offset`` and all batches after it."""
         return bool(self._bases) and offset >= self._bases[0]
 
     def read(self, offset: int, max_bytes: int) -> list[Batch]:

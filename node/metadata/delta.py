@@ -71,7 +71,7 @@ class MetadataDelta:
     next_producer_id: int | None = None  # None: as it was
 
     def __bool__(self) -> bool:
-        """Whether anything changed but the offset."""
+        """Tell whether anything changed but the offset."""
         return self != MetadataDelta(self.end_offset)
 
     @property

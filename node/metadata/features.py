@@ -148,7 +148,7 @@ def level_of(name: str) -> int:
 
 
 def records_differ(one: int, other: int) -> bool:
-    """Whether going between two levels of metadata.version gains or loses records or fields."""
+    """Tell whether two levels of metadata.version differ in their records or fields."""
     low, high = sorted((one, other))
     return any(differs for level, (_, differs) in _LEVELS.items() if low < level <= high)
 
@@ -157,32 +157,32 @@ def records_differ(one: int, other: int) -> bool:
 
 
 def elr_supported(level: int) -> bool:
-    """Whether records may name eligible leader replicas (KIP-966)."""
+    """Tell whether records may name eligible leader replicas (KIP-966)."""
     return level >= IBP_4_0_IV1
 
 
 def directories_supported(level: int) -> bool:
-    """Whether records may name log directories (KIP-858)."""
+    """Tell whether records may name log directories (KIP-858)."""
     return level >= IBP_3_7_IV2
 
 
 def transactions_supported(level: int) -> bool:
-    """Whether metadata transactions may be written (KIP-868)."""
+    """Tell whether metadata transactions may be written (KIP-868)."""
     return level >= IBP_3_6_IV1
 
 
 def controller_registration_supported(level: int) -> bool:
-    """Whether controllers may register (KIP-919)."""
+    """Tell whether controllers may register (KIP-919)."""
     return level >= IBP_3_7_IV0
 
 
 def scram_supported(level: int) -> bool:
-    """Whether SCRAM credentials may be written (KIP-900)."""
+    """Tell whether SCRAM credentials may be written (KIP-900)."""
     return level >= IBP_3_5_IV2
 
 
 def delegation_tokens_supported(level: int) -> bool:
-    """Whether delegation tokens may be written."""
+    """Tell whether delegation tokens may be written."""
     return level >= IBP_3_6_IV2
 
 

@@ -123,32 +123,32 @@ class MetadataImage:
         return self._isr.of(broker_id)
 
     def elr_partitions(self, broker_id: int) -> Iterator[tuple[UUID, int]]:
-        """All that have the broker as an eligible leader (KIP-966)."""
+        """List the partitions that have the broker as an eligible leader (KIP-966)."""
         return self._elr.of(broker_id)
 
     def led_partitions(self, broker_id: int) -> Iterator[tuple[UUID, int]]:
-        """All that the broker leads."""
+        """List the partitions that the broker leads."""
         return self._leaders.of(broker_id)
 
     def leaderless_partitions(self) -> Iterator[tuple[UUID, int]]:
-        """All that nobody leads."""
+        """List the partitions without a leader."""
         return self._leaders.of(NO_LEADER)
 
     def imbalanced_partitions(self) -> Iterator[tuple[UUID, int]]:
-        """All whose leader is not their first replica."""
+        """List the partitions whose leader is not their first replica."""
         return self._attention.of(_IMBALANCED)
 
     def reassigning_partitions(self) -> Iterator[tuple[UUID, int]]:
-        """All with replicas on their way in or out."""
+        """List the partitions with replicas that are being added or removed."""
         return self._attention.of(_REASSIGNING)
 
     def eligible_partitions(self) -> Iterator[tuple[UUID, int]]:
-        """All with leaders that are eligible, or were the last (KIP-966)."""
+        """List the partitions with eligible leaders, or last ones (KIP-966)."""
         return self._attention.of(_ELIGIBLE)
 
     @property
     def eligible_count(self) -> int:
-        """How many partitions have eligible leaders, or last ones. O(topics)."""
+        """Count the partitions that have eligible leaders, or last ones. O(topics)."""
         return self._attention.count(_ELIGIBLE)
 
     def led_count(self, broker_id: int) -> int:

@@ -34,7 +34,7 @@ class Transactions:
 
     @property
     def open(self) -> bool:
-        """Whether records are being held back."""
+        """Tell whether a transaction is open, whose records are held back."""
         return bool(self._held)
 
     @property

@@ -15,7 +15,7 @@ class BlindOverlay(Overlay):
     """Does not look whether a broker is fenced."""
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether the broker is registered."""
+        """Tell whether the broker is registered."""
         return self.broker(broker_id) is not None
 
 

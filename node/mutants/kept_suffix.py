@@ -29,7 +29,7 @@ class SuffixLog(FileLog):
     """Drops what a snapshot covers, and no more."""
 
     def truncate_fully_to(self, snapshot: OffsetAndEpoch) -> None:
-        """Let the log begin at the snapshot."""
+        """Make the log begin at the snapshot, and keep what follows it."""
         if self.end_offset > snapshot.offset:
             self.advance_start(snapshot.offset)
         else:

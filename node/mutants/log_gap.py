@@ -16,7 +16,7 @@ class GappedLog(FileLog):
     """Deletes the segment in which the snapshot ends, and not only those before it."""
 
     def advance_start(self, offset: int) -> tuple[OffsetAndEpoch, ...]:
-        """Let the log begin at ``offset``, more or less."""
+        """Make the log begin at ``offset``, and drop one segment too many."""
         before = self.start_offset
         deleted = super().advance_start(offset)
         if self.start_offset > before and len(self._segments) > 1:

@@ -16,7 +16,7 @@ class InsatiableController(QuorumController):
     """Begins the shutdown of a broker anew whenever it hears of it."""
 
     def heartbeat(self, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatReply]:
-        """Let all that there is now be what the others have to know."""
+        """Move the offset that the shutdown waits for to the end of what is committed now."""
         heart = self._ctx.sessions.heart(request.broker_id)
         if heart.shutdown is not None and heart.shutdown.last_offset is not None:
             heart.shutdown = PendingWrite(0, self._ctx.overlay.image.end_offset - 1)
@@ -42,5 +42,5 @@ class InsatiableController(QuorumController):
     ),
 )
 def moving_shutdown(parts: NodeParts) -> NodeParts:
-    """Whatever is written while a broker stops has to be known by all before it may go."""
+    """A stopping broker may go only when all know even what was written while it was stopping."""
     return replace(parts, controller=InsatiableController)

@@ -16,7 +16,7 @@ class LaxRoles(RoleChanges):
     """Lets every role follow every other."""
 
     def _check_role(self, role: Role, why: str) -> None:
-        """Whatever it is, it may be."""
+        """Accept every role."""
 
 
 class AmbitiousReplica(Fetching):

@@ -33,5 +33,5 @@ class ForgetfulEffects(Effects):
     ),
 )
 def reset_byte_counter(parts: NodeParts) -> NodeParts:
-    """With each new role the bytes since the last snapshot are forgotten: none is ever due."""
+    """Each new role forgets the bytes since the last snapshot, so that none is ever due."""
     return replace(parts, effects=ForgetfulEffects)

@@ -17,7 +17,7 @@ class UndeadPump(Pump):
     """Halts at a fatal error, and lets the process go on listening."""
 
     def fail(self, error: BaseException) -> None:
-        """Only say that it is over."""
+        """Halt and log the error, but do not end the process."""
         if not self.stopped:
             self.halt()
             log.warning("the node has ended: %s", error)

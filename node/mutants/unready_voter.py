@@ -17,7 +17,7 @@ class TrustingProgress(LeaderProgress):
     """Takes every replica for one that keeps up."""
 
     def caught_up_lately(self, key: ReplicaKey, now_ms: int) -> bool:
-        """Whoever it is."""
+        """Say of every replica that it has caught up."""
         del key, now_ms
         return True
 

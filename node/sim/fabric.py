@@ -171,13 +171,13 @@ class Fabric:
                 self.loop.call_in_ns(delay_ns + late_ns, again, *args, context=Context())
 
     def cut(self, source: str, destination: str) -> None:
-        """Let nothing through any more; what is under way arrives."""
+        """Let nothing through any more; what is under way still arrives."""
         link = self.link(source, destination)
         link.cut = True
         link.settle()
 
     def heal(self, source: str, destination: str) -> None:
-        """Let everything through again, first what was held back."""
+        """Let everything through again, beginning with what was held back."""
         link = self.link(source, destination)
         link.cut = False
         link.settle()

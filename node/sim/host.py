@@ -117,7 +117,7 @@ class VirtualTracer:
         self._lines.append(head + tail)
 
     def flush(self) -> None:
-        """Let the others see what was emitted."""
+        """Show the others what was emitted."""
         if self._lines:
             lines, self._lines = self._lines, []
             for line in lines:
@@ -212,7 +212,7 @@ class VirtualHost:
 
     @property
     def awaits_power_loss(self) -> bool:
-        """Whether the change of the disk that the power will fail in is still to come."""
+        """Tell whether the power will fail in a later change of the disk."""
         return self._power_until is not None
 
     def damaged(self, what: str) -> None:
@@ -228,7 +228,7 @@ class VirtualHost:
         self._sink(_encode({**line, "dir": directory, "t": "disk", "what": what}))
 
     def set_rate(self, rate_ppm: int) -> None:
-        """Let the clocks run at so many millionths of the true speed, also after a restart."""
+        """Make the clocks run at so many millionths of the true speed, also after a restart."""
         if self.process is not None:
             self.process.set_rate(rate_ppm)
         self.rate_ppm = rate_ppm

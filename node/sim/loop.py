@@ -62,7 +62,7 @@ class VirtualLoop(_Base):
         return now_ns / NS_PER_S
 
     def retime(self, process: ProcessState, change: Callable[[], None]) -> None:
-        """Let ``change`` set the clock of a process; its timers then go by the new clock."""
+        """Call ``change`` to set the clock of a process; its timers then go by the new clock."""
         local_ns = {
             id(handle): process.local_ns(due_ns)
             for due_ns, _, handle in self._timers
@@ -158,7 +158,7 @@ class VirtualLoop(_Base):
         return handle
 
     def make_ready(self, handles: deque[VirtualHandle]) -> None:
-        """Let what a process has missed follow, in its order."""
+        """Queue the callbacks that a process has missed, in their order."""
         self._ready.extend(handles)
 
     # ------------------------------------------------------------------ running
@@ -235,11 +235,11 @@ class VirtualLoop(_Base):
         self._stopping = True
 
     def is_running(self) -> bool:
-        """Whether ``run_forever`` is under way."""
+        """Tell whether ``run_forever`` is under way."""
         return self._running
 
     def is_closed(self) -> bool:
-        """Whether ``close`` was called."""
+        """Tell whether ``close`` was called."""
         return self._closed
 
     def close(self) -> None:
@@ -320,13 +320,13 @@ class VirtualLoop(_Base):
         return False
 
     def set_debug(self, enabled: bool) -> None:
-        """Not here."""
+        """Do nothing: the loop has no debug mode."""
 
     async def shutdown_asyncgens(self) -> None:
-        """Nothing is left open by asynchronous generators here."""
+        """Do nothing: asynchronous generators leave nothing open here."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
+        """Do nothing: the loop has no executor."""
 
 
 def _drop(coroutine: Coroutine[Any, Any, Any]) -> None:

@@ -284,12 +284,12 @@ class VirtualConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Tell whether requests can be sent."""
         return self._link is not None
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in flight."""
+        """Tell whether a request is in flight."""
         return self._done is not None
 
     async def request(
@@ -402,7 +402,7 @@ class VirtualConnection:
             raise
 
     def _expect(self, done: Callable[[Any], None], what: str, timeout_s: float) -> VirtualLink:
-        """Let ``done`` have the answer to the request that is now sent on the link."""
+        """Expect the answer to the request that is sent next, for ``done``; give its link."""
         link = self._link
         if link is None:
             raise Disconnected(f"{self.endpoint}: the connection is closed")
@@ -435,7 +435,7 @@ class VirtualConnection:
         self._fail(RequestTimedOut(f"{self.endpoint}: no answer to {what} in {timeout_s} s"))
 
     def _hang_up(self, link: VirtualLink | None) -> None:
-        """Let the server notice, after what was sent before."""
+        """Tell the server of the close, after what was sent before."""
         if link is not None:
             self._carry(link, link.closed)
 

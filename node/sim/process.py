@@ -41,7 +41,7 @@ class VirtualProcess:
 
     @property
     def stopped(self) -> bool:
-        """Whether SIGSTOP froze it, and it may go on."""
+        """Tell whether SIGSTOP froze the process, which is still alive."""
         return self.state.alive and self._stopped
 
     def do(self, call: Callable[..., object], *args: Any) -> None:
@@ -87,7 +87,7 @@ class VirtualProcess:
     # ------------------------------------------------------------------ its clock
 
     def set_rate(self, rate_ppm: int) -> None:
-        """Let its clock run at ``rate_ppm`` millionths of the true speed from now on."""
+        """Make its clock run at ``rate_ppm`` millionths of the true speed from now on."""
         if rate_ppm <= 0:
             raise ValueError(f"a clock at {rate_ppm} ppm does not go forward")
         state, now_ns = self.state, self._loop.now_ns

@@ -46,7 +46,7 @@ class ProcessState:
 
     @property
     def keeps_time(self) -> bool:
-        """Whether its steady clock runs as fast as the loop's."""
+        """Tell whether the process's steady clock runs as fast as the loop's."""
         return self._rate_ppm == PPM
 
     def local_ns(self, at_ns: int) -> int:
@@ -58,7 +58,7 @@ class ProcessState:
         return self._since_ns - (self._local_ns - local_ns) * PPM // self._rate_ppm
 
     def set_rate(self, rate_ppm: int, now_ns: int) -> None:
-        """Let its clock run at ``rate_ppm`` millionths of the true speed from now on."""
+        """Make its clock run at ``rate_ppm`` millionths of the true speed from now on."""
         self._local_ns = self.local_ns(now_ns)
         self._since_ns = now_ns
         self._rate_ppm = rate_ppm
@@ -91,7 +91,7 @@ class VirtualHandle(asyncio.TimerHandle):
         self.is_cancelled = True
 
     def cancelled(self) -> bool:
-        """Whether it will not be called."""
+        """Tell whether the callback was cancelled."""
         return self.is_cancelled
 
     def when(self) -> float:

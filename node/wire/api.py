@@ -126,7 +126,7 @@ ALL_APIS: Final = table(
 
 
 def apis(keys: Iterable[int]) -> ApiTable:
-    """Those APIs in the versions that we speak."""
+    """Give the table of these APIs, in the versions that we speak."""
     return table(ALL_APIS[key] for key in keys)
 
 

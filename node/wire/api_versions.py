@@ -52,7 +52,7 @@ NO_FEATURES: Final = Features()
 
 
 def is_api_versions(api_key: int) -> bool:
-    """Whether that is the API which every listener answers."""
+    """Tell whether a key is that of ApiVersions, which every listener answers."""
     return api_key == ApiKey.API_VERSIONS
 
 

@@ -108,12 +108,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Tell whether requests can be sent."""
         return self._transport is not None
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in flight."""
+        """Tell whether a request is in flight."""
         return self._done is not None
 
     async def request(

@@ -92,7 +92,7 @@ def encode_fetch_response(response: FetchResponse, version: int, records: bytes)
 
 
 def _topic(version: int) -> bytes:
-    """Up to the partition: one topic, its name or id, one partition."""
+    """Give the bytes before the partition: one topic, its name or id, one partition."""
     return _TOPIC_BY_ID if version >= _FIRST_WITH_TOPIC_ID else _TOPIC_BY_NAME
 
 

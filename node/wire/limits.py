@@ -30,7 +30,7 @@ class Limits:
 
     @classmethod
     def of_process(cls) -> Limits:
-        """Those that the process's limit of open files leaves room for: half are connections.
+        """Derive the limits from the process's limit of open files; half of those are connections.
 
         A broker keeps about five to the active controller.
         """

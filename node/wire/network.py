@@ -39,7 +39,7 @@ class Caller(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Tell whether requests can be sent."""
         ...
 
     async def request(self, request: RequestPayload, timeout_s: float) -> ResponsePayload:
@@ -60,7 +60,7 @@ class QuorumCaller(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Tell whether requests can be sent."""
         ...
 
     def send(self, request: Request, timeout_s: float, done: Done) -> None:
@@ -156,7 +156,7 @@ class WireQuorumCaller:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Tell whether requests can be sent."""
         return self._connection.is_open
 
     def send(self, request: Request, timeout_s: float, done: Done) -> None:

@@ -27,7 +27,7 @@ def build(payload: type, struct: str | None = None, **values: Any) -> Any:
 
 
 def knows(payload: type, struct: str | None, field: str) -> bool:
-    """Whether this version's struct has that field."""
+    """Tell whether this version's struct has that field."""
     return field in _builder(payload, struct)[1]
 
 

@@ -91,7 +91,7 @@ class TlsConfig:
         )
 
     def server_context(self) -> ssl.SSLContext:
-        """For a listener.
+        """Make the TLS context of a listener.
 
         Raises:
             TlsConfigError: There is no certificate to show, or it or the key is unusable.
@@ -106,7 +106,7 @@ class TlsConfig:
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """For connections to others, which must show a trusted certificate.
+        """Make the TLS context of connections to others, which must show a trusted certificate.
 
         Raises:
             TlsConfigError: A certificate or the key is unusable.

@@ -54,7 +54,7 @@ _Judge = Callable[["Tables"], Sequence[Wrong]]
 
 
 def transform(name: str, *, rest: str | None = None) -> Callable[[_Judge], _Judge]:
-    """Let a function judge the invariant of that name."""
+    """Register a function that judges the invariant of that name."""
 
     def add(function: _Judge) -> _Judge:
         says = (function.__doc__ or "").splitlines()[0]
@@ -122,7 +122,7 @@ def _folded(rows: DataFrame, by: Iterable[str], folds: Mapping[str, str]) -> Dat
 
 
 def before(*by: str, order: Sequence[str]) -> WindowSpec:
-    """From the first of a group up to the one before."""
+    """Make a window from the first row of a group to the row before the present one."""
     return Window.partitionBy(*by).orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
 
 

@@ -62,7 +62,7 @@ def roles(scene: Scene, node: str) -> Iterator[RoleBar]:
 
 
 def chosen(moments: Iterable[Moment]) -> list[Moment]:
-    """As many as can be shown, in order of time, the strong ones first of all."""
+    """Choose as many moments as can be shown, strong ones first, in order of time."""
     ranked = sorted(
         dict.fromkeys(moments), key=lambda m: (not m.strong, m.time_ns, m.node, m.place)
     )

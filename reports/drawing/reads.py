@@ -23,12 +23,12 @@ class Confirmation:
 
     @property
     def needed(self) -> int:
-        """How many others make a majority with the leader."""
+        """Count the others that make a majority together with the leader."""
         return (len(self.before) + len(self.since) + 1) // 2
 
 
 def confirmation(read: Event, node: str, scene: Scene) -> Confirmation | None:
-    """Who confirmed that the node leads; None when the event does not tell when it was asked."""
+    """Find who confirmed that the node leads; None when the event lacks when it was asked."""
     asked, told = integer(read.get("asked")), integer(read.get("seq"))
     if asked is None or told is None:
         return None

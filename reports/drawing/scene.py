@@ -74,7 +74,7 @@ class Scene:
         return [clean(name, limit=60) for name in self.run.voters]
 
     def raw(self, node: str) -> Iterable[Event]:
-        """All that a node told, as it came: read it once."""
+        """Give all that a node told, as it came; it can be read once."""
         return self.run.events.get(self._raw.get(node, node), ())
 
     def events(self, node: str) -> list[Event]:
@@ -129,7 +129,7 @@ class Scene:
         return self.run.logs.get(self._raw.get(node, node), ())
 
     def stored(self, node: str) -> Mapping[tuple[int, int, int], LogBatch]:
-        """The same by base, epoch and checksum."""
+        """Give a node's stored batches by base, epoch and checksum."""
         if node not in self._stored:
             self._stored[node] = {(b.base, b.epoch, b.crc): b for b in self.log(node)}
         return self._stored[node]

@@ -69,7 +69,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All of a chart."""
+    """A whole chart."""
 
     name: str
     bars: tuple[Bar, ...]

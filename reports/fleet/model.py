@@ -288,7 +288,7 @@ def _ways(runs: Sequence[FleetRun]) -> Iterator[WayToFail]:
 
 
 def _zoo(runs: Sequence[FleetRun]) -> Iterator[Rate]:
-    """Only runs that came to their end and are in no doubt say whether a bug is caught."""
+    """Rate how often each seeded bug is caught, by runs that ended and were decided."""
     by_mutant: dict[str, list[FleetRun]] = defaultdict(list)
     for run in runs:
         if run.spec.mutant is not None:
@@ -303,7 +303,7 @@ def _zoo(runs: Sequence[FleetRun]) -> Iterator[Rate]:
 
 
 def _recoveries(runs: Sequence[FleetRun]) -> Iterator[Recovery]:
-    """Of runs without a seeded bug: a bug's recovery says nothing of the system."""
+    """Sum up recoveries by nemesis, only of runs without a seeded bug."""
     by_kind: dict[str, list[float | None]] = defaultdict(list)
     for run in runs:
         if run.spec.mutant is None:

@@ -92,7 +92,7 @@ class Night:
 
     @property
     def begun_s(self) -> float:
-        """Its begin in seconds since 1970; 0 when it does not tell."""
+        """Give its begin in seconds since 1970; 0 when it does not tell."""
         try:
             return datetime.fromisoformat(self.begun).timestamp()
         except ValueError:
@@ -100,7 +100,7 @@ class Night:
 
     @property
     def sound(self) -> bool:
-        """Whether no run without a seeded bug was invalid."""
+        """Tell whether no run without a seeded bug was invalid."""
         return not any(
             failure.verdict == "invalid" and not failure.mutant for failure in self.failures
         )

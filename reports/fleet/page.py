@@ -106,7 +106,7 @@ def _row(run: FleetRun, base: str) -> list[Any]:
 
 
 def link(run: FleetRun, base: str) -> str:
-    """To a run's own report."""
+    """Give the link to a run's own report."""
     return f"{quote(base)}/{quote(run.path)}/report.html"
 
 

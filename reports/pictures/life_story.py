@@ -77,7 +77,7 @@ def _offset(finding: Finding, scene: Scene) -> int | None:
 
 
 def _read(spans: Sequence[Span], scene: Scene) -> int | None:
-    """Where the newest write is that an op wrote or returned: a stale read missed it."""
+    """Find the newest write that an op wrote or returned: a stale read missed it."""
     writes = [write for span in spans if (write := write_of_op(span.invocation)) is not None]
     seen = [(end.key, str(end.value)) for span in spans if (end := _answer(span)) is not None]
     found = [at for pair in [*writes, *seen] if (at := _place(pair, scene)) is not None]
@@ -92,7 +92,7 @@ def _answer(span: Span) -> Op | None:
 
 
 def _place(write: tuple[str | None, str], scene: Scene) -> int | None:
-    """Where the log of any node holds a write."""
+    """Find the offset at which any node's log holds a write; None when none does."""
     for node in scene.nodes:
         for batch in scene.log(node):
             for at, record in enumerate(batch.records):

@@ -1,4 +1,4 @@
-"""Whatever nobody else has a picture of: the events, ops and nodes that the finding names."""
+"""The picture for findings that have no other: the events, ops and nodes that they name."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _partial(details: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _nearest(calls: Sequence[_Call], stuck: _Call, partial: Mapping[str, Any]) -> list[_Call]:
-    """Those to draw, by when they began: the stuck one, and those around it."""
+    """Choose the ops to draw: the stuck one and those around it, in the order of their begins."""
     blocked = {integer(each.get("op")) for each in _blocked(partial)}
     ranked = sorted(
         calls,

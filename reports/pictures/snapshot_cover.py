@@ -83,7 +83,7 @@ def _against_log(
 
 
 def _high_watermark(node: str, event: Event, finding: Finding, scene: Scene) -> int | None:
-    """As the finding says, else as the node's process said last before the event."""
+    """Give the high watermark of the finding, else the last one that the process told before."""
     if (told_by_checker := integer(finding.details.get("hwm"))) is not None:
         return told_by_checker
     marks = [

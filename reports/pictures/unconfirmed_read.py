@@ -32,10 +32,10 @@ def unconfirmed_read(finding: Finding, scene: Scene) -> Picture | None:
     epoch = integer(read.get("ep"))
     moments = chosen([*_reigns(leader, epoch, read, scene), *_moments(read, leader, found)])
     nodes = [node for node in scene.nodes if node in scene.voters]
-    have = listing([name for name, _ in found.since]) or "nobody"
+    have = listing([name for name, _ in found.since]) or "none"
     caption = (
         f"{leader} answers a read: {have} of its {len(found.before) + len(found.since)} followers"
-        f" had fetched since it came, and {found.needed} must"
+        f" had fetched since it came; it needs {found.needed}"
     )
 
     def marked(bar: RoleBar) -> bool:
@@ -65,7 +65,7 @@ def _moments(read: Event, leader: str, found: Confirmation) -> Iterator[Moment]:
 
 
 def _reigns(leader: str, epoch: int | None, read: Event, scene: Scene) -> Iterator[Moment]:
-    """How it came to lead, and who was elected since."""
+    """Show how a leader came to lead, and who was elected since."""
     for node, event in scene.told(frozenset({"elected"})):
         new = integer(event.get("ep"))
         own = node == leader and new == epoch

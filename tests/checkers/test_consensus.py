@@ -813,6 +813,18 @@ def test_a_snapshot_on_a_disk_is_whole() -> None:
     assert names(result) == {"S23"}
 
 
+def test_a_log_may_begin_below_its_snapshot_after_a_restart() -> None:
+    trace = frozen()
+    disk = trace.disks[2]
+    (end,) = disk.snapshots
+    disk.start = end - 1
+    trace.start(2)
+    assert consensus(trace.run()).anomalies == ()
+    disk.start = end + 1
+    trace.start(2)
+    assert "S23" in names(consensus(trace.run()))
+
+
 def test_a_final_log_has_the_snapshot_of_its_beginning() -> None:
     run = frozen().run()
     (found,) = consensus(frozen().run(snapshots={**run.snapshots, "n2": ()})).anomalies

@@ -102,7 +102,7 @@ def test_a_requested_nemesis_that_was_never_scheduled() -> None:
 def test_a_run_that_was_cut_short_proves_nothing() -> None:
     result = coverage(busy().run(ended=False))
     assert result.valid is Valid.UNKNOWN
-    assert result.reason == "the run was cut short: it never came to the recovery at its end"
+    assert result.reason == "the run was cut short: it did not reach the recovery at its end"
 
 
 def test_a_system_that_does_not_come_back_is_no_green_run() -> None:

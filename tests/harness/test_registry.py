@@ -115,7 +115,7 @@ def test_traits_as_attributes_of_a_plugin_are_refused_for_nobody_would_read_them
 
         def why_not(self) -> None: ...  # that one may be there: it tells of what was set up
 
-    with pytest.raises(HarnessError, match=r"'heavy' says weight as a part of itself: .* Traits"):
+    with pytest.raises(HarnessError, match=r"'heavy' has weight as attributes: .* Traits"):
         of_kind.register("heavy")(Heavy)
 
 
@@ -139,6 +139,6 @@ def test_a_plugin_says_which_invariants_it_judges(registry: Registry[None]) -> N
 
 def test_two_plugins_do_not_mean_different_things_by_one_name(registry: Registry[None]) -> None:
     registry.register("kill", judges=(Meaning("X1", "It holds.", "It matters.", "us"),))(kill)
-    with pytest.raises(HarnessError, match="'pause' has words of its own for X1"):
+    with pytest.raises(HarnessError, match="'pause' has another Meaning for X1"):
         registry.register("pause", judges=(Meaning("X1", "It may.", "It may.", "us"),))(pause)
     assert registry.names() == ["kill"]

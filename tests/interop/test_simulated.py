@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +18,14 @@ import pytest
 
 from harness.store.reading import load_spec
 from harness.systems.kafka.distribution import KafkaDist
+from harness.systems.kafka.releases import DEFAULT, KNOWN
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 300
+NEWEST = KNOWN[-1]
+FINDINGS = ROOT / "docs" / "findings"
 
 
 def sim(*options: object, command: str = "sim") -> tuple[int, str]:
@@ -72,12 +77,7 @@ def test_the_same_seed_gives_the_same_bytes(stores: list[Path]) -> None:
             if not path.parent.parent.is_symlink() and load_spec(path).seed == seed
         ]
         for log in folder.iterdir():
-            assert _told(log) == _told(other / log.name)
-
-
-def _told(log: Path) -> list[str]:
-    """The lines of a log; when MetadataLoader looks again is not the seed's yet (docs/kafka.md)."""
-    return [line for line in log.read_text().splitlines() if "MetadataLoader" not in line]
+            assert log.read_text().splitlines() == (other / log.name).read_text().splitlines()
 
 
 def test_invariants_are_judged_by_its_own_events(stores: list[Path]) -> None:
@@ -88,8 +88,73 @@ def test_invariants_are_judged_by_its_own_events(stores: list[Path]) -> None:
         for each in told["results"]:
             for name, count in each.get("checked", {}).items():
                 checked[name] = checked.get(name, 0) + count
-    wanted = "S1 S2 S3 S4 S7 S8 S9 S11 S12 S13 S14 S15 S16 S19 S20 S31"
+    wanted = "S1 S2 S3 S4 S7 S8 S9 S11 S12 S13 S14 S15 S16 S17 S19 S20 S21 S29 S31 C8 C10"
     assert not [name for name in wanted.split() if not checked.get(name)], checked
+
+
+def test_credits_answers_claims_and_images_are_told(stores: list[Path]) -> None:
+    told: Counter[str] = Counter()
+    for events in stores[0].glob("*/*/events/*.jsonl"):
+        whole = "producer-ids" in events.parts[-4] or "brokers" in events.parts[-4]
+        for line in events.read_bytes().splitlines():
+            told[f"{json.loads(line)['t']} of {'controllers' if whole else 'raft alone'}"] += 1
+    for kind in ("quorum", "ack", "claim"):
+        assert told[f"{kind} of controllers"], told
+        assert told[f"{kind} of raft alone"], told
+    assert told["image of controllers"], told
+
+
+def repro(
+    tmp_path: Path, faults: Sequence[tuple[str, int, int, str]], *options: object
+) -> dict[str, Any]:
+    """The results of a simulation with these faults: (name, from, for how long in ms, target)."""
+    schedule = tmp_path / "schedule.jsonl"
+    schedule.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "id": number,
+                    "nemesis": name,
+                    "at_ms": at_ms,
+                    "duration_ms": for_ms,
+                    "params": {"target": target},
+                    "draw": 0.5,
+                }
+            )
+            + "\n"
+            for number, (name, at_ms, for_ms, target) in enumerate(faults)
+        )
+    )
+    store = tmp_path / "store"
+    code, out = sim(
+        schedule, "--system", "kafka", *options, "--json", "--store", store, command="repro"
+    )
+    assert code in (0, 1), out
+    (found,) = results(store).values()
+    return found
+
+
+def test_a_fetch_that_brings_several_voter_sets_is_no_change_of_two_voters(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    """A wiped voter is removed and added, with another directory, while the observer is paused."""
+    assert kafka.archive.is_file()
+    faults = ("pause", 1000, 4500, "observer"), ("disk-wipe", 1500, 1000, "follower")
+    options = "--workload register --observers 1 --set krucible.quorum=dynamic --time-limit 5"
+    found = repro(tmp_path, faults, *options.split())
+    assert found["anomalies"] == []
+    counts = [each["checked"]["S27"] for each in found["results"] if "S27" in each["checked"]]
+    assert sum(counts) > 10  # each of two changes, at each of four nodes
+
+
+def test_what_a_controller_throws_at_once_is_an_answer(kafka: KafkaDist, tmp_path: Path) -> None:
+    """A heartbeat to a leader whose controller is active no more, for its disk is full."""
+    assert kafka.archive.is_file()
+    faults = (("disk-full", 3000, 3000, "majority"),)
+    options = "--workload brokers --observers 0 --rate 40 --time-limit 6"
+    assert repro(tmp_path, faults, *options.split())["anomalies"] == []
+    events = [path.read_text() for path in tmp_path.glob("store/kafka-brokers/2*/events/*")]
+    assert any('"t":"renounce"' in each and '"kept":0' in each for each in events)
 
 
 def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
@@ -108,3 +173,67 @@ def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
     assert json.loads(out)["same_as_before"], out
     code, out = sim(told["store"], "--json", "--budget", 20, "--jobs", 1, command="shrink")
     assert code in (0, 1), out
+
+
+def test_what_a_recovery_cut_off_is_gone_with_the_first_flush(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    """Kafka's first flush fsyncs all segments; else the bytes are back after a loss of power."""
+    assert kafka.archive.is_file()
+    path = tmp_path / "schedule.jsonl"
+    lines = [
+        {"id": 0, "nemesis": "power", "at_ms": 1000, "duration_ms": 4000, "draw": 0.18},
+        {"id": 1, "nemesis": "power", "at_ms": 7000, "duration_ms": 1500, "draw": 0.5},
+    ]
+    targets = "follower", "all"
+    for line, target in zip(lines, targets, strict=True):
+        line["params"] = {"target": target, "mid_write": True}
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    options = (
+        "--system kafka --workload register --observers 0 --voters 3 --rate 50 --concurrency 4"
+        " --set metadata.log.segment.bytes=4096 --seed 2 --time-limit 10"
+        " --set metadata.log.max.record.bytes.between.snapshots=2000"
+    )
+    store = tmp_path / "store"
+    _, out = sim(path, *options.split(), "--json", "--store", store, command="repro")
+    (found,) = results(store).values()
+    assert found["anomalies"] == [], out
+    logs = "".join(log.read_text() for log in store.glob("kafka-register/2*/logs/*"))
+    assert logs.count("Found invalid messages in log segment") > 1
+
+
+def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -> None:
+    assert kafka.archive.is_file()
+    options = "--seeds 1..2 --workload register --voters 3 --observers 0 --time-limit 3"
+    code, out = sim(*options.split(), "--json", "--store", tmp_path, command="differ")
+    assert code == 0, out
+    for line in map(json.loads, out.splitlines()):
+        assert line["verdicts"] == ["valid", "valid"]
+        assert min(line["ok"]) > 10
+        assert line["unexplained"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "invariant"),
+    [
+        ("repeated-vote-kafka", "S11"),
+        ("removed-voter", "crash"),
+        ("removed-leader", "S30"),
+        ("lost-vote", "crash"),
+        ("clock-back", "L4"),
+        ("before-the-flush-simulated", "C11"),
+    ],
+)
+@pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])
+def test_a_finding_happens_again(
+    kafka: KafkaDist, name: str, invariant: str, release: str, tmp_path: Path
+) -> None:
+    """Each of the newest release, too, but one, whose moment does not come again there."""
+    assert kafka.archive.is_file()
+    if (name, release) == ("removed-leader", NEWEST):
+        pytest.skip("with other bytes the removal is not that late")
+    again = (FINDINGS / name, "--kafka-version", release, "--json", "--store", tmp_path)
+    code, out = sim(*again, command="repro")
+    assert code == 1, out
+    (found,) = results(tmp_path).values()
+    assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, out

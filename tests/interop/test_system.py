@@ -72,3 +72,17 @@ def test_a_log_that_was_changed_behind_its_back_is_invalid(ended: tuple[Ended, P
         file.write_text(before)
     assert again.code == 1
     assert "(crc 00000001)" in again.out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["4.0.2", "4.2.1", "4.3.1"])
+def test_another_release_is_valid(version: str, kafka: KafkaDist, tmp_path: Path) -> None:
+    assert kafka.archive.is_file()
+    options = "--system kafka --workload producer-ids --observers 0 --seed 3 --nemesis kill"
+    brief = ("--time-limit", 10, "--kafka-version", version, "--store", tmp_path)
+    done = krucible("run", *options.split(), *brief)
+    assert done.code == 0, done.out + done.err
+    run = (tmp_path / "latest").resolve()
+    assert json.loads((run / "results.json").read_bytes())["versions"]["kafka"] == version
+    settings = json.loads((run / "spec.json").read_bytes())["settings"]
+    assert settings["krucible.kafka.version"] == version

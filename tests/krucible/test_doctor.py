@@ -114,7 +114,7 @@ class NotDocker(socketserver.StreamRequestHandler):
         ('openjdk version "21.0.2" 2024-01-16', "ok", "21.0.2"),
         ('java version "1.8.0_392"', "warn", "is version 8"),
         ("cannot find the jvm", "warn", "does not work: cannot find the jvm"),
-        ("", "warn", "it says nothing"),
+        ("", "warn", "it printed nothing"),
     ],
 )
 def test_java_is_asked_for_its_version(
@@ -243,7 +243,7 @@ def test_no_room_for_a_network_and_no_engine_for_an_image_are_warnings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    assert "without an Engine" in doctor_hosts.check_docker_image().detail
+    assert "no Docker Engine" in doctor_hosts.check_docker_image().detail
     monkeypatch.setenv("KRUCIBLE_DOCKER_POOL", "everywhere")
     assert "everywhere" in doctor_hosts.check_docker_network().detail
     monkeypatch.setenv("KRUCIBLE_DOCKER_POOL", "10.9.0.0/24")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.errors import UsageError
 from harness.faults import schedule
 from harness.nightly.proportion import wilson
 from harness.sessions.live import prepare
@@ -17,9 +18,10 @@ from harness.sessions.plan import Plan
 from harness.sessions.simulated import save, simulate
 from harness.spec import RunSpec
 from harness.store.folder import Store
+from krucible.arguments import KAFKA_HOME, KAFKA_VERSION
 from krucible.commands import repro as repro_module
 from krucible.commands.repro import Replay, report
-from krucible.meant import Meant
+from krucible.meant import Meant, meant
 from tests.support.commands.command import krucible
 
 SPEC = RunSpec(
@@ -281,6 +283,25 @@ def test_a_stored_run_has_its_own_options(failing: Path, tmp_path: Path) -> None
             assert ended.code == 254
             assert "a stored run has its own seed and options" in ended.complaint
             assert f"krucible {verb} --seed 3" in ended.complaint
+
+
+def test_a_run_is_replayed_on_another_release_of_kafka_only(failing: Path, tmp_path: Path) -> None:
+    """The release takes the place of the one in its spec; it is no release of our node's."""
+    store = Store(tmp_path)
+    settings = {KAFKA_VERSION: "4.1.2", "a.setting": "1"}
+    of_kafka = replace(SPEC, system="kafka", mutant=None, settings=settings)
+    copy = tmp_path / "copy"
+    shutil.copytree(failing, copy)
+    (copy / "spec.json").write_text(json.dumps(of_kafka.to_json()))
+    found = meant(str(copy), {"settings": {KAFKA_VERSION: "4.3.1"}}, None, store)
+    assert found.spec.settings == {KAFKA_VERSION: "4.3.1", "a.setting": "1"}
+    assert found.trace_sha256 is None, "other bytes are no surprise"
+    built = meant(str(copy), {"settings": {KAFKA_HOME: "/somewhere"}}, None, store)
+    assert built.spec.settings == {KAFKA_HOME: "/somewhere", "a.setting": "1"}
+    with pytest.raises(UsageError, match="a stored run has its own seed and options"):
+        meant(str(copy), {"settings": {KAFKA_VERSION: "4.3.1", "a.setting": "2"}}, None, store)
+    ended = krucible("repro", failing, "--kafka-version", "4.3.1", "--store", tmp_path)
+    assert (ended.code, "krucible.kafka.version" in ended.complaint) == (254, True)
 
 
 def test_a_stopped_simulation_goes_on_when_that_is_asked_for(failing: Path, tmp_path: Path) -> None:

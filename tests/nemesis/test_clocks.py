@@ -130,8 +130,8 @@ def test_a_rate_is_compared_as_exactly_as_the_process_tells_it(
     [
         ("kraft", "local", None),
         ("kafka", "local", None),
-        ("kafka", "docker", "nodes of system 'kafka' have no seam to set the clocks of its nodes"),
-        ("atom", "local", "nodes of system 'atom' have no seam to set the clocks of its nodes"),
+        ("kafka", "docker", "system 'kafka' has no seam to set the clocks of its nodes"),
+        ("atom", "local", "system 'atom' has no seam to set the clocks of its nodes"),
     ],
 )
 def test_clocks_are_ours_and_those_of_jvms_where_they_can_be_asked(

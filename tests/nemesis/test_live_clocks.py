@@ -87,7 +87,7 @@ def test_clocks_that_no_fault_asked_for_are_the_hosts_own(tmp_path: Path) -> Non
     journal = Journal.open("no-clocks", folder=tmp_path)
     env = Local(tmp_path / "run", journal)
     assert asyncio.run(env.clocks.environ("n1")) == {}
-    with pytest.raises(EnvError, match="no fault of the run asked for more"):
+    with pytest.raises(EnvError, match="no fault of this run needs clocks"):
         asyncio.run(env.clocks.jump_wall("n1", 5))
     journal.close()
 

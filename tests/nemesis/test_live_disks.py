@@ -154,7 +154,7 @@ def test_snapshots_that_are_lost_keep_a_node_from_starting_until_they_are_back(
 def test_where_nodes_have_no_disk_seam_the_reason_is_said() -> None:
     other = replace(SPEC, system="atom")
     for name in ("disk-full", "disk-torn-tail", "power"):
-        assert "'atom' have no seam to" in nemeses.get(name)().misfit(other)
+        assert "'atom' has no seam to" in nemeses.get(name)().misfit(other)
 
 
 def _last_of_a_majority(scene: LiveScene) -> int:

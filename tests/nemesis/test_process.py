@@ -232,7 +232,7 @@ def test_a_system_without_the_ability_is_told_why(tmp_path: Path) -> None:
         assert PAUSE.available(cluster) is None
         for nemesis in (KILL, PAUSE):
             assert (await nemesis.inject(fault("one"), plain)).outcome == "skipped"
-            with pytest.raises(HarnessError, match="has nothing that"):
+            with pytest.raises(HarnessError, match="left nothing for"):
                 await nemesis.heal(fault("one"), Injection("installed"), cluster)
 
     run(tmp_path, scenario)

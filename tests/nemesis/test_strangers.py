@@ -53,5 +53,5 @@ def test_one_whom_nobody_hears_was_not_there() -> None:
     run = simulate(plan_of(visit.to_json(), 1, None, ()))
     report = run.result.faults[1]
     assert (report.injection.outcome, report.healed_ns) == ("skipped", None)
-    assert report.injection.reason == "nobody heard it: n1, n2, n3"
+    assert report.injection.reason == "no voter answered the stranger: n1, n2, n3"
     assert run.verdict is Valid.VALID, run.judgement.reasons

@@ -80,7 +80,7 @@ def test_what_has_ended_the_jumps_is_told_once_and_the_next_try_sets_the_clock_r
         host.broken = "the host is away"
         while not injection.undo[0].task.done():  # noqa: ASYNC110 - until it was about to jump
             await asyncio.sleep(0.01)
-        with pytest.raises(HarnessError, match="a clock stopped to jump: n1: the host is away"):
+        with pytest.raises(HarnessError, match="a clock stopped jumping: n1: the host is away"):
             await strobe.heal(FAULT, injection, cluster)
         host.broken = None
         await strobe.heal(FAULT, injection, cluster)

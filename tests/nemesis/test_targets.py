@@ -126,7 +126,7 @@ def test_while_damage_waits_for_copies_no_other_fault_takes_them_away(
         assert held == sorted({*taken, "n2"})
         assert not claims.is_free(cluster, 1, (PROCESS, "n2"))
         injection = await waiting
-        assert injection.reason == "no majority of others has all that n1 has"
+        assert injection.reason == "the other voters that have all records of n1 are no majority"
         free = [v for v in VOTERS if claims.is_free(cluster, 2, (PROCESS, v))]
         assert free == ["n1", "n3", "n4", "n5"]
 

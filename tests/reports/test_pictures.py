@@ -123,7 +123,7 @@ def test_a_read_that_nobody_confirmed_shows_when_each_voter_had_fetched() -> Non
     (picture,) = drawn(*read_told(asked=4))
     assert picture.kind == "unconfirmed-read"
     assert picture.caption == (
-        "n1 answers a read: nobody of its 2 followers had fetched since it came, and 1 must"
+        "n1 answers a read: none of its 2 followers had fetched since it came; it needs 1"
     )
     said = texts(picture)
     assert "n2 fetched from n1 the last time, before the read came" in said

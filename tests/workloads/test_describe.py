@@ -107,7 +107,7 @@ def test_what_was_never_so_is_found(changes: dict[str, Any], message: str) -> No
 def test_without_an_answer_nothing_is_judged() -> None:
     ops = [
         Op(0, 100, 0, "invoke", "describe-quorum", None),
-        Op(1, 200, 0, "fail", "describe-quorum", None, error="nobody says that it leads"),
+        Op(1, 200, 0, "fail", "describe-quorum", None, error="no node says that it leads"),
     ]
     result = describe(RunData(SPEC, History(ops), events=TRACE))
     assert result.valid is Valid.UNKNOWN

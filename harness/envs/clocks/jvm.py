@@ -49,12 +49,16 @@ def parse(answer: str) -> tuple[int, int]:
     """The wall clock, ms since 1970, and the time since the JVM's start, ms; raises AttachError."""
     found = _ANSWER.fullmatch(answer)
     if found is None:
-        raise AttachError(f"a JVM says {answer[:200]!r} to {_COMMAND!r}: want a date and an uptime")
+        raise AttachError(
+            f"a JVM answered {_COMMAND!r} with {answer[:200]!r}: want a date and an uptime"
+        )
     date, seconds, thousandths = found.groups()
     try:
         wall = datetime.strptime(date.replace(",", "."), "%Y-%m-%dT%H:%M:%S.%f%z")
     except ValueError as error:
-        raise AttachError(f"a JVM says {date!r}: want a date and an uptime") from error
+        raise AttachError(
+            f"a JVM answered {_COMMAND!r} with {date!r}: want a date and an uptime"
+        ) from error
     return round(wall.timestamp() * 1e3), int(seconds) * 1000 + int(thousandths)
 
 

@@ -28,7 +28,7 @@ class AttachError(EnvError):
 
 
 def socket_of(pid: int) -> Path:
-    """Where a JVM listens once it was told to; it stays there when the JVM is killed."""
+    """Give the socket that a JVM listens on once told to; it stays when the JVM is killed."""
     return TEMPORARY / f".java_pid{pid}"
 
 
@@ -38,7 +38,7 @@ def trigger_in(folder: Path, pid: int) -> Path:
 
 
 def is_up(pid: int) -> bool:
-    """Whether the JVM takes SIGQUIT for a question; before, it would die of it."""
+    """Tell whether the JVM handles SIGQUIT already; before that, the signal would kill it."""
     try:
         lines = (PROC / str(pid) / "status").read_text().splitlines()
     except OSError:
@@ -72,14 +72,14 @@ async def ask(jvm: ProcessId, command: str, *, timeout_s: float) -> str:
 
 
 def _listens(pid: int) -> bool:
-    """Whether it does; raises AttachError when somebody else listens in its place."""
+    """Tell whether the JVM listens; raises AttachError when the socket is not of a JVM of ours."""
     path = socket_of(pid)
     try:
         found = path.lstat()
     except FileNotFoundError:
         return False
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
-        raise AttachError(f"{path} is not of a JVM of ours: remove it if you know whose it is")
+        raise AttachError(f"{path} belongs to no JVM of this user: remove it if nobody needs it")
     return True
 
 
@@ -107,7 +107,7 @@ async def _exchange(path: Path, command: str) -> str:
         while data := await reader.read(ANSWER_BYTES_MAX):
             answer += data
             if len(answer) > ANSWER_BYTES_MAX:
-                raise AttachError(f"{path} answers more than {ANSWER_BYTES_MAX} bytes")
+                raise AttachError(f"the JVM at {path} answered more than {ANSWER_BYTES_MAX} bytes")
     finally:
         writer.close()
     return answer.decode(errors="replace")

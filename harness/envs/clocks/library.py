@@ -39,7 +39,7 @@ def without_waits(library: Path, copy: Path) -> Path:
         draft.write_bytes(hide(library.read_bytes()))
         draft.replace(copy)
     except (OSError, ValueError, struct.error) as error:
-        raise EnvError(f"cannot make a libfaketime for JVMs of {library}: {error}") from error
+        raise EnvError(f"cannot make a copy of {library} for JVMs: {error}") from error
     return copy
 
 
@@ -55,7 +55,7 @@ def hide(library: bytes) -> bytes:
 def defined(library: bytes) -> Iterator[tuple[int, bytes]]:
     """The symbols that a library defines: where each is in it, and its name."""
     if not library.startswith(_MAGIC):
-        raise ValueError("want an ELF library of 64 bits, little-endian")
+        raise ValueError("it is no ELF library of 64 bits, little-endian")
     (table,) = struct.unpack_from("<Q", library, _SECTIONS_AT[0])
     size, count = struct.unpack_from("<HH", library, _SECTIONS_AT[1])
     sections = [_SECTION.unpack_from(library, table + number * size) for number in range(count)]

@@ -52,7 +52,7 @@ class Dial:
         return self.ppm / _PPM - 1
 
     def set_rate(self, ppm: int, now_s: float) -> None:
-        """Let another rate hold from now on; what has been gained or lost stays."""
+        """Set the clock's rate from now on; what it has gained or lost until then stays."""
         self.drift_s += (now_s - self.since_s) * self._excess
         self.since_s, self.ppm = now_s, ppm
 
@@ -62,7 +62,7 @@ class Dial:
         return int((now_s + drift_s) * 1e3) + self.jumps_ms
 
     def order(self) -> str:
-        """The same as libfaketime wants it: an offset in seconds, and a rate."""
+        """Give the clock's setting as libfaketime wants it: an offset in seconds, and a rate."""
         offset_s = self.jumps_ms / 1e3 + self.drift_s
         offset_s -= (self.since_s - self.start_s) * self._excess
         return f"{offset_s:+.6f} x{self.ppm / _PPM:.6f}\n"
@@ -150,7 +150,7 @@ class NodeClocks:
         """See ``ClockOrders``; what a process that reads nothing now read last, or would read."""
         dial = self._dial(node)
         try:
-            seen, unread = await self._read_inside(node), "the process has not told yet"
+            seen, unread = await self._read_inside(node), "the process has not told its time yet"
         except AttachError as error:
             seen, unread = None, str(error)
         state = self._processes.state(node).state
@@ -182,7 +182,9 @@ class NodeClocks:
 
     def _dial(self, node: str) -> Dial:
         if not self._fakes:
-            raise EnvError("nodes have the host's own clock: no fault of the run asked for more")
+            raise EnvError(
+                "nodes go by the host's clock: no fault of this run needs clocks of their own"
+            )
         return self._dials.setdefault(node, Dial(time.time()))
 
     async def _set(self, node: str, dial: Dial) -> None:
@@ -198,14 +200,14 @@ class NodeClocks:
 
 
 def no_fake_clocks() -> str | None:
-    """Why processes of this host cannot have clocks of their own; None when they can."""
+    """Tell why processes of this host cannot have clocks of their own; None when they can."""
     if find_faketime() is not None:
         return None
     return f"there is no {_LIBRARY} below {' or '.join(LIBRARIES)}: apt-get install faketime"
 
 
 def find_faketime() -> str | None:
-    """Where this host has libfaketime."""
+    """Find libfaketime on this host; None when it is not installed."""
     places = (Path(folder) for folder in LIBRARIES)
     # with the machine's name in between on Debian, without elsewhere
     found = (p for at in places for p in (*sorted(at.glob(f"*/{_LIBRARY}")), at / _LIBRARY))

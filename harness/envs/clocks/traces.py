@@ -20,7 +20,7 @@ SHARED: Final = Path("/dev/shm")  # noqa: S108 - where shm_open(3) and sem_open(
 
 
 def traces(pid: int, folder: Path) -> Iterator[Path]:
-    """All that a process could leave that runs in such a folder."""
+    """List all files that a process could leave which runs in such a folder."""
     yield SHARED / f"faketime_shm_{pid}"
     yield SHARED / f"sem.faketime_sem_{pid}"
     yield socket_of(pid)

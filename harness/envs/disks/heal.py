@@ -19,7 +19,7 @@ def _well_again(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
     """Take the order away; the process that obeyed it is killed by its own entry."""
     for name in _ORDERS:
         (Path(str(what["folder"])) / name).unlink(missing_ok=True)
-    return "order taken away"
+    return "the order was removed"
 
 
 @undoes(TRACES_ENTRY)

@@ -130,7 +130,9 @@ class NodeDisks:
     def check(self) -> None:
         """Raise EnvError where nodes run on the host's own disks."""
         if not self.used:
-            raise EnvError("nodes run on the host's own disk: no fault of the run asked for more")
+            raise EnvError(
+                "nodes use the host's disk directly: no fault of this run needs disks of their own"
+            )
 
     async def order(self, node: str, **changes: Any) -> None:
         """Change the trouble of a disk: in the heal journal before, out of it after."""

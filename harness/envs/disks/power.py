@@ -20,14 +20,14 @@ class NodePower:
     """``PowerOrders`` where nodes run on fault disks, which know what was not fsynced."""
 
     def __init__(self, disks: NodeDisks, processes: NodeProcesses) -> None:
-        """All hosts have power."""
+        """Begin with power on all hosts."""
         self._disks = disks
         self._processes = processes
         self._rng: Random | None = None
         self._serial = 0  # of orders to lose the power
 
     def use(self, rng: Random) -> None:
-        """Be ready to lose it; ``rng`` decides what a failure leaves."""
+        """Prepare the node's power to be lost; ``rng`` decides what a failure leaves."""
         self._rng = rng
 
     async def lose(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
@@ -52,5 +52,5 @@ class NodePower:
 
     def _chance(self) -> Random:
         if self._rng is None:
-            raise EnvError("no fault of the run asked for a loss of power")
+            raise EnvError("hosts cannot lose their power: no fault of this run needs it")
         return self._rng

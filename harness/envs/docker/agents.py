@@ -36,7 +36,7 @@ class Agents:
     """Starts agents in the nodes' networks, where nothing else may change them."""
 
     def __init__(self, engine: Engine, holders: Mapping[str, str], file: Path) -> None:
-        """Nothing is started.
+        """Start nothing yet.
 
         Args:
             engine: Where the containers are.
@@ -61,7 +61,9 @@ class Agents:
         try:
             return answered(*await self._execute(node, ordering(self.file, do, **arguments)))
         except RefusedError as error:
-            raise EnvError(f"cannot order {do} in the network of {node}: {error}") from error
+            raise EnvError(
+                f"the agent in the network of {node} cannot do {do!r}: {error}"
+            ) from error
 
     async def start(self, node: str, verb: str, *arguments: str, log: Path) -> None:
         """Start an agent that stays; what it prints goes to ``log``, as the holder sees it.
@@ -72,7 +74,9 @@ class Agents:
         program = [*_PYTHON, str(self.file), verb, *arguments]
         code, said = await self._execute(node, ["sh", "-c", _IN_BACKGROUND, str(log), *program])
         if code:
-            raise EnvError(f"cannot start the {verb} of {node}: {said.strip()}")
+            raise EnvError(
+                f"cannot start the agent {verb!r} in the network of {node}: {said.strip()}"
+            )
 
     async def _execute(self, node: str, argv: list[str]) -> tuple[int, str]:
         return await in_thread(self.engine.execute, self.holders[node], argv)

@@ -29,7 +29,7 @@ class Containers:
     def __init__(
         self, journal: Journal, nodes: Mapping[str, object], engine: Callable[[], Engine]
     ) -> None:
-        """Nothing runs.
+        """Start nothing yet.
 
         Args:
             journal: Of the run.

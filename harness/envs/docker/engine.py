@@ -41,7 +41,7 @@ class EngineError(EnvError):
 
 
 def engine_host() -> str:
-    """Where the Engine is asked for."""
+    """Give the address of the Docker Engine, from the environment variable or the default."""
     return os.environ.get(HOST_VARIABLE) or _DEFAULT_HOST
 
 
@@ -146,7 +146,7 @@ class Engine:
     # ---- images
 
     def has_image(self, name: str) -> bool:
-        """Whether an image is there."""
+        """Tell whether the Engine has an image of that name."""
         images: Any = self._client
         found = self.ask(
             f"look at image {name}", lambda: images.inspect_image(name), fine=(_NOT_FOUND,)
@@ -245,7 +245,7 @@ class Engine:
         return found
 
     def runs(self, name: str) -> bool:
-        """Whether a container is there and runs; one that is about to be removed does not."""
+        """Tell whether a container exists and runs; one that is about to be removed does not."""
         found = self.inspect(name)
         return found is not None and found["State"]["Status"] in ("running", "paused")
 
@@ -306,5 +306,5 @@ class Engine:
             return int(code), output.decode(errors="replace")
 
     def _did(self, what: str, request: Callable[[], Any], *, fine: Collection[int]) -> bool:
-        """Whether a request was done; False when it was refused as one that is fine."""
+        """Send a request; return False when the Engine refused it with a status that is fine."""
         return self.ask(what, lambda: (request(),), fine=fine) is not None

@@ -46,7 +46,7 @@ def _unpause(run: str, what: Mapping[str, Any]) -> str:
 def _flush(run: str, what: Mapping[str, Any]) -> str:
     """Have the agents that the run put into its holders take out what they have installed."""
     if "agent" not in what:  # an older krucible's
-        return "goes with its containers"
+        return "the rules go with their containers"
     done = 0
     place = {"chain": str(what["chain"]), "qdisc": int(what["qdisc"])}
     with _engine(what) as engine:
@@ -58,11 +58,11 @@ def _flush(run: str, what: Mapping[str, Any]) -> str:
             except (EngineError, RefusedError) as error:
                 if engine.runs(name):  # else it went meanwhile, with its rules
                     raise EnvError(
-                        f"cannot take rules of {what['chain']} out of {name}: {error}"
+                        f"cannot remove the chain {what['chain']} in container {name}: {error}"
                     ) from error
             else:
                 done += 1
-    return f"flushed in {done} containers" if done else "gone with its containers"
+    return f"flushed in {done} containers" if done else "the rules went with their containers"
 
 
 @undoes("network")
@@ -128,13 +128,13 @@ def _clear(
 
 
 def owner_of(found: Mapping[str, Any]) -> dict[str, str]:
-    """Whose a container or network is, by its labels; unlabelled parts are empty."""
+    """Read from its labels which harness owns a container or network; missing labels are empty."""
     marked = found.get("Labels") or {}
     return {key: str(marked.get(_PREFIX + key, "")) for key in _OWNER}
 
 
 def _is_ours(engine: Engine, name: str, run: str) -> bool:
-    """Whether the container of this name is the run's: somebody else may use the name now."""
+    """Tell whether the container of this name is the run's; another run may use the name now."""
     found = engine.inspect(name)
     return found is not None and found["Config"]["Labels"].get(RUN_LABEL) == run
 

@@ -63,7 +63,7 @@ def base_image(engine: Engine) -> str:
         engine.pull(names[-1])
     except EngineError as error:
         raise EngineError(
-            f"there is no base image {' nor '.join(names)}, and {names[-1]} cannot be had: "
+            f"the Engine lacks the base image {' and '.join(names)}, and cannot pull {names[-1]}: "
             f"{error}; without a registry run docker/make-base (as root), or set {BASE_VARIABLE}"
         ) from error
     return names[-1]

@@ -17,7 +17,7 @@ class DockerFilters:
     """``Filters`` in the networks of a run's containers."""
 
     def __init__(self, agents: Agents, journal: Journal, *, chain: str, handle: int) -> None:
-        """Nothing is ordered; ``chain`` and ``handle`` are the run's, in each network."""
+        """Order nothing yet; ``chain`` and ``handle`` are the run's, in each network."""
         self._agents = agents
         self._journal = journal
         self._chain = chain
@@ -32,11 +32,11 @@ class DockerFilters:
         return await self._agents.order(node, do, **arguments)
 
     def rules(self, source: Address, destination: Address, does: str) -> list[str]:  # noqa: ARG002
-        """All packets from the other node's address."""
+        """Give the rule for all packets from the other node's address."""
         return [f"-s {source.host}/32 {does}"]
 
     def match(self, source: Address, destination: Address) -> list[list[str]]:  # noqa: ARG002
-        """All packets to the other node's address."""
+        """Give the match for all packets to the other node's address."""
         return [to_address(destination.host)]
 
     async def announce(self, links: Sequence[Link]) -> int:
@@ -57,23 +57,23 @@ class DockerQueues:
     """``Queues`` in the nodes' holders, told and heard through a folder that we share."""
 
     def __init__(self, agents: Agents, folder: Path) -> None:
-        """Nothing is started; ``folder/<node>`` is mounted into the node's holder."""
+        """Start nothing yet; ``folder/<node>`` is mounted into the node's holder."""
         self._agents = agents
         self._folder = folder
 
     async def start(self, node: str, queues: Mapping[str, int]) -> None:
-        """In the background of the node's holder."""
+        """Start the shaper in the background of the node's holder."""
         arguments = (str(self._folder / node), node, json.dumps(queues))
         await self._agents.start(node, "queue", *arguments, log=self._log(node))
 
     async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
-        """In the shared folder."""
+        """Write ``shape.json`` into the shared folder."""
         draft = self._folder / node / "shape.draft"
         draft.write_text(json.dumps(wanted), encoding="utf-8")
         draft.replace(self._folder / node / "shape.json")
 
     async def told(self, node: str) -> Mapping[str, Any]:
-        """From the shared folder."""
+        """Read ``counters.json`` from the shared folder."""
         try:
             text = (self._folder / node / "counters.json").read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -82,9 +82,9 @@ class DockerQueues:
         return found
 
     async def complaint(self, node: str) -> str:
-        """From its log."""
+        """Give the last line of the shaper's log, and where the log is."""
         last = self._log(node).read_text(encoding="utf-8").strip().rpartition("\n")[2]
-        return f"{last or 'it says nothing'}; its log is {self._log(node)}"
+        return f"{last or 'it has printed nothing'}; its log is {self._log(node)}"
 
     def _log(self, node: str) -> Path:
         return self._folder / node / "shaper.log"

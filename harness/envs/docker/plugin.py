@@ -252,15 +252,15 @@ class Docker:
         return known(self._addresses, node)
 
     def address(self, node: str) -> Address:
-        """The same: nothing is in between."""
+        """Give the address at which the node listens: nothing is in between."""
         return self.bind_address(node)
 
     def client_source(self) -> str | None:
-        """This host's own address on the run's network, which no rule of ours names."""
+        """Give this host's own address on the run's network, which no rule of ours names."""
         return self._gateway
 
     async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
-        """Really try the node: whether it answered, what was seen, and after how many ms."""
+        """Send the node a request: give whether it answered, what was seen, and the ms it took."""
         return await ask(self.address(node), source=self._gateway, timeout_s=timeout_s)
 
     def node_dir(self, node: str) -> Path:
@@ -268,7 +268,7 @@ class Docker:
         return self._run_dir / "nodes" / node
 
     def log_file(self, node: str) -> Path:
-        """Where the node's stdout and stderr go, one file for all its restarts."""
+        """Give the file for the node's stdout and stderr; all its restarts share it."""
         return self._run_dir / "logs" / f"{node}.log"
 
     # ------------------------------------------------------------------ processes
@@ -346,7 +346,7 @@ class Docker:
     # ------------------------------------------------------------------ helpers
 
     def _faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have one image
-        """Where the image has it."""
+        """Give the path of libfaketime in the image; None when the image lacks it."""
         return docker_image.FAKETIME if self._has_faketime else None
 
     def _net_dir(self, node: str) -> Path:

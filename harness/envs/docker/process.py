@@ -40,7 +40,7 @@ class Contained:
 
     @property
     def state(self) -> str:
-        """Its state: a letter of /proc, ``T`` when its cgroup is frozen, ``gone`` once it ended.
+        """Give the process's state: a letter of /proc, ``T`` when frozen, ``gone`` once it ended.
 
         For the kernel a frozen process sleeps; what matters is that it does not run.
         """
@@ -56,7 +56,7 @@ class Contained:
 
 
 def is_frozen(pid: int) -> bool | None:
-    """Whether the process's cgroup (of either version) is frozen; None when it cannot be told."""
+    """Tell whether the process's cgroup (v1 or v2) is frozen; None when that cannot be read."""
     try:
         lines = (PROC / str(pid) / "cgroup").read_text().splitlines()
         for line in lines:
@@ -74,7 +74,7 @@ def is_frozen(pid: int) -> bool | None:
 
 
 def describe_end(who: ProcessId, state: dict[str, object] | None) -> str:
-    """How a container's process ended, from what the Engine remembers of it."""
+    """Describe how a container's process ended, from what the Engine remembers of it."""
     if state is None:
         return f"{who} ended: its container was removed"
     if state.get("OOMKilled"):

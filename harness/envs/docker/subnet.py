@@ -18,7 +18,7 @@ _TAKEN = ("overlap", "already in use", "conflicts with")  # in the Engine's own 
 
 
 def pool() -> ipaddress.IPv4Network:
-    """Where networks are taken from; raises EnvError when the variable says something odd."""
+    """Give the range that networks are taken from; raises EnvError when the variable is no such."""
     text = os.environ.get(POOL_VARIABLE) or _POOL
     try:
         found = ipaddress.IPv4Network(text)

@@ -70,7 +70,7 @@ class FilteredNet:
     """``Net`` and ``Packets`` by packet filters."""
 
     def __init__(self, journal: Journal) -> None:
-        """No link is there before ``start``."""
+        """Begin without links: ``start`` adds them."""
         self._journal = journal
         self._changing = asyncio.Lock()
         self._filters: Filters | None = None
@@ -149,7 +149,7 @@ class FilteredNet:
 
     @property
     def why_not_cut(self) -> str | None:
-        """Why links cannot be cut here; None when they can."""
+        """Tell why links cannot be cut here; None when they can."""
         return self._why_not
 
     async def cut(self, links: Iterable[Link]) -> None:
@@ -243,14 +243,14 @@ class FilteredNet:
                 shapes[owner] = shape
 
     def _lacking(self, link: Link) -> str | None:
-        """Why a link is not as wanted: neither netem nor a queue treats it. None when it is."""
+        """Tell why neither netem nor a queue treats a link as wanted; None when one does."""
         no_queue = self._why_no_queue.get(link[1])
         if link not in self._why_queued or no_queue is None:
             return None
         return f"the link {link[0]} -> {link[1]}: {self._why_queued[link]}; {no_queue}"
 
     async def _reshape(self, links: Collection[Link]) -> None:
-        """Let links be as they are wanted now: by netem at their sources, else by the queues.
+        """Shape the links as they are wanted now: by netem at their sources, else by the queues.
 
         Other links of a source may change hands: a kernel takes or refuses what is there together.
         """
@@ -273,7 +273,7 @@ class FilteredNet:
             if a == source and shapes
         }
         if self._netems is None:
-            refused = dict.fromkeys(shapes, "netem is not asked here")
+            refused = dict.fromkeys(shapes, "this run does not use netem")
         else:
             refused = await self._netems.apply(source, shapes)
         for link in [link for link in self._why_queued if link[0] == source]:
@@ -367,7 +367,7 @@ class FilteredNet:
         return done["answer"]
 
     def _place(self, link: Link) -> dict[str, Any]:
-        """Where packets of a link go to, and how to tell them from others."""
+        """Give the address that packets of a link go to, and the match that picks them out."""
         here, there = (self._addresses[node] for node in link)
         return {"to": there.host, "match": self._known().match(here, there)}
 

@@ -103,7 +103,7 @@ class Netems:
         order: Callable[..., Awaitable[Any]],
         place: Callable[[Link], dict[str, Any]],
     ) -> None:
-        """Nothing is tried.
+        """Try nothing yet.
 
         Args:
             nodes: All of the run.
@@ -118,7 +118,7 @@ class Netems:
         self._past: dict[Link, Counter[str]] = {}
 
     async def why_not(self, node: str) -> str | None:
-        """Why the node's network has no netem, by really using it once; None when it has.
+        """Try netem in the node's network once, and tell why it has none; None when it has.
 
         Raises:
             EnvError: It cannot be asked.
@@ -129,7 +129,7 @@ class Netems:
         return self._why_not[node]
 
     async def apply(self, node: str, shapes: Mapping[str, Shape]) -> dict[str, str]:
-        """Let packets from the node to these others be treated so, and all others not.
+        """Shape the packets from the node to these others, and no other packets.
 
         Returns:
             By destination, why netem does not do it: these links are plain.

@@ -65,7 +65,7 @@ class Link:
                 flow.stop()
 
     def heal(self) -> None:
-        """Let what was kept flow, then everything else; idempotent."""
+        """Send on what was held back, then let everything else through; idempotent."""
         if not self.held:
             return
         self.held = False
@@ -262,11 +262,11 @@ class Connection:
         self._close()
 
     def is_waiting(self) -> bool:
-        """Whether its opener's end is not being read, so that its close would go unseen."""
+        """Tell whether nobody reads from its opener, so that the opener's close would go unseen."""
         return not self._flows
 
     def is_abandoned(self) -> bool:
-        """Whether its opener has closed already."""
+        """Tell whether the connection's opener has closed it already."""
         return _tcp_state(self.near) in (_TCP_CLOSE, _TCP_CLOSE_WAIT)
 
     def give_up(self) -> None:
@@ -358,7 +358,7 @@ class Relay:
         return self._links[key]
 
     def target(self, node: str) -> tuple[str, int]:
-        """Where the node itself listens."""
+        """Give the host and port that the node itself listens on."""
         return self._targets[node]
 
     def bind_outgoing(self, sock: socket.socket, source: str) -> None:

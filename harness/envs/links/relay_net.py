@@ -67,7 +67,7 @@ class RelayNet:
             await self._listen(end)
 
     async def move(self, end: Endpoint) -> None:
-        """Let a node listen, and be reached, elsewhere; nobody is where it was."""
+        """Make a node listen, and be reached, at another address; its old one is given up."""
         self._ends[end.name] = end
         await self._listen(end)
 
@@ -118,7 +118,7 @@ class RelayNet:
         await self._command("cut", links=[list(link) for link in fresh])
 
     async def heal(self, links: Iterable[Link] | None = None) -> None:
-        """Let held and new data through: on these links, or on all. Idempotent."""
+        """Let held and new data through again: on these links, or on all. Idempotent."""
         chosen = list(self._cuts) if links is None else list(dict.fromkeys(links))
         for link in chosen:
             check_known(self._ends, *link)
@@ -136,7 +136,9 @@ class RelayNet:
         check_known(self._ends, source, destination)
         address = self._ends[destination].advertised
         if address is None:
-            raise EnvError(f"cannot probe {destination!r}: it does not listen")
+            raise EnvError(
+                f"cannot probe {destination!r}: the node has no address that it listens on"
+            )
         passed, detail, elapsed_ms = await ask(
             address, source=self._ends[source].source, timeout_s=timeout_s
         )

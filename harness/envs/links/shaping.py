@@ -32,7 +32,7 @@ class Queues(Protocol):
         ...
 
     async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
-        """Let ``shape.json`` of the node's shaper be that, at one blow."""
+        """Replace ``shape.json`` of the node's shaper, atomically."""
         ...
 
     async def told(self, node: str) -> Mapping[str, Any]:
@@ -48,7 +48,7 @@ class Shapers:
     """The shapers of a run, one for each node that needs it."""
 
     def __init__(self, nodes: Sequence[str], places: Queues) -> None:
-        """Nothing is started; ``places`` is where it will be."""
+        """Start nothing yet; ``places`` is where the shapers will run."""
         self._places = places
         self.queues = {node: number for number, node in enumerate(nodes)}
         self._versions: dict[str, int] = {}
@@ -58,7 +58,7 @@ class Shapers:
         return f"! -i lo -j {QUEUED} --queue-num {self.queues[source]} --queue-bypass"
 
     async def apply(self, node: str, shapes: Mapping[str, Shape]) -> None:
-        """Let packets from these sources to the node be treated so, and all others not.
+        """Shape the packets from these sources to the node, and no other packets.
 
         Raises:
             EnvError: The shaper does not obey.
@@ -77,7 +77,7 @@ class Shapers:
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as error:
             raise EnvError(
-                f"the shaper of {node} does not obey within {_ANSWER_TIMEOUT_S:g} s: "
+                f"the shaper of {node} did not apply a new shape within {_ANSWER_TIMEOUT_S:g} s: "
                 f"{await self._places.complaint(node)}"
             ) from error
 
@@ -91,7 +91,7 @@ class Shapers:
 
 
 def no_repeats(ability: type) -> str | None:
-    """Why links that are shaped so have not an ability, whatever the run; None when they have."""
+    """Tell why links that are shaped so lack an ability in every run; None when they have it."""
     if ability is Repeats:
         return "TCP drops a packet that comes twice; requests are repeated only in 'sim'"
     return None

@@ -53,7 +53,7 @@ class Block:
 
     @property
     def client(self) -> str:
-        """Where the harness's clients connect from."""
+        """Give the address that the harness's clients connect from."""
         return self._host(250)
 
     def node(self, number: int) -> str:

@@ -136,7 +136,7 @@ class Local:
             raise
 
     def bind_address(self, node: str) -> Address:
-        """Where the node itself must listen, and (its host) connect from."""
+        """Give the address where the node itself must listen, and from whose host it connects."""
         return _listening(node, known(self._ends, node).bind)
 
     def address(self, node: str) -> Address:
@@ -148,7 +148,7 @@ class Local:
         return None if self._block is None else self._block.client
 
     async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
-        """Really try the node: whether it answered, what was seen, and after how many ms."""
+        """Send the node a request: give whether it answered, what was seen, and the ms it took."""
         return await ask(self.address(node), source=self.client_source(), timeout_s=timeout_s)
 
     def node_dir(self, node: str) -> Path:
@@ -156,7 +156,7 @@ class Local:
         return self._run_dir / "nodes" / node
 
     def log_file(self, node: str) -> Path:
-        """Where the node's stdout and stderr go, one file for all its restarts."""
+        """Give the file for the node's stdout and stderr; all its restarts share it."""
         return self._run_dir / "logs" / f"{node}.log"
 
     async def start(self, node: str, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
@@ -265,7 +265,7 @@ class Local:
     # ---- clocks
 
     def _faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have the same
-        """Where this host has it; for JVMs a copy."""
+        """Give the path of libfaketime on this host, for JVMs of a copy; None when it is absent."""
         found = find_faketime()
         if found is None or self._jvms is None:
             return found
@@ -279,5 +279,5 @@ class Local:
 
 def _listening(node: str, address: Address | None) -> Address:
     if address is None:
-        raise EnvError(f"{node!r} does not listen")
+        raise EnvError(f"node {node!r} has no address that it listens on")
     return address

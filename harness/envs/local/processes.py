@@ -22,7 +22,7 @@ class LocalProcesses:
     """``NodeProcesses`` as children of this one."""
 
     def __init__(self, journal: Journal, nodes: Mapping[str, object]) -> None:
-        """Nothing runs; ``nodes`` are the environment's, once it is set up."""
+        """Start nothing yet; ``nodes`` are the environment's, once it is set up."""
         self.running = RunningNodes[Child](journal)
         self._nodes = nodes
         self._disks: dict[str, FuseDisk] = {}  # of nodes that run
@@ -60,7 +60,7 @@ class LocalProcesses:
         self.running.follow(node, child, entries, see_off)
 
     async def _part(self, child: Child, disk: FuseDisk) -> None:
-        """When one of process and disk ends, end the other: none is to be without."""
+        """End the disk when the process ends, and the process when the disk ends."""
         ends = {child.ended, disk.child.ended}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if (broken := disk.broke()) is not None:

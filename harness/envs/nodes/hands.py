@@ -12,7 +12,7 @@ from node.faults.hands import Hands, HandsError
 
 
 class NodeHands(Protocol):
-    """Whatever has the ``Hands`` of each node do something; see ``node.faults.hands``."""
+    """An environment that makes the ``Hands`` of each node do things; see ``node.faults.hands``."""
 
     def folder_seen(self, node: str) -> str:
         """The node's folder as its process sees it."""
@@ -31,7 +31,7 @@ class HandsHere:
     """``NodeHands`` on files of this host."""
 
     def __init__(self, node_dir: Callable[[str], Path]) -> None:
-        """Nothing is touched; ``node_dir`` tells the folder of a node."""
+        """Touch nothing yet; ``node_dir`` tells the folder of a node."""
         self._node_dir = node_dir
         self._hands: dict[str, tuple[Hands, asyncio.Lock]] = {}
 

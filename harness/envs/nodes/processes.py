@@ -20,7 +20,7 @@ class NodeProcesses(Protocol):
         ...
 
     async def cut(self, node: str) -> None:
-        """As ``end``, and what the process has asked of its disk and was not told of is not done.
+        """Do as ``end``, and drop what the process asked of its disk and was not yet told of.
 
         The end of a process alone waits for an fsync that is under way, a loss of power does not.
         """

@@ -27,12 +27,12 @@ class Watched(Protocol):
 
     @property
     def id(self) -> ProcessId:
-        """Which one it is."""
+        """Give the process's id."""
         ...
 
     @property
     def state(self) -> str:
-        """Its state: a letter of /proc, or ``gone``."""
+        """Give the process's state: a letter of /proc, or ``gone``."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class Running(Generic[P]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the kernel says so."""
+        """Tell whether the process has ended, as far as the kernel says."""
         return self.process.ended.done() or self.process.state in _ENDED
 
 
@@ -64,7 +64,7 @@ class RunningNodes(Generic[P]):
     """The nodes that run, and how those ended that do not."""
 
     def __init__(self, journal: Journal) -> None:
-        """Nothing runs."""
+        """Begin without any running node."""
         self._journal = journal
         self._running: dict[str, Running[P]] = {}
         self._last_end: dict[str, str] = {}
@@ -77,11 +77,11 @@ class RunningNodes(Generic[P]):
         return self._running.get(node)
 
     def all(self) -> list[Running[P]]:
-        """All that run at present."""
+        """List all nodes that run at present."""
         return list(self._running.values())
 
     def how_it_ended(self, node: str) -> str | None:
-        """How the node's last process ended; None when there was none."""
+        """Describe how the node's last process ended; None when there was none."""
         return self._last_end.get(node)
 
     def to_signal(self, node: str) -> Running[P]:

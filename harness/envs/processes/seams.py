@@ -47,7 +47,7 @@ class Seams:
 
     @property
     def parts(self) -> tuple[NodeDisks, NodePower, NodeClocks]:
-        """All of them."""
+        """Give the disks, the power and the clocks."""
         return self.disks, self.power, self.clocks
 
     def expect(self, abilities: Collection[type], rng: Random) -> None:

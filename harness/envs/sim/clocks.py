@@ -14,7 +14,7 @@ class SimClocks:
     """``ClockOrders`` of simulated hosts."""
 
     def __init__(self, loop: VirtualLoop, hosts: Mapping[str, VirtualHost]) -> None:
-        """Each goes as its host was made; ``hosts`` are by node, once they are there."""
+        """Leave each clock as its host was made; ``hosts`` are by node, once they are there."""
         self._loop = loop
         self._hosts = hosts
 

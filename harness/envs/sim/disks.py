@@ -38,7 +38,7 @@ class SimPower:
     """``PowerOrders`` of simulated hosts."""
 
     def __init__(self, loop: VirtualLoop, hosts: Mapping[str, VirtualHost], rng: Random) -> None:
-        """All have it; ``rng`` decides in which of its writes a host loses it."""
+        """Begin with power on all hosts; ``rng`` decides in which of its writes a host loses it."""
         self._loop = loop
         self._hosts = hosts
         self._rng = rng
@@ -62,7 +62,7 @@ class SimDisks:
     """``DiskOrders`` of simulated hosts."""
 
     def __init__(self, hosts: Mapping[str, VirtualHost]) -> None:
-        """All are whole; ``hosts`` are those of the simulation, by node, once they are there."""
+        """Begin with whole disks; ``hosts`` are the simulation's, by node, once they are there."""
         self._hosts = hosts
         self._copies: dict[str, MemoryDisk] = {}  # of disks, by node
         self._lost: dict[str, dict[Path, bytes]] = {}  # snapshots, by node

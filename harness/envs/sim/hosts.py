@@ -92,11 +92,11 @@ class Sim:
         return known(self._hosts, node)
 
     def bind_address(self, node: str) -> Address:
-        """Where the node listens."""
+        """Give the address at which the node listens."""
         return Address(self.host(node).address, self._ports.get(node, PORT))
 
     def address(self, node: str) -> Address:
-        """The same: nothing is in between."""
+        """Give the address at which the node listens: nothing is in between."""
         return self.bind_address(node)
 
     def client_source(self) -> str | None:
@@ -109,7 +109,7 @@ class Sim:
         return NODE_DIR
 
     def log_file(self, node: str) -> Path:
-        """Where what a node prints goes once the run is saved, within its folder."""
+        """Give the file, within the saved run's folder, for what a node prints."""
         self.host(node)
         return Path("logs") / f"{node}.log"
 
@@ -148,7 +148,7 @@ class Sim:
                 raise EnvError(f"signal {signal_number} means nothing to a simulated process")
 
     def process(self, node: str) -> ProcessState:
-        """Whether the node's process runs; the "pid" counts its starts."""
+        """Give the state of the node's process; the "pid" is the number of its starts."""
         host, starts = self.host(node), self._starts[node]
         process = host.process
         if process is not None:

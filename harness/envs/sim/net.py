@@ -21,7 +21,7 @@ class SimNet:
     """The links between the hosts of a simulation."""
 
     def __init__(self, fabric: Fabric, hosts: Mapping[str, VirtualHost], try_from: Try) -> None:
-        """All links are whole.
+        """Begin with no link cut.
 
         Args:
             fabric: What hosts send over.

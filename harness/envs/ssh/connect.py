@@ -54,7 +54,7 @@ class Python:
 
     @property
     def will_do(self) -> bool:
-        """Whether a node can run on it."""
+        """Tell whether a node can run on this Python: it is new enough, and lacks no module."""
         return self.version >= PYTHON_MIN and not self.lacks
 
 
@@ -128,7 +128,7 @@ def _unknown(host: Host, kind: str, key: bytes) -> str:
 
 
 def fingerprint(key: bytes) -> str:
-    """As ssh-keygen prints it."""
+    """Give a key's fingerprint as ssh-keygen prints it."""
     digest = base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
     return f"SHA256:{digest}"
 
@@ -146,16 +146,19 @@ def _why(host: Host, error: Exception) -> str:
     if isinstance(error, paramiko.PasswordRequiredException):
         return f"host {host}: the key {host.key} has a passphrase: `ssh-add` it and leave key out"
     if isinstance(error, paramiko.AuthenticationException):
-        what = "no key of the agent or in ~/.ssh" if host.key is None else f"not the key {host.key}"
+        what = "any key of the agent or in ~/.ssh" if host.key is None else f"the key {host.key}"
         user = "your user name" if host.user is None else f"user {host.user}"
         return (
-            f"host {host} accepts {what} for {user}: put the public key into its authorized_keys, "
-            f"or name user and key in the hosts file ({error})"
+            f"host {host} does not accept {what} for {user}: put the public key into its "
+            f"authorized_keys, or name user and key in the hosts file ({error})"
         )
     if isinstance(error, socket.gaierror):
         return f"host {host} has no address: {error.strerror}; look at the hosts file"
     if isinstance(error, OSError):
-        return f"no ssh server answers at {host.host}:{host.port}: {error.strerror or error}"
+        return (
+            f"no ssh server answers at {host.host}:{host.port}: {error.strerror or error}; start "
+            "sshd there, or correct the hosts file"
+        )
     return f"cannot log in on host {host}: {_text(error)}"
 
 

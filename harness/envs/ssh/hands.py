@@ -13,7 +13,7 @@ class HandsThere:
     """``NodeHands`` on the nodes' hosts."""
 
     def __init__(self, places: Mapping[str, Place]) -> None:
-        """Nothing is touched; ``places`` are the run's, once it is set up."""
+        """Touch nothing yet; ``places`` are the run's, once it is set up."""
         self._places = places
 
     def folder_seen(self, node: str) -> str:

@@ -29,7 +29,7 @@ def clean_host(run: str, what: Mapping[str, Any]) -> str:
     """Kill the run's processes there, take its chain out, remove its folder."""
     place = what["place"]
     if not str(place["mark"]).startswith(f"{run}/"):
-        raise EnvError(f"the journal's entry is of {place['mark']}, not of run {run}")
+        raise EnvError(f"the journal's entry names {place['mark']} as its owner, not run {run}")
     done = clean(Host.from_json(what["host"]), str(what["python"]), place)
     found = [name for name, count in done.items() if count]
     return f"removed: {', '.join(found)}" if found else "already gone"
@@ -37,10 +37,10 @@ def clean_host(run: str, what: Mapping[str, Any]) -> str:
 
 @undoes(RULES_ENTRY)
 def _flush(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
-    return "goes with the chain of its host"
+    return "the rules go with their host's chain"
 
 
 @undoes(DISK_ENTRY)
 @undoes(CLOCK_ENTRY)
 def _forget(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001
-    return "goes with the folder of its host"
+    return "the order goes with its host's folder"

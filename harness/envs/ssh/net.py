@@ -20,7 +20,7 @@ class SshFilters:
     """``Filters`` on the hosts of a run; supervisors know their chains and handles."""
 
     def __init__(self, remotes: Mapping[str, Remote], journal: Journal) -> None:
-        """Nothing is ordered."""
+        """Order nothing yet."""
         self._remotes = remotes
         self._journal = journal
 
@@ -53,22 +53,22 @@ class SshQueues:
     """``Queues`` by the supervisors, with which they end."""
 
     def __init__(self, remotes: Mapping[str, Remote]) -> None:
-        """Nothing is started."""
+        """Start nothing yet."""
         self._remotes = remotes
 
     async def start(self, node: str, queues: Mapping[str, int]) -> None:
-        """By its supervisor."""
+        """Have the node's supervisor start its shaper."""
         await self._remotes[node].call("shaper", seed=node, queues=dict(queues))
 
     async def put(self, node: str, wanted: Mapping[str, Any]) -> None:
-        """By its supervisor."""
+        """Have the node's supervisor shape packets so from now on."""
         await self._remotes[node].call("shape", wanted=dict(wanted))
 
     async def told(self, node: str) -> Mapping[str, Any]:
-        """From its supervisor."""
+        """Ask the node's supervisor."""
         return dict((await self._remotes[node].call("shaped"))["told"])
 
     async def complaint(self, node: str) -> str:
-        """From its supervisor."""
+        """Ask the node's supervisor."""
         last = (await self._remotes[node].call("shaped"))["last"]
-        return str(last or "it says nothing")
+        return str(last or "it has printed nothing")

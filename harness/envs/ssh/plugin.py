@@ -130,7 +130,9 @@ class Ssh:
         """
         hosts = _hosts()
         if len(hosts) < len(nodes):
-            raise EnvError(f"{len(nodes)} nodes want as many hosts; there are {len(hosts)}")
+            raise EnvError(
+                f"{len(nodes)} nodes need as many hosts; the hosts file names {len(hosts)}"
+            )
         await asyncio.to_thread(heal_all, self._journal.path.parent)
         chosen = dict(zip(nodes, hosts, strict=False))
         try:
@@ -270,7 +272,7 @@ class Ssh:
         return self._place(node).address
 
     def address(self, node: str) -> Address:
-        """The same: nothing is in between."""
+        """Give the address at which the node listens: nothing is in between."""
         return self._place(node).address
 
     def client_source(self) -> str | None:
@@ -278,7 +280,7 @@ class Ssh:
         return None
 
     async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:
-        """Really try the node: whether it answered, what was seen, and after how many ms."""
+        """Send the node a request: give whether it answered, what was seen, and the ms it took."""
         return await ask(self.address(node), source=None, timeout_s=timeout_s)
 
     def node_dir(self, node: str) -> Path:
@@ -286,11 +288,11 @@ class Ssh:
         return self._run_dir / "nodes" / node
 
     def log_file(self, node: str) -> Path:
-        """Where the node's stdout and stderr arrive, one file for all its restarts."""
+        """Give the file in which the node's stdout and stderr arrive; all its restarts share it."""
         return self._run_dir / "logs" / f"{node}.log"
 
     def _faketime(self, node: str) -> str | None:
-        """Where its host has it."""
+        """Give the path of libfaketime on the node's host; None when the host lacks it."""
         return self._place(node).faketime
 
     async def refresh(self, node: str) -> None:
@@ -298,7 +300,7 @@ class Ssh:
         await self._place(node).refresh()
 
     def lost_disk(self, node: str) -> str | None:
-        """After teardown: why the mirror of a node's disk is not what was there; None when it is.
+        """Tell, after teardown, why the mirror of a node's disk is incomplete; else None.
 
         Nobody should judge such a mirror: what is missing in it was never lost by the node.
         """
@@ -381,7 +383,7 @@ def _check_distinct(chosen: Mapping[str, Host], addresses: Sequence[Address]) ->
 
 
 async def _all(steps: Any) -> list[Any]:
-    """All of them, to the end, though one fails; raises the first error."""
+    """Run all steps to the end, though one fails; raises the first error."""
     work: list[Awaitable[Any]] = list(steps)
     done = await asyncio.gather(*work, return_exceptions=True)
     for outcome in done:

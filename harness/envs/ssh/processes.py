@@ -18,7 +18,7 @@ class HostProcesses:
     """``NodeProcesses`` on the nodes' hosts."""
 
     def __init__(self, places: Mapping[str, Place]) -> None:
-        """Nothing runs; ``places`` are the run's, once it is set up."""
+        """Start nothing yet; ``places`` are the run's, once it is set up."""
         self._places = places
 
     def state(self, node: str) -> ProcessState:

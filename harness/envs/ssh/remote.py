@@ -130,7 +130,7 @@ class Remote:
             self._channel = channel
             self._send(archive())
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise EnvError(f"host {self.host} runs no command: {error}") from error
+            raise EnvError(f"host {self.host} cannot run a command: {error}") from error
 
     def _send(self, data: bytes) -> None:
         assert self._channel is not None, "started before used"  # noqa: S101
@@ -150,7 +150,7 @@ class Remote:
                 raise OSError(self.lost)
 
     def _read(self) -> None:
-        """In a thread: read to the end of the connection."""
+        """Read to the end of the connection, in a thread."""
         assert self._channel is not None, "started before read"  # noqa: S101
         channel, why = self._channel, "the connection was closed"
         try:
@@ -161,7 +161,7 @@ class Remote:
         except (OSError, EOFError) as error:
             why = f"{type(error).__name__}: {error}"
         except ValueError as error:
-            why = f"it said what no supervisor says: {error}"
+            why = f"its supervisor sent what cannot be read: {error}"
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
             self._loop.call_soon_threadsafe(self._lose, why)
 
@@ -176,7 +176,7 @@ class Remote:
                 return
             *lines, rest = (rest + data).split(b"\n")
             if len(rest) > _LINE_MAX:
-                raise ValueError("a line without an end")
+                raise ValueError(f"a line of more than {_LINE_MAX} bytes")
             for line in lines:
                 self._loop.call_soon_threadsafe(self._heard, json.loads(line))
 
@@ -185,7 +185,7 @@ class Remote:
         try:
             self._take(message)
         except (KeyError, TypeError, AttributeError, binascii.Error) as error:
-            self._lose(f"it said what no supervisor says: {type(error).__name__}: {error}")
+            self._lose(f"its supervisor sent what cannot be read: {type(error).__name__}: {error}")
 
     def _take(self, message: Mapping[str, Any]) -> None:
         if "id" in message:

@@ -1,4 +1,4 @@
-"""Apache Kafka itself, fetched once by Maven into a cache outside of the repository.
+"""Apache Kafka itself, each release fetched once by Maven into a cache outside of the repository.
 
 The cache is ``$KRUCIBLE_KAFKA_DIR``, else ``~/.cache/krucible``. It holds one folder per version
 of what is fetched: the jars, the logging configuration, and an archive of loaded classes that
@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.errors import UsageError
 from harness.processes.java import java_version
+from harness.systems.kafka.releases import DEFAULT, Release, known
 
-KAFKA_VERSION = "4.1.2"
 LOG4J_VERSION = "2.24.3"
 DEPENDENCY_PLUGIN_VERSION = "3.8.1"
 JAVA_MIN = 17
@@ -49,19 +50,11 @@ _WITHOUT_CONNECT = (  # a third of all jars, for tools that we do not run
 )
 _KAFKA = "org.apache.kafka"
 _LOG4J = "org.apache.logging.log4j"
-_WANTED = (
-    (_KAFKA, "kafka_2.13", KAFKA_VERSION, ""),
-    (_KAFKA, "kafka-tools", KAFKA_VERSION, _WITHOUT_CONNECT),
-    (_KAFKA, "kafka-shell", KAFKA_VERSION, ""),
-    (_LOG4J, "log4j-core", LOG4J_VERSION, ""),
-    (_LOG4J, "log4j-slf4j-impl", LOG4J_VERSION, ""),
-)
 _POM = (
     "<project><modelVersion>4.0.0</modelVersion>"
     "<groupId>krucible</groupId><artifactId>interop</artifactId><version>1</version>"
     "<packaging>pom</packaging><dependencies>{}</dependencies></project>\n"
 )
-POM = _POM.format("".join(_DEPENDENCY.format(*wanted) + "</dependency>" for wanted in _WANTED))
 
 LOG4J_CONFIG = """\
 status = error
@@ -75,6 +68,18 @@ rootLogger.appenderRef.main.ref = MAIN
 """
 
 
+def pom_of(version: str) -> str:
+    """Tell Maven what is wanted of a release."""
+    wanted = (
+        (_KAFKA, "kafka_2.13", version, ""),
+        (_KAFKA, "kafka-tools", version, _WITHOUT_CONNECT),
+        (_KAFKA, "kafka-shell", version, ""),
+        (_LOG4J, "log4j-core", LOG4J_VERSION, ""),
+        (_LOG4J, "log4j-slf4j-impl", LOG4J_VERSION, ""),
+    )
+    return _POM.format("".join(_DEPENDENCY.format(*each) + "</dependency>" for each in wanted))
+
+
 class KafkaMissingError(Exception):
     """Raised when Kafka cannot be run here; says what is missing and how to get it."""
 
@@ -85,6 +90,12 @@ class KafkaDist:
 
     home: Path
     java: Path
+    release: Release
+
+    @property
+    def jars(self) -> Path:
+        """The folder of its jars, which is not in the cache for a build of one's own."""
+        return self.release.jars or self.home / "lib"
 
     @property
     def archive(self) -> Path:
@@ -116,30 +127,49 @@ class KafkaDist:
             f"-Dkrucible.log={log}",
             *(["-Dlog4j.shutdownHookEnabled=false"] if logs_its_end else []),
             "-cp",
-            f"{self.home / 'lib'}/*",
+            f"{self.jars}/*",
             main,
             *map(str, arguments),
         ]
 
 
-def fetch() -> KafkaDist:
-    """Find Kafka in the cache, or fetch it.
+def fetch(version: str = DEFAULT) -> KafkaDist:
+    """Find a Kafka that can be started as processes in the cache, or fetch it.
 
     Raises:
         KafkaMissingError: There is no Java, no Maven, or Maven could not fetch it.
     """
-    java = _java()
-    tag = hashlib.sha256((POM + LOG4J_CONFIG).encode()).hexdigest()[:8]
-    home = cache_folder() / f"kafka-{KAFKA_VERSION}-{tag}-java{java_version(java)}"
-    dist = KafkaDist(home, java)
+    return ready(fetch_classes(Release(version)))
+
+
+def ready(dist: KafkaDist) -> KafkaDist:
+    """See to it that processes of a Kafka start quickly; raises KafkaMissingError."""
     if not dist.archive.exists():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(home.parent / ".lock"):
-            if not home.is_dir():
-                _make(home, POM)
+        with _locked(dist.home.parent / ".lock"):
             if not dist.archive.exists():  # it remembers where its jars lie: after the renaming
                 _archive_classes(dist)
     return dist
+
+
+def fetch_classes(release: Release) -> KafkaDist:
+    """Find the jars of a Kafka in the cache, or fetch them; raises KafkaMissingError."""
+    java = _java()
+    wanted = pom_of(release.version) if release.jars is None else _look_of(release.jars)
+    tag = hashlib.sha256((wanted + LOG4J_CONFIG).encode()).hexdigest()[:8]
+    kind = "kafka" if release.jars is None else "own"
+    home = cache_folder() / f"{kind}-{release.version}-{tag}-java{java_version(java)}"
+    if not home.is_dir():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(home.parent / ".lock"):
+            if not home.is_dir():
+                _make(home, wanted if release.jars is None else None, f"Apache Kafka {release}")
+    return KafkaDist(home, java, release)
+
+
+def _look_of(jars: Path) -> str:
+    """Tell one state of a folder from another: it may be built again and again."""
+    stats = ((jar, jar.stat()) for jar in sorted(jars.glob("*.jar")))
+    return "\n".join(f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar, stat in stats)
 
 
 def fetch_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
@@ -155,7 +185,7 @@ def fetch_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
     home.parent.mkdir(parents=True, exist_ok=True)
     with _locked(home.parent / ".lock"):
         if not home.is_dir():
-            _make(home, pom)
+            _make(home, pom, name)
     return home / "lib"
 
 
@@ -184,21 +214,23 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _make(home: Path, pom: str) -> None:
-    """Fetch into a folder of another name and rename it when it is complete."""
-    mvn = shutil.which("mvn")
-    if mvn is None:
-        raise KafkaMissingError(f"Maven is missing, to fetch Kafka {KAFKA_VERSION}: install maven")
+def _make(home: Path, pom: str | None, what: str) -> None:
+    """Fetch into a folder of another name and rename it when it is complete; no pom: no jars."""
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.parent) as scratch:
         made = Path(scratch) / home.name
         made.mkdir()
-        (made / "pom.xml").write_text(pom, encoding="utf-8")
         (made / "log4j2.properties").write_text(LOG4J_CONFIG, encoding="utf-8")
-        _resolve(mvn, made)
+        if pom is not None:
+            (made / "pom.xml").write_text(pom, encoding="utf-8")
+            _resolve(made, what)
         made.rename(home)
 
 
-def _resolve(mvn: str, folder: Path) -> None:
+def _resolve(folder: Path, what: str) -> None:
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise KafkaMissingError(f"Maven is missing, to fetch {what}: install maven")
+    sys.stderr.write(f"fetching {what} through Maven into the cache, once\n")
     goal = f"org.apache.maven.plugins:maven-dependency-plugin:{DEPENDENCY_PLUGIN_VERSION}"
     argv = [mvn, "-q", "-B", f"{goal}:copy-dependencies", "-DincludeScope=runtime"]
     try:
@@ -212,11 +244,10 @@ def _resolve(mvn: str, folder: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise KafkaMissingError(f"Maven did not fetch Kafka in {_FETCH_TIMEOUT_S} s") from None
+        raise KafkaMissingError(f"Maven did not fetch {what} in {_FETCH_TIMEOUT_S} s") from None
     if done.returncode != 0 or not (folder / "lib").is_dir():
         raise KafkaMissingError(
-            f"Maven could not fetch Kafka {KAFKA_VERSION} (is the network there?): "
-            + done.stdout.strip()[-500:]
+            f"Maven could not fetch {what} (is the network there?): " + done.stdout.strip()[-500:]
         )
 
 
@@ -240,7 +271,7 @@ def _archive_classes(dist: KafkaDist) -> None:
             server.send_signal(signal.SIGTERM)
             server.wait(_START_TIMEOUT_S)
         except TimeoutError as error:
-            raise KafkaMissingError(f"Kafka {KAFKA_VERSION} does not start: {error}") from error
+            raise KafkaMissingError(f"Kafka {dist.release} does not start: {error}") from error
         finally:
             server.kill()
             server.wait()
@@ -280,7 +311,10 @@ def _await_line(log: Path, line: str, server: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
+    version = sys.argv[1] if sys.argv[1:] else DEFAULT
     try:
-        sys.stdout.write(f"Apache Kafka is in {fetch().home}\n")
-    except KafkaMissingError as missing:
+        found = fetch_classes(Release(known(version)))
+        home = (ready(found) if version == DEFAULT else found).home
+        sys.stdout.write(f"Apache Kafka {version} is in {home}\n")
+    except (KafkaMissingError, UsageError) as missing:
         sys.exit(str(missing))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -26,16 +28,40 @@ from harness.systems.kafka import distribution as kafka_dist
 from harness.systems.kafka.distribution import (
     BROKER_HEAP_MB,
     CONTROLLER_HEAP_MB,
-    KAFKA_VERSION,
     SERVER,
     KafkaDist,
 )
+from harness.systems.kafka.releases import (
+    DYNAMIC_SINCE,
+    HOME,
+    LIVE_SINCE,
+    VERSION,
+    VOTES_KEPT_SINCE,
+    Release,
+    is_of_releases,
+    release_of,
+    releases_of,
+)
 from harness.systems.kafka.simulated.jvm import missing
-from harness.systems.kafka.simulated.sites import OF_CONTROLLERS, OF_RAFT_ALONE, kafka_site
+from harness.systems.kafka.simulated.sites import (
+    OF_CONTROLLERS,
+    OF_LATEST,
+    OF_RAFT_ALONE,
+    kafka_site,
+)
 from harness.systems.kraft.sites import Site
-from harness.systems.nodes.processes import QUORUM_SETTING, KraftNodes, check_quorum, why_not
+from harness.systems.nodes.processes import (
+    DYNAMIC,
+    QUORUM_SETTING,
+    KraftNodes,
+    Node,
+    check_quorum,
+    why_not,
+)
 from harness.verdict import Known
 from node.config import NodeConfig
+from node.driver.bootstrap import save_bootstrap
+from node.metadata.features import default_features
 
 OURS: Final = "krucible."  # what settings of our own node begin with
 FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
@@ -83,7 +109,14 @@ _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
 def check_settings(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
     check_quorum(settings)
+    for release in releases_of(settings).values():
+        if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
+            raise UsageError(
+                f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
+            )
     for key in settings:
+        if is_of_releases(key):
+            continue
         if key in OWN_SETTINGS:
             raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
         if key == FSYNC_SETTING and settings[key] not in ("true", "false"):
@@ -94,37 +127,110 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
 
 
+def check_processes(settings: Mapping[str, str]) -> None:
+    """Raise UsageError for settings that processes cannot have."""
+    check_settings(settings)
+    if HOME in settings:
+        raise UsageError("--kafka-home: only `krucible sim` takes it; leave it out")
+    for release in releases_of(settings).values():
+        if release.line < LIVE_SINCE:
+            raise UsageError(
+                f"--kafka-version {release}: only for `krucible sim`; processes need 4.0 or newer"
+            )
+    if len(set(releases_of(settings).values())) > 1:
+        raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
+
+
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
-KNOWN: Final = (Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),)
+KNOWN: Final = (
+    Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
+    Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
+    Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
+)
+
+
+# Before 4.0 a follower writes the leader in the place of its vote: it needs it no more.
+FORGETS: Final = Known(
+    "S3", ", now that it follows n", "docs/kafka.md, a follower before 4.0 forgets its vote"
+)
+# A snapshot of 3.x has a record more, of the migration from ZooKeeper.
+OF_ZOOKEEPER: Final = tuple(
+    Known("S22", told, "docs/kafka.md, snapshots of 3.x and 4.x")
+    for told in (" has sha ", " has size ")
+)
+
+
+def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
+    """Tell what nodes of some releases are known to do."""
+    older = [release.line < VOTES_KEPT_SINCE for release in releases]
+    forgets = (FORGETS,) if any(older) else ()
+    return (*KNOWN, *forgets, *(OF_ZOOKEEPER if any(older) and not all(older) else ()))
 
 
 def is_kafkas(name: str) -> bool:
-    """Whether a setting that a swarm draws is one of Kafka's, or of how its quorum is made."""
+    """Tell whether a drawn setting is one of Kafka's own, or says how its quorum is made."""
     return not name.startswith(OURS) or name == QUORUM_SETTING
+
+
+def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Name the releases in results: the one of most nodes, and those of single ones."""
+    return {
+        "kafka" if node is None else f"kafka of {node}": str(release)
+        for node, release in releases_of(settings).items()
+    }
+
+
+def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Say in the spec which release it is, though it be the default."""
+    return {VERSION: release_of(settings).version}
+
+
+PROCESSES: Final = SystemTraits(
+    leaves=frozenset({"records", "output"}),
+    checkers=("logs",),
+    workloads=frozenset({"brokers", "producer-ids"}),  # what its controllers do by themselves
+    envs=frozenset({"local"}),  # where its Java is
+    jvms=True,
+    check_settings=check_processes,
+    why_not=why_not,
+)
+SIMULATED: Final = SystemTraits(
+    leaves=frozenset({"events", "records", "output"}),
+    leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
+    workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
+    check_settings=check_settings,
+    known=KNOWN,
+    takes=is_kafkas,
+    why_not=why_not,
+)
+
+
+def _processes(settings: Mapping[str, str]) -> SystemTraits:
+    return replace(PROCESSES, versions=_versions(settings), settings=_recorded(settings))
+
+
+def _simulated(settings: Mapping[str, str]) -> SystemTraits:
+    releases = releases_of(settings).values()
+    fit = replace(
+        SIMULATED,
+        versions=_versions(settings),
+        settings=_recorded(settings),
+        missing=partial(missing, *releases),
+        known=known_of(releases),
+    )
+    if all(release.line >= DYNAMIC_SINCE for release in releases):
+        return fit
+    assert fit.workloads is not None  # noqa: S101 - see above
+    return replace(
+        fit,
+        workloads=fit.workloads - {"membership"},
+        takes=lambda name: is_kafkas(name) and name != QUORUM_SETTING,
+    )
 
 
 @systems.register(
     "kafka",
-    SystemTraits(
-        leaves=frozenset({"records", "output"}),
-        checkers=("logs",),
-        workloads=frozenset({"brokers", "producer-ids"}),  # what its controllers do by themselves
-        envs=frozenset({"local"}),  # where its Java is
-        versions={"kafka": KAFKA_VERSION},
-        jvms=True,
-        check_settings=check_settings,
-        why_not=why_not,
-        simulated=SystemTraits(
-            leaves=frozenset({"events", "records", "output"}),
-            workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
-            versions={"kafka": KAFKA_VERSION},
-            check_settings=check_settings,
-            known=KNOWN,
-            missing=missing,
-            takes=is_kafkas,
-            why_not=why_not,
-        ),
-    ),
+    replace(PROCESSES, narrowed=_processes, simulated=replace(SIMULATED, narrowed=_simulated)),
 )
 class Kafka(KraftNodes):
     """Apache Kafka's controllers and brokers; `make kafka` fetches them. Needs Java 17.
@@ -146,7 +252,7 @@ class Kafka(KraftNodes):
         self._dist: KafkaDist | None = None
 
     def site(self, environment: Environment) -> Site:
-        """Where its nodes live: as processes, or on simulated hosts."""
+        """Give the site of its nodes: processes, or simulated hosts."""
         if isinstance(environment, Sim):
             return kafka_site(environment, self._spec)
         return super().site(environment)
@@ -161,7 +267,9 @@ class Kafka(KraftNodes):
             await super().setup()
             return
         try:
-            self._dist = await asyncio.to_thread(kafka_dist.fetch)
+            self._dist = await asyncio.to_thread(
+                kafka_dist.fetch, release_of(self._spec.settings).version
+            )
         except kafka_dist.KafkaMissingError as error:
             raise EnvError(f"{error}; then `make kafka`") from error
         if isinstance(self._env, MountsDisks):
@@ -176,10 +284,21 @@ class Kafka(KraftNodes):
         return {**super()._own(name, index), **LISTENERS, **small}
 
     def _config(self, settings: Mapping[str, str]) -> NodeConfig:
-        """Of what our own node knows, too: the folder that it formats is the same."""
+        """Make the configuration that our own node knows, for it formats the same folder."""
         known = ("node.id", "process.roles", "listeners", "advertised.listeners", "log.dirs")
         quorum = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
         return super()._config({k: v for k, v in settings.items() if k in (*known, *quorum)})
+
+    def _format(self, node: Node) -> None:
+        """As ours; a newer release begins with the features that our clients know.
+
+        By itself it would begin with its own latest ones, and take no broker that knows less.
+        """
+        super()._format(node)
+        newer = release_of(self._spec.settings).line > OF_LATEST
+        if node.voter and newer and not isinstance(self._env, Sim):
+            disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)
+            save_bootstrap(disk, folder, default_features())
 
     async def _launch(self, name: str) -> None:
         if isinstance(self._env, Sim):

@@ -60,23 +60,23 @@ class ProcessSite:
         self._env = environment
 
     def network(self) -> Network:
-        """Sockets."""
+        """Give real sockets."""
         return Sockets(self._env.client_source())
 
     def disk(self, node: str) -> Disk:  # noqa: ARG002 - all on this host
-        """This host's."""
+        """Give the disk of this host."""
         return FileDisk()
 
     def data_dir(self, node: str) -> Path:
-        """In the node's folder."""
+        """Give its path in the node's folder."""
         return self._env.node_dir(node) / "data"
 
     def event_file(self, node: str) -> Path | None:
-        """In the node's folder."""
+        """Give its path in the node's folder."""
         return self._env.node_dir(node) / _TRACE
 
     def wall_ms(self, node: str) -> int:  # noqa: ARG002 - as above
-        """This host's."""
+        """Give the wall clock of this host, ms since 1970."""
         return SystemClock().wall_ms()
 
     async def launch(self, node: str, settings: Mapping[str, str]) -> None:
@@ -95,23 +95,23 @@ class VirtualSite:
         self._program = program
 
     def network(self) -> Network:
-        """The simulated one."""
+        """Give the simulated network."""
         return self._env.client_network
 
     def disk(self, node: str) -> Disk:
-        """The host's."""
+        """Give the disk of the node's simulated host."""
         return self._env.host(node).disk
 
     def data_dir(self, node: str) -> Path:
-        """The same on all."""
+        """Give the node's folder: it has the same path on all hosts."""
         return self._env.node_dir(node)
 
     def event_file(self, node: str) -> Path | None:  # noqa: ARG002 - none has one
-        """None."""
+        """Return None: simulated nodes write no event file."""
         return None
 
     def wall_ms(self, node: str) -> int:
-        """The host's."""
+        """Give the wall clock of the node's simulated host, ms since 1970."""
         return self._env.host(node).wall_ms()
 
     async def launch(self, node: str, settings: Mapping[str, str]) -> None:

@@ -74,7 +74,7 @@ class Node:
 
 
 def why_not(ability: type, spec: RunSpec) -> str | None:
-    """Why the voters of such a run never change (``Members``); nothing else depends on options."""
+    """Tell why voters of such a run never change (``Members``); None for other abilities."""
     if ability is not Members:
         return None
     if spec.settings.get(QUORUM_SETTING, STATIC) != DYNAMIC:
@@ -108,7 +108,7 @@ class KraftNodes:
         self._tails: dict[str, LogTail] = {}
 
     def site(self, environment: Environment) -> Site:
-        """Where its nodes live."""
+        """Give the site of its nodes."""
         return site_of(environment)
 
     # ------------------------------------------------------------------ lifecycle
@@ -258,7 +258,7 @@ class KraftNodes:
                 return self._as_told(view, seen, "no voter")
             seen.other()
             if leader == node and len(view.voters) == 2:  # noqa: PLR2004 - the smallest quorum
-                return VoterChange(done=False, detail="it leads two voters")
+                return VoterChange(done=False, detail="it leads only two voters, which need both")
             request = RemoveVoterRequest(key, CLUSTER_ID)
             return await self._ask(request, leader)
 
@@ -285,7 +285,7 @@ class KraftNodes:
         return await voters.until_done(attempt, timeout_s)
 
     async def await_address(self, node: str, *, timeout_s: float) -> VoterChange:
-        """Until a committed set has it there: it tells so itself (UpdateRaftVoter, KIP-853)."""
+        """Wait until a committed voter set has the address that the node sent (UpdateRaftVoter)."""
         seen = voters.Seen()
         own, at = self._node[node].id, self._env.address(node)
 
@@ -307,7 +307,9 @@ class KraftNodes:
     def _as_told(view: QuorumView, seen: voters.Seen, what: str) -> VoterChange:
         if seen.is_committed(view):
             return VoterChange(done=True, detail=f"it is {what}")
-        return VoterChange(done=False, detail=f"it is {what} by a set that is not committed yet")
+        return VoterChange(
+            done=False, detail=f"it is {what} in a voter set that is not committed yet"
+        )
 
     async def _ask(self, request: AddVoterRequest | RemoveVoterRequest, at: str) -> VoterChange:
         address, network = self._env.address(at), self._site.network()
@@ -425,7 +427,7 @@ class KraftNodes:
         )
 
     def _directory_id(self, node_id: int) -> UUID:
-        """Of the disk that the node has now."""
+        """Draw the id of the disk that the node has now."""
         disks = self._disks.get(node_id, 0)
         labels = (node_id, disks) if disks else (node_id,)
         return random_id(seeds.rng(self._spec.seed, "directory", *labels))

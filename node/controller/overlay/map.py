@@ -39,7 +39,7 @@ class OverlayMap(Generic[K, V]):
         self._set(key, (write, value))
 
     def pending(self, key: K) -> bool:
-        """Whether the committed value of that key does not count any more."""
+        """Tell whether an uncommitted change replaces the committed value of that key."""
         return key in self._entries
 
     def items(self) -> Iterator[tuple[K, V | None]]:

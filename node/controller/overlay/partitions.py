@@ -44,7 +44,7 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
         self._led: dict[int, set[PartitionKey]] = {}
 
     def with_isr(self, broker_id: int) -> Iterator[PartitionKey]:
-        """Those that have the broker in sync."""
+        """List the partitions that have the broker in their ISR."""
         return self._walk(
             self._image.isr_partitions(broker_id),
             self._isr.get(broker_id),
@@ -52,7 +52,7 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
         )
 
     def with_elr(self, broker_id: int) -> Iterator[PartitionKey]:
-        """Those that have the broker as an eligible leader (KIP-966)."""
+        """List the partitions that have the broker as an eligible leader (KIP-966)."""
         return self._walk(
             self._image.elr_partitions(broker_id),
             self._elr.get(broker_id),
@@ -60,7 +60,7 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
         )
 
     def leaderless(self) -> Iterator[PartitionKey]:
-        """Those that nobody leads."""
+        """List the partitions that have no leader."""
         return self._walk(
             self._image.leaderless_partitions(),
             self._led.get(NO_LEADER),
@@ -68,7 +68,7 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
         )
 
     def imbalanced(self) -> Iterator[PartitionKey]:
-        """Those whose leader is not their first replica."""
+        """List the partitions whose leader is not their first replica."""
         return self._walk(
             self._image.imbalanced_partitions(),
             {key for key, state in self.items() if state is not None and _is_imbalanced(state)},
@@ -84,13 +84,13 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
         ]
 
     def pending_of(self, topic_id: UUID, count: int) -> list[PartitionKey]:
-        """Those of a topic with so many partitions whose committed state does not count."""
+        """List the partitions of a topic, which has ``count`` of them, with uncommitted changes."""
         if count <= len(self):
             return [key for at in range(count) if self.pending(key := (topic_id, at))]
         return sorted([key for key, _ in self.items() if key[0] == topic_id])
 
     def leads(self, broker_id: int) -> bool:
-        """Whether the broker leads any."""
+        """Tell whether the broker leads any partition."""
         if self._led.get(broker_id):
             return True
         return any(self._counts(key) for key in self._image.led_partitions(broker_id))
@@ -110,7 +110,7 @@ class PartitionMap(OverlayMap[PartitionKey, PartitionState]):
         return without_elr(state) if state is not None and self._cleared(key[0]) else state
 
     def _counts(self, key: PartitionKey) -> bool:
-        """Whether the committed state of a partition is its state."""
+        """Tell whether the committed state of a partition is still its state."""
         return not self.pending(key) and not self._gone(key[0])
 
     def _walk(

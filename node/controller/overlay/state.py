@@ -167,7 +167,7 @@ class Overlay:
         return self._producer_ids.get(None) or 0
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker may lead and be in sync: registered, unfenced, and to stay so."""
+        """Tell whether a broker may lead and be in sync: registered, unfenced, and staying."""
         broker = self.broker(broker_id)
         return (
             broker is not None

@@ -67,7 +67,7 @@ class Barriers:
         return confirmed[self._state.log.voters.majority - 1]
 
     def _settle(self, role: Leader) -> None:
-        """Let reads go on whose round is complete, once this epoch has committed something."""
+        """Answer reads whose round is complete, once this epoch has committed something."""
         if role.high_watermark is None or not self._pending:
             return
         confirmed = self._confirmed_barrier(role)

@@ -81,7 +81,7 @@ class Replication:
         return ends[len(ends) // 2]
 
     def _may_commit(self, role: Leader, end: int) -> bool:
-        """Let only records of the own epoch commit by counting; older ones follow (Raft 5.4.2).
+        """Tell whether counting may commit up to ``end``: past the epoch's start only (Raft 5.4.2).
 
         ``>`` and not ``>=``: the first record of the epoch must itself be covered (KAFKA-12619).
         """

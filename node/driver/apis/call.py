@@ -22,7 +22,7 @@ class Inbound(Protocol):
 
     @property
     def version(self) -> int:
-        """In which version."""
+        """Give the version of the request."""
         ...
 
     @property
@@ -79,7 +79,7 @@ class Call:
 
     @property
     def version(self) -> int:
-        """In which version."""
+        """Give the version of the request."""
         return self.schema.version
 
     @property
@@ -116,7 +116,7 @@ class Call:
         return build(self.schema.response, name, **values)
 
     def knows(self, name: str | None, field: str) -> bool:
-        """Whether the response's struct has that field in this version."""
+        """Tell whether the response's struct has that field in this version."""
         return knows(self.schema.response, name, field)
 
     # ------------------------------------------------------------------ answering

@@ -98,5 +98,5 @@ _SENSITIVE: Final = ("password", "secret", "sasl.jaas.config", "keystore.key")
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether the value of a setting is never told."""
+    """Tell whether a setting's value is secret and so never shown."""
     return name not in BROKER_DEFAULTS and name.endswith(_SENSITIVE)

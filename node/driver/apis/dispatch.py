@@ -57,7 +57,7 @@ class Apis:
             self._forwarding = Forwarding(forwarder, self._refuse)
 
     def handles(self, api_key: int) -> bool:
-        """Whether requests of that key are for us; else they are the quorum's."""
+        """Tell whether requests of that key are handled here; if not, the quorum handles them."""
         return api_key in self._handlers
 
     def handle(self, request: Inbound) -> None:

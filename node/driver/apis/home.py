@@ -65,22 +65,22 @@ class Home(Protocol):
 
     @property
     def config(self) -> NodeConfig:
-        """Its settings."""
+        """Give the node's settings."""
         ...
 
     @property
     def storage(self) -> Disk:
-        """Its disk."""
+        """Give the node's disk."""
         ...
 
     @property
     def machine(self) -> Applied:
-        """Its state machine."""
+        """Give the node's state machine."""
         ...
 
     @property
     def replica(self) -> Member:
-        """Its core."""
+        """Give the node's consensus core."""
         ...
 
     @property
@@ -90,12 +90,12 @@ class Home(Protocol):
 
     @property
     def controller(self) -> QuorumController | None:
-        """Its controller; None on a node that is only a broker."""
+        """Give the node's controller; None on a node that is only a broker."""
         ...
 
     @property
     def producer_ids(self) -> ProducerIdSource | None:
-        """Its producer ids; None on a node that gives none."""
+        """Give the node's producer ids; None on a node that hands none out."""
         ...
 
     @property

@@ -50,7 +50,7 @@ class View:
 def _has_directory(
     online: tuple[UUID | None, ...], directories: tuple[UUID | None, ...], position: int
 ) -> bool:
-    """Whether the directory of a replica is online, as far as the broker tells directories.
+    """Tell whether the directory of a replica is online; it counts as online when not told.
 
     Source: KIP-858, Kafka's DirectoryId.isOnline (reserved ids are below 100).
     """

@@ -66,7 +66,7 @@ class Serving:
         self.reader = own
 
     def refusing(self, error: ApiError, message: str) -> Serving:
-        """The same, but every write and read is refused with that error."""
+        """Give a copy that refuses every write and read with that error."""
         other = copy(self)
         other._refusal = (error, message)  # noqa: SLF001 - of this class
         return other
@@ -169,7 +169,7 @@ class Serving:
         node.propose((), HeldWrite(call.name, settled, refer, refer, result.notes))
 
     def accepts(self, operate: Callable[[QuorumController], ControllerResult[Any]]) -> bool:
-        """Whether the active controller, if it is here, would do an operation without error."""
+        """Tell whether the active controller is here and would do an operation without error."""
         controller = self.node.controller
         if self._refusal is not None or controller is None or not controller.active:
             return False

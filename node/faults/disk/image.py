@@ -43,7 +43,7 @@ def load(root: Path, journal: DiskJournal) -> MemoryDisk:
 
 
 def store(root: Path, journal: DiskJournal, disk: MemoryDisk) -> None:
-    """Let the files below ``root`` be those of the disk; all that they hold is durable then."""
+    """Write the disk's files below ``root`` in place of those there; they are durable then."""
     wanted = disk.contents()
     for path in _files(root):
         if path not in wanted:

@@ -138,7 +138,7 @@ class DiskJournal:
                 raise ValueError(f"{self._kept.parent / _JOURNAL} holds {line!r}: not written here")
 
     def _forget(self) -> None:
-        """Let go of files that no undo needs; begin anew when nothing is left to undo."""
+        """Drop the files that no undo needs; begin anew when nothing is left to undo."""
         needed = set(self.changes).union(*(c.values() for c in self.names))
         for name in os.listdir(self._kept):  # noqa: PTH208 - a syscall per change matters
             if int(name) not in needed:

@@ -51,7 +51,7 @@ def refusal(operation: str, *, full: bool, failing: frozenset[str]) -> int | Non
 
 
 def order(folder: Path, trouble: Trouble) -> None:
-    """Let the node whose folder this is, and its next processes, meet such a disk from now on."""
+    """Give the node whose folder this is, and its next processes, a disk with such troubles."""
     draft = folder / f"{_TROUBLE}.tmp"
     draft.write_bytes(msgspec.json.encode(trouble))
     draft.replace(folder / _TROUBLE)

@@ -105,7 +105,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> AnyControl | None:
 def decode_controls(
     records: Iterable[tuple[int, bytes | None, bytes | None]],
 ) -> tuple[ControlRecord, ...]:
-    """Those of a control batch's (offset, key, value) that the quorum acts upon, in order.
+    """Decode a control batch's (offset, key, value) triples; keep those that the quorum acts upon.
 
     Raises ControlRecordError.
     """

@@ -66,12 +66,12 @@ def code_of(error: Error) -> ErrorCode:
 
 
 def is_top_level(error: Error) -> bool:
-    """Whether Kafka says this error of the whole request, without any partition."""
+    """Tell whether Kafka reports this error for the whole request, without any partition."""
     return error is Error.INCONSISTENT_CLUSTER_ID
 
 
 def known(value: int) -> int | None:
-    """None for Kafka's -1."""
+    """Return the value, or None for Kafka's -1."""
     return None if value == UNKNOWN else value
 
 

@@ -6,15 +6,20 @@ from typing import Any
 
 from checkers.invariants.kept_votes import KeptVote
 from checkers.replay.world import Persisted, World
+from harness.verdict import Anomaly
 
 BASE: dict[str, Any] = {"t": "qs", "node": 1, "dir": "aa", "inc": 1, "seq": 5, "ts": 7}
 
 
-def broken(given: int, **written: Any) -> bool:
+def found(given: int, **written: Any) -> list[Anomaly]:
     world = World()
     event = {**BASE, "ep": 3, "voted": None, "leader": None, **written}
     world.replica(event).quorum = Persisted(3, None, given, "aa")
-    return bool(list(KeptVote().feed(event, world)))
+    return list(KeptVote().feed(event, world))
+
+
+def broken(given: int, **written: Any) -> bool:
+    return bool(found(given, **written))
 
 
 def test_a_vote_is_not_taken_back_in_its_epoch() -> None:
@@ -27,3 +32,10 @@ def test_a_vote_is_not_taken_back_in_its_epoch() -> None:
 def test_a_leader_may_take_the_place_of_its_vote_for_itself() -> None:
     assert not broken(1, leader=1)
     assert broken(2, leader=2), "a follower keeps its vote"
+
+
+def test_it_is_said_whether_the_leader_of_the_epoch_took_its_place() -> None:
+    (follows,) = found(2, leader=3)
+    assert ", now that it follows n3" in follows.message
+    (forgets,) = found(2)
+    assert "follows" not in forgets.message

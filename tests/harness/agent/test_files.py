@@ -16,7 +16,7 @@ def test_a_folder_of_ours_is_removed_and_no_other(tmp_path: Path) -> None:
     ours = tmp_path / "krucible-r"
     (ours / "node").mkdir(parents=True)
     (ours / ".krucible").write_text("r/1/n1")
-    with pytest.raises(Refused, match="is not of run r/2/n1: it is left alone"):
+    with pytest.raises(Refused, match="does not belong to run r/2/n1 and was not touched"):
         remove_folder(str(ours), "r/2/n1")
     assert remove_folder(str(ours), "r/1/n1")
     assert not remove_folder(str(ours), "r/1/n1")
@@ -24,7 +24,7 @@ def test_a_folder_of_ours_is_removed_and_no_other(tmp_path: Path) -> None:
     assert remove_folder(str(ours), "r/1/n1")
     other = tmp_path / "precious"
     other.mkdir()
-    with pytest.raises(Refused, match="is not of run"):
+    with pytest.raises(Refused, match="does not belong to run"):
         remove_folder(str(other), "r/1/n1")
     assert list(tmp_path.iterdir()) == [other]
 

@@ -22,5 +22,5 @@ def test_what_is_no_json_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     old.write_text("#!/bin/sh\necho qdisc noqueue 0: dev lo root\n")
     old.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    with pytest.raises(netem_host.TcError, match="tc does not speak JSON: 'qdisc noqueue"):
+    with pytest.raises(netem_host.TcError, match="tc did not answer in JSON: 'qdisc noqueue"):
         netem_host.statistics(0x1234)

@@ -80,7 +80,7 @@ def write(folder: Path, text: str) -> Path:
         ),
         ('[[sim]]\nname = "a"\nnemesis = ["kil"]', "no nemesis is called 'kil'"),
         ('[[sim]]\nname = "a"\nmutant = "no-such"', "no mutant is called 'no-such'"),
-        ('[[live]]\nname = "a"\nenv = "sim"', "is what [[sim]] is for"),
+        ('[[live]]\nname = "a"\nenv = "sim"', "belongs into a [[sim]] table"),
         ('[[live]]\nname = "a"\nsystem = "krafd"', "no system is called 'krafd'"),
         (
             '[[sim]]\nname = "a"\n[[canary]]\nmutant = "x-y"',
@@ -393,7 +393,7 @@ def test_a_summary_says_what_was_left_out() -> None:
     told = told_of(PLAN, seed_line(1), skipped)
     assert told["skipped"] == {
         "live:x": "the budget was used up",
-        "canary:forgotten-vote": "it was not tried",
+        "canary:forgotten-vote": "the night did not try it",
     }
     assert (told["coverage"]["seeds"], told["coverage"]["seeds_needed"]) == (1, 300)
     assert told["coverage"]["not_reached"]

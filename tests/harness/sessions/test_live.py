@@ -267,8 +267,11 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"workload": "register"}, "system 'kafka' goes with brokers, producer-ids"),
-        ({"workload": "brokers", "env": "docker"}, "--env docker: system 'kafka' goes with local"),
+        ({"workload": "register"}, "system 'kafka' works only with brokers, producer-ids"),
+        (
+            {"workload": "brokers", "env": "docker"},
+            "--env docker: system 'kafka' works only with local",
+        ),
         ({"workload": "brokes"}, "no workload is called 'brokes'"),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_simulation_is_planned_wherever_its_options_say_that_it_runs() -> None
 
 
 def test_the_plan_of_a_live_run_is_not_simulated() -> None:
-    with pytest.raises(UsageError, match="env 'local': the plan is of a run that is not simulated"):
+    with pytest.raises(UsageError, match="env 'local': only a run with env 'sim' can be simulated"):
         simulate(Plan.of(SPEC))
 
 
@@ -130,12 +130,15 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"workload": "register"}, "--workload register: system 'kafka' goes with brokers"),
-        ({"workload": "brokers", "env": "docker"}, "--env docker: system 'kafka' goes with local"),
+        ({"workload": "register"}, "--workload register: system 'kafka' works only with brokers"),
+        (
+            {"workload": "brokers", "env": "docker"},
+            "--env docker: system 'kafka' works only with local",
+        ),
         ({"workload": "brokers", "env": "loca"}, "no environment is called 'loca'"),
         (
             {"workload": "topics", "env": SIM},
-            "system 'kafka' goes with brokers, describe, membership, producer-ids, register",
+            "system 'kafka' works only with brokers, describe, membership, producer-ids, register",
         ),
     ],
 )

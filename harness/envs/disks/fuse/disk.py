@@ -32,7 +32,10 @@ _LOG_CHARS_MAX = 500
 class FuseDisk:
     """A file system of ours, mounted over ``data`` in a node's folder, for its process only."""
 
-    def __init__(self, journal: Journal, child: Child, entries: Sequence[int], log: Path) -> None:
+    def __init__(
+        self, node: str, journal: Journal, child: Child, entries: Sequence[int], log: Path
+    ) -> None:
+        self._node = node
         self._journal = journal
         self._entries = entries
         self._task = 0  # the thread in whose namespace it is mounted
@@ -66,7 +69,7 @@ class FuseDisk:
             argv = module_argv(server.__name__)
             argv += [str(data), str(faults), source, *([] if lies_about is None else [lies_about])]
             child = Child(argv, cwd=folder, log=faults / _LOG, environ=environ)
-            disk = cls(journal, child, entries, faults / _LOG)
+            disk = cls(node, journal, child, entries, faults / _LOG)
             who = child.id
             await asyncio.to_thread(journal.update, entries[-1], pid=who.pid, start=who.start)
             await disk._await_mount(node, source)
@@ -94,16 +97,18 @@ class FuseDisk:
             self.child.signal(signal.SIGCONT)
 
     def cut(self) -> None:
-        """Let nothing reach the folder below any more; what is under way is not done."""
+        """Kill the server: nothing more reaches the folder below, what is under way is lost."""
         self._was_cut = True
         self.child.signal(signal.SIGKILL)
 
     def broke(self) -> str | None:
-        """Why its server has ended, if it was not to: neither we nor a loss of power ended it."""
+        """Tell why the server ended when neither we nor a loss of power ended it, else None."""
         ended = self.child.ended
         if not ended.done() or self._was_cut or ended.result() == server.POWER_LOST:
             return None
-        return f"the file system under a node broke: {self.child.describe_end()}{self._said()}"
+        return (
+            f"the file system under {self._node} broke: {self.child.describe_end()}{self._said()}"
+        )
 
     async def end(self) -> None:
         """End it; what was written is in the folder below. Idempotent."""
@@ -122,7 +127,10 @@ class FuseDisk:
                         self._task = task
                         return
                     await asyncio.sleep(_POLL_S)
-        how = self.child.describe_end() or f"no mount within {_MOUNT_TIMEOUT_S:g} s"
+        how = (
+            self.child.describe_end()
+            or f"its server did not mount it within {_MOUNT_TIMEOUT_S:g} s"
+        )
         raise EnvError(f"cannot mount a file system under {node}: {how}{self._said()}")
 
     def _said(self) -> str:

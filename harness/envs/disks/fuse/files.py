@@ -137,14 +137,14 @@ class Files:
     # ------------------------------------------------------------------ attributes
 
     def attributes(self, node: int, handle: int | None = None) -> os.stat_result:
-        """Of a node, by an open handle if there is one."""
+        """Give the attributes of a node, by an open handle if there is one."""
         if handle is None and node in self._paths:
             return self._paths[node].lstat()
         with self._file(node, handle) as fd:
             return os.fstat(fd)
 
     def links(self, node: int) -> int:
-        """How many names a file has: the journal may keep one of its own."""
+        """Count the names of a file; a name that the journal keeps for itself does not count."""
         return int(node in self._paths)
 
     def set_attributes(self, node: int, wanted: SetAttr) -> os.stat_result:
@@ -179,7 +179,7 @@ class Files:
         return {each.node for each in list(self._open.values())}  # asked from another thread
 
     def read(self, handle: int, offset: int, size: int) -> bytes:
-        """Up to so many bytes; fewer only at the end of the file."""
+        """Read up to ``size`` bytes; fewer only at the end of the file."""
         file = self._open[handle]
         self.troubles.refuse("read", self._named(file.node))
         return os.pread(file.fd, size, offset)
@@ -222,7 +222,7 @@ class Files:
         return finish
 
     def release(self, handle: int) -> None:
-        """Nobody has the handle any more."""
+        """Close a handle that nobody uses any more."""
         file = self._open.pop(handle)
         if file.fd >= 0:
             os.close(file.fd)

@@ -23,4 +23,4 @@ def _unmount(run: str, what: Mapping[str, Any]) -> str:  # noqa: ARG001 - its so
             detach(pid, source, path)
         except OSError as error:
             raise EnvError(f"process {pid} keeps {path} mounted: {error}") from error
-    return "unmounted" if there else "gone with its server"
+    return "unmounted" if there else "it went with its server"

@@ -44,7 +44,7 @@ def mount_apart(device: int, point: Path, source: str) -> None:
 
 
 def cannot_mount() -> str | None:
-    """Why no file system of ours can be put under a process here; None when it can. Tries it."""
+    """Try a mount; tell why a process here can have no file system of ours, None when it can."""
 
     def attempt() -> None:
         device = open_device()
@@ -113,7 +113,7 @@ def entering(pid: int, task: int, argv: list[str]) -> list[str]:
 
 
 def _mount(device: int, point: Path, source: str) -> None:
-    """Of the calling thread only."""
+    """Mount the file system in a new mount namespace of the calling thread only."""
     _call(_libc.unshare, _CLONE_NEWNS)
     # Or it would show in the namespace that we came from.
     _call(_libc.mount, b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)

@@ -67,7 +67,7 @@ class Server:
         }
 
     def serve(self) -> None:
-        """Until the kernel has no more to ask: the mount is gone."""
+        """Answer the kernel's requests until the mount is gone."""
         threading.Thread(target=self._drop_caches, daemon=True).start()
         while True:
             try:
@@ -98,14 +98,14 @@ class Server:
             os.write(self._device, data)
 
     def _lose_power(self) -> NoReturn:
-        """Nothing reaches the disk any more, and whoever used it ends here and now."""
+        """Kill the process that uses the disk, and end at once: nothing more reaches the disk."""
         if self._user:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._user, signal.SIGKILL)
         os._exit(POWER_LOST)
 
     def _drop_caches(self) -> None:
-        """While reads are to fail, let the kernel keep nothing that it could answer them from."""
+        """Empty the kernel's cache whenever reads begin to fail, so that it answers none."""
         while True:
             self._reads_fail.wait()
             self._reads_fail.clear()

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def is_there() -> bool:
-    """Whether it is installed."""
+    """Tell whether JPype is installed."""
     return importlib.util.find_spec("jpype") is not None
 
 

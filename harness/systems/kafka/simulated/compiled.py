@@ -1,8 +1,8 @@
 """The Java files beside Kafka's classes, compiled once into the cache.
 
-``java/seam`` has what Python and Java speak of, with types of the JDK alone; ``java/release`` is
-compiled against the jars of a release. A JDK's javac does it, else the compiler of Eclipse, which
-Maven brings and a plain Java runs.
+``java/seam`` has what Python and Java speak of, with types of the JDK alone; the layers of
+``java/release`` that are for a release are compiled against its jars. A JDK's javac does it, else
+the compiler of Eclipse, which Maven brings and a plain Java runs.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.processes.java import java_version
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_jars
+from harness.systems.kafka.simulated.layers import sources_of
 
 SOURCES = Path(__file__).parent.parent / "java"
 SEAM, RELEASE = SOURCES / "seam", SOURCES / "release"
 COMPILER = ("org.eclipse.jdt", "ecj", "3.37.0")
 JAVA_LEVEL = "17"
-_NOT_OURS = ("log4j-",)  # what Kafka logs goes to the simulation
+# what Kafka logs goes to the simulation
+_NOT_OURS = ("log4j-", "reload4j-", "slf4j-reload4j-", "slf4j-log4j12-")
 _TIMEOUT_S = 300
 
 
@@ -37,30 +40,40 @@ class Classes:
 
 def classes(dist: KafkaDist) -> Classes:
     """Find the compiled classes for a Kafka, or compile them; raises KafkaMissingError."""
-    jars = sorted((dist.home / "lib").glob("*.jar"))
+    jars = sorted(dist.jars.glob("*.jar"))
     kept = tuple(jar for jar in jars if not jar.name.startswith(_NOT_OURS))
-    seam = _compiled(dist, "seam", SEAM, ())
-    return Classes(seam, _compiled(dist, "sim", RELEASE, (seam, *kept)), kept)
+    common = {path.relative_to(SEAM): path.read_text("utf-8") for path in SEAM.rglob("*.java")}
+    of_all = dist.home.parent / f"kafka-seam-java{java_version(dist.java)}"
+    seam = _compiled(dist, of_all, common, ())
+    sources = sources_of(RELEASE, dist.release.version)
+    own = _compiled(dist, dist.home.with_name(f"{dist.home.name}-sim"), sources, (seam, *kept))
+    return Classes(seam, own, kept)
 
 
-def _compiled(dist: KafkaDist, name: str, root: Path, against: Sequence[Path]) -> Path:
-    sources = sorted(root.rglob("*.java"))
+def _compiled(
+    dist: KafkaDist, stem: Path, sources: Mapping[Path, str], against: Sequence[Path]
+) -> Path:
     digest = hashlib.sha256("\n".join(map(str, against)).encode())
-    for source in sources:
-        digest.update(source.read_bytes())
-    home = dist.home.parent / f"{dist.home.name}-{name}-{digest.hexdigest()[:12]}"
+    for place in sorted(sources):
+        digest.update(sources[place].encode())
+    home = stem.with_name(f"{stem.name}-{digest.hexdigest()[:12]}")
     if home.is_dir():
         return home
     with tempfile.TemporaryDirectory(prefix=".compile-", dir=home.parent) as scratch:
-        made = Path(scratch) / "classes"
+        made, read = Path(scratch) / "classes", Path(scratch) / "java"
         made.mkdir()
+        for place, text in sources.items():
+            (read / place).parent.mkdir(parents=True, exist_ok=True)
+            (read / place).write_text(text, encoding="utf-8")
         path = os.pathsep.join(map(str, against))
         options = ["-nowarn", "-proc:none", "-d", str(made), "-cp", path or "."]
-        argv = [*_compiler(dist), *options, *map(str, sources)]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        argv = [*_compiler(dist), *options, *map(str, sorted(sources))]
+        done = subprocess.run(
+            argv, cwd=read, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
         if done.returncode != 0:
             raise KafkaMissingError(
-                f"javac failed on {root}: {(done.stdout + done.stderr)[-2000:]}"
+                f"javac failed for {stem.name}: {(done.stdout + done.stderr)[-2000:]}"
             )
         try:
             made.rename(home)

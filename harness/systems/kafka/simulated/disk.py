@@ -19,7 +19,7 @@ DISK: Final = "krucible.Disk"
 POWER_FAILURE: Final = "krucible.PowerFailure"
 CHANGES: Final = ("create", "append", "truncate", "fsync", "rename", "unlink")
 
-Tell = Callable[[bytes], None]  # takes lines of events without their heads
+Tell = Callable[[bytes], None]  # takes lines of events without their heads; or outputs
 
 
 class PartitionDisk:
@@ -29,12 +29,14 @@ class PartitionDisk:
         disk: The disk.
         folder: The partition's folder there.
         tell: Told of the events before each change.
+        release: Given what other threads did, before one waits for an fsync.
     """
 
-    def __init__(self, disk: Disk, folder: Path, tell: Tell) -> None:
+    def __init__(self, disk: Disk, folder: Path, tell: Tell, release: Tell) -> None:
         self._disk = disk
         self._folder = folder
         self._tell = tell
+        self._release = release
         self._open: dict[str, File] = {}
 
     def read(self, path: str) -> bytes | None:
@@ -42,7 +44,7 @@ class PartitionDisk:
         return read_file(self._disk, self._folder / path)
 
     def durable(self, path: str) -> int:
-        """How many bytes at its beginning no loss of power can change."""
+        """Count the bytes at the file's beginning that no loss of power can change."""
         if isinstance(self._disk, MemoryDisk):
             return self._disk.fsynced_size(self._folder / path)
         return 0
@@ -73,6 +75,10 @@ class PartitionDisk:
         self._tell(told)
         self._file(path).fsync()
 
+    def release(self, outputs: bytes) -> None:
+        """Let go of outputs of a turn that is not over."""
+        self._release(outputs)
+
     def rename(self, told: bytes, source: str, target: str) -> None:
         """Put a file in the place of another one."""
         self._tell(told)
@@ -99,7 +105,7 @@ class PartitionDisk:
 
 
 def java_disk(disk: PartitionDisk) -> Any:
-    """The same as an object of Java's, a ``krucible.Disk``."""
+    """Give the disk as an object of Java's, a ``krucible.Disk``."""
     jpype, known = bridge(), ref(disk)
     io_error, power_failure = jpype.JClass("java.io.IOException"), jpype.JClass(POWER_FAILURE)
 
@@ -134,6 +140,7 @@ def java_disk(disk: PartitionDisk) -> Any:
         "durable": lambda path: guarded("durable", str(path)),
         "list": lambda: jpype.JArray(jpype.JString)(guarded("list")),
         "fsyncNames": change("fsync_names"),
+        "release": lambda outputs: guarded("release", bytes(outputs)),
         **{name: change(name) for name in CHANGES},
     }
     return jpype.JProxy(DISK, dict=calls)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from harness.errors import EnvError
-from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch
+from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_classes
+from harness.systems.kafka.releases import Release
 from harness.systems.kafka.simulated.bridge import bridge, is_there
 from harness.systems.kafka.simulated.compiled import Classes, classes
 from node.wire.api import ApiRange, ApiTable, table
@@ -37,24 +38,25 @@ OPTIONS: Final = (
 _started: list[int] = []  # in which process
 
 
-def missing() -> str | None:
-    """Say in one line what is missing to simulate Kafka, and how to get it; None: nothing."""
+def missing(*releases: Release) -> str | None:
+    """Say in one line what is missing to simulate releases, and how to get it; None: nothing."""
     if not is_there():
         return "JPype1 is missing, to run Kafka in the simulator: pip install 'krucible[kafka]'"
     try:
-        _distribution()
+        for each in releases:
+            _distribution(each)
     except KafkaMissingError as error:
         return f"{error}; then `make kafka`"
     return None
 
 
 @cache
-def _distribution() -> KafkaDist:
-    return fetch()
+def _distribution(release: Release) -> KafkaDist:
+    return fetch_classes(release)
 
 
-class Release:
-    """A release of Kafka in the JVM of this process."""
+class Loaded:
+    """A release of Kafka in the JVM of this process, beside others."""
 
     def __init__(self, found: Classes) -> None:
         jpype = self._jpype = bridge()
@@ -66,6 +68,7 @@ class Release:
         self._make = replica.getDeclaredConstructors()[0]
         told = jpype.JClass("java.lang.Class").forName(APIS, True, loader)
         versions = [int(each) for each in told.getMethod("versions").invoke(None)]
+        self._recode = told.getMethod("recode", *_types(jpype))
         rows = zip(*[iter(versions)] * 3, strict=True)
         self.apis: ApiTable = table(ApiRange(*row) for row in rows)
 
@@ -76,24 +79,39 @@ class Release:
         jpype = self._jpype
         return self._make.newInstance(_map(jpype, settings), _map(jpype, identity), disk)
 
+    def recode(
+        self, api_key: int, was: int, wanted: int, body: bytes, *, is_request: bool
+    ) -> bytes | None:
+        """Write a request or an answer in another version; None: it cannot be said in that."""
+        jpype = self._jpype
+        args = (
+            jpype.JBoolean(is_request),
+            *(jpype.JShort(each) for each in (api_key, was, wanted)),
+            jpype.JArray(jpype.JByte)(body),
+        )
+        made = self._recode.invoke(None, *args)
+        return None if made is None else bytes(made)
+
 
 @cache
-def release() -> Release:
-    """The release that is fetched; starts the JVM. Raises EnvError."""
-    why = missing()
+def loaded(release: Release) -> Loaded:
+    """Load a release, which is fetched if need be; starts the JVM. Raises EnvError."""
+    why = missing(release)
     if why is not None:
         raise EnvError(why)
-    found = classes(_distribution())
-    _start(found.seam, _distribution().java)
-    return Release(found)
+    found = classes(_distribution(release))
+    _start(found.seam, _distribution(release).java)
+    return Loaded(found)
 
 
 def _start(seam: Path, java: Path) -> None:
     jpype = bridge()
-    if _started and _started[0] != os.getpid():
+    if _started == [os.getpid()]:
+        return
+    if _started:
         raise EnvError("this process was forked from one with a JVM: it cannot simulate Kafka")
     if jpype.isJVMStarted():
-        raise EnvError("there is a JVM already in this process, started by somebody else")
+        raise EnvError("this process has a JVM already, which krucible did not start")
     library = java.resolve().parent.parent / "lib" / "server" / "libjvm.so"
     path = str(library) if library.exists() else jpype.getDefaultJVMPath()
     jpype.startJVM(path, *OPTIONS, classpath=[str(seam)], convertStrings=False)
@@ -103,6 +121,18 @@ def _start(seam: Path, java: Path) -> None:
 
 def _system_loader(jpype: Any) -> Any:
     return jpype.JClass("java.lang.ClassLoader").getSystemClassLoader()
+
+
+def _types(jpype: Any) -> Any:
+    """Name the arguments of ``recode``, as Java looks for them."""
+    short = jpype.JClass("java.lang.Short").TYPE
+    return (
+        jpype.JClass("java.lang.Boolean").TYPE,
+        short,
+        short,
+        short,
+        jpype.JArray(jpype.JByte).class_,
+    )
 
 
 def _map(jpype: Any, values: Mapping[str, str]) -> Any:

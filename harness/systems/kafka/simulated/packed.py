@@ -38,6 +38,7 @@ class Kind(IntEnum):
     FATAL = 30
     STOPPED = 31
     REJECTED = 32
+    IMAGE = 33
 
 
 class Item(NamedTuple):

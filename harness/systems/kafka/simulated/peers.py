@@ -1,7 +1,8 @@
 """Requests of a Kafka node to others, one connection per destination as in its NetworkClient.
 
-One request at a time is in flight on a connection. A connection that cannot be made, or breaks, or
-on which an answer is late, fails whatever waits for it; then there is a pause before the next.
+One request at a time is in flight on a connection, in the highest version that both ends speak; one
+that cannot be said in that fails. A connection that cannot be made, or breaks, or on which an
+answer is late, fails whatever waits for it; then there is a pause before the next.
 Source: Kafka 4.1, ``KafkaNetworkChannel``, ``NetworkClient``.
 """
 
@@ -11,11 +12,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from node.core.types import Endpoint
 from node.sim.network import VirtualConnection, VirtualNetwork
-from node.wire.errors import WireError
+from node.wire.errors import UnsupportedVersionError, WireError
 
 RECONNECT_S: Final = 0.05  # reconnect.backoff.ms of KafkaRaftManager; doubles up to
 RECONNECT_MAX_S: Final = 0.5
@@ -31,7 +32,18 @@ class Asked(NamedTuple):
     body: bytes
 
 
-Done = Callable[[int, bytes | None], None]  # takes a correlation, and the answer if there is one
+class Recode(Protocol):
+    """Writes a request or an answer anew, in another version; None: it cannot be said in that."""
+
+    def __call__(  # noqa: D102 - see above
+        self, api_key: int, was: int, wanted: int, body: bytes, *, is_request: bool
+    ) -> bytes | None: ...
+
+
+# takes a correlation, and the answer or the code of an error
+Done = Callable[[int, bytes | int], None]
+BROKER_NOT_AVAILABLE: Final = 8  # how a channel tells that a request failed
+UNSUPPORTED_VERSION: Final = 35
 
 
 @dataclass(slots=True)
@@ -45,18 +57,22 @@ class _Peer:
 
 
 class Peers:
-    """All of them, by endpoint.
+    """The peers of a node, by endpoint.
 
     Args:
         network: The host's.
         timeout_s: For an answer (``controller.quorum.request.timeout.ms``).
         done: Told how each request ended.
+        recode: Puts a request into the version of the other end, and its answer back.
     """
 
-    def __init__(self, network: VirtualNetwork, timeout_s: float, done: Done) -> None:
+    def __init__(
+        self, network: VirtualNetwork, timeout_s: float, done: Done, recode: Recode
+    ) -> None:
         self._network = network
         self._timeout_s = timeout_s
         self._done = done
+        self._recode = recode
         self._peers: dict[Endpoint, _Peer] = {}
         self._loop = asyncio.get_running_loop()
 
@@ -102,23 +118,51 @@ class Peers:
         self._go_on(peer)
 
     def _ask(self, peer: _Peer, connection: VirtualConnection, asked: Asked) -> None:
+        version, body = self._spoken(connection, asked)
+        if body is None:
+            self._done(asked.correlation, UNSUPPORTED_VERSION)
+            self._go_on(peer)
+            return
+
         def answered(outcome: bytes | WireError) -> None:
             if isinstance(outcome, bytes):
-                self._done(asked.correlation, outcome)
+                answer = self._in_version(
+                    asked.api_key, version, asked.version, outcome, is_request=False
+                )
+                assert answer is not None, "an answer says no more in a later version"  # noqa: S101
+                self._done(asked.correlation, answer)
                 self._go_on(peer)
             else:
                 peer.connection = None
-                self._done(asked.correlation, None)
+                self._done(asked.correlation, BROKER_NOT_AVAILABLE)
                 self._broke(peer)
 
         try:
-            connection.send_bytes(
-                asked.api_key, asked.version, asked.body, self._timeout_s, answered
-            )
+            connection.send_bytes(asked.api_key, version, body, self._timeout_s, answered)
         except WireError:
             peer.connection = None
-            self._done(asked.correlation, None)
+            self._done(asked.correlation, BROKER_NOT_AVAILABLE)
             self._broke(peer)
+
+    def _spoken(self, connection: VirtualConnection, asked: Asked) -> tuple[int, bytes | None]:
+        """The request in a version that the other end speaks; None: there is none."""
+        assert connection.negotiated is not None, "negotiated before it is used"  # noqa: S101
+        try:
+            version = min(asked.version, connection.negotiated.version(asked.api_key))
+        except UnsupportedVersionError:
+            return asked.version, None
+        return version, self._in_version(
+            asked.api_key, asked.version, version, asked.body, is_request=True
+        )
+
+    def _in_version(
+        self, api_key: int, was: int, wanted: int, body: bytes, *, is_request: bool
+    ) -> bytes | None:
+        return (
+            body
+            if was == wanted
+            else self._recode(api_key, was, wanted, body, is_request=is_request)
+        )
 
     def _broke(self, peer: _Peer) -> None:
         """Fail what waits, and make a pause before the next connection."""
@@ -127,4 +171,4 @@ class Peers:
         peer.not_before_s = self._loop.time() + pause_s
         waiting, peer.queue = peer.queue, deque()
         for asked in waiting:
-            self._done(asked.correlation, None)
+            self._done(asked.correlation, BROKER_NOT_AVAILABLE)

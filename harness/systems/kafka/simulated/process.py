@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
-from harness.systems.kafka.simulated.jvm import Release
+from harness.systems.kafka.simulated.jvm import Loaded
 from harness.systems.kafka.simulated.packed import (
     KEY_BITS,
     Item,
@@ -31,8 +31,11 @@ from node.core.types import Endpoint
 from node.driver.apis.call import Inbound
 from node.driver.apis.registry import QUORUM
 from node.driver.world import World
+from node.loading.loader import DELTA, FULL
 from node.log.layout import partition_dir
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
+from node.metadata.records import decode_record
+from node.metadata.snapshot import image_of_records
 from node.sim.host import VirtualTracer
 from node.sim.network import VirtualListener, VirtualNetwork
 from node.wire.api import ALL_APIS, ApiKey, ApiRange, ApiTable, table
@@ -45,7 +48,6 @@ log = logging.getLogger("krucible.kafka")
 SHUTDOWN_MS: Final = 5_000
 NO_WAIT: Final = 2**62
 TICK_S: Final = 1e-9  # times are rounded to it
-_NOT_AVAILABLE: Final = 8  # BROKER_NOT_AVAILABLE: how a channel tells that a request failed
 RAFT_APIS: Final = QUORUM - {ApiKey.API_VERSIONS}
 
 
@@ -91,13 +93,14 @@ class Stack:
     """The software of all nodes of a cluster.
 
     ``kind`` is Java's name of the state machines that ``make`` makes; ``controllers`` are the ids
-    of all controllers.
+    of all controllers. A new cluster is formatted with ``metadata_version``.
     """
 
-    release: Release
+    release: Loaded
     kind: str
     make: Callable[[KafkaProcess], StateMachine]
     controllers: Sequence[int]
+    metadata_version: int
 
 
 class KafkaProcess:
@@ -136,15 +139,18 @@ class KafkaProcess:
             "cluster.id": meta.cluster_id,
             "seed": str((seed * 1_000_003 + world.incarnation) % 2**63),
             "machine": stack.kind,
+            "metadata.version": str(stack.metadata_version),
             "controllers": ",".join(map(str, stack.controllers)),
         }
-        self._disk = PartitionDisk(world.disk, partition_dir(config.log_dir), self._tell)
+        self._disk = PartitionDisk(
+            world.disk, partition_dir(config.log_dir), self._tell, self._outputs
+        )
         self._java: Any = stack.release.replica(settings, identity, java_disk(self._disk))
         self._fatal = on_fatal
         self._loop = asyncio.get_running_loop()
         timeout_ms = int(settings.get("controller.quorum.request.timeout.ms", 2000))
         network = cast("VirtualNetwork", world.network)
-        self._peers = Peers(network, timeout_ms / 1e3, self._answered)
+        self._peers = Peers(network, timeout_ms / 1e3, self._answered, stack.release.recode)
         self._answers: dict[int, Callable[[bytes], None]] = {}
         self._rejects: dict[int, Callable[[str], None]] = {}
         self._tokens: dict[int, Callable[[int | None], None]] = {}
@@ -163,7 +169,7 @@ class KafkaProcess:
             config.listeners[0].bind,
             self._serve,
             ask=self._ask,
-            apis=_common(stack.release.apis, (*self._raw_apis, *self.machine.apis)),
+            apis=_served(stack.release.apis, self._raw_apis, self.machine.apis),
             on_reject=lambda peer, reason: log.warning("closed %s:%s: %s", *peer, reason),
             tls=None,
             features=lambda: Features({}, {}, -1),
@@ -199,7 +205,7 @@ class KafkaProcess:
     # ------------------------------------------------------------------ turns
 
     def put(self, input_: bytes) -> None:
-        """Let the client have an input, now or after the present turn."""
+        """Give the client an input, now or after the present turn."""
         self._inputs.append(input_)
         if not self._in_turn:
             self._turns()
@@ -230,16 +236,19 @@ class KafkaProcess:
             return
         self._in_turn = True
         try:
-            for item in unpack(bytes(call())):
-                if item.kind == Kind.EVENT:
-                    self._tell(item.data)
-                else:
-                    self._output(item)
+            self._outputs(bytes(call()))
         finally:
             self._in_turn = False
         self._tracer.flush()
         if self._inputs and not self._is_over:
             self._turns()
+
+    def _outputs(self, data: bytes) -> None:
+        for item in unpack(data):
+            if item.kind == Kind.EVENT:
+                self._tell(item.data)
+            else:
+                self._output(item)
 
     def _output(self, item: Item) -> None:
         match item.kind:
@@ -283,14 +292,23 @@ class KafkaProcess:
                 self.machine.committed(item.c + item.a, item.b, size, values)
             case Kind.LOADED:
                 self.machine.loaded(item.c, item.b, unpack_values(item.data))
+            case Kind.IMAGE:
+                self._image(item)
             case Kind.LEADER:
                 self.epoch = item.b
                 self.machine.led_by(None if item.a < 0 else item.a, item.b)
             case _:
                 raise AssertionError(f"no output of kind {item.kind}")
 
+    def _image(self, item: Item) -> None:
+        """Tell of an image that Kafka's MetadataLoader has published, by our digest of it."""
+        records = list(map(decode_record, unpack_values(item.data)))
+        kind = FULL if item.a else DELTA
+        digest = image_of_records(records, item.c).digest
+        self.trace("image", item.b, off=item.c, digest=digest, kind=kind)
+
     def _wait(self, wait_ms: int) -> None:
-        """Be called when the client's poll would have ended by itself."""
+        """Have the loop call us when the client's poll would have ended by itself."""
         if wait_ms >= NO_WAIT:
             self._due_s = None
             return
@@ -326,9 +344,9 @@ class KafkaProcess:
 
     # ------------------------------------------------------------------ messages
 
-    def _answered(self, correlation: int, answer: bytes | None) -> None:
-        if answer is None:
-            self.put(pack(Kind.UNANSWERED, correlation, _NOT_AVAILABLE))
+    def _answered(self, correlation: int, answer: bytes | int) -> None:
+        if isinstance(answer, int):
+            self.put(pack(Kind.UNANSWERED, correlation, answer))
         else:
             self.put(pack(Kind.ANSWER, correlation, data=answer))
 
@@ -357,7 +375,9 @@ class KafkaProcess:
 
     def _ask(self, _: int, message: Request, answer: Answer) -> None:
         """Take a request of a node of ours."""
-        raise NotImplementedError(f"{type(message).__name__}: no nodes of ours beside Kafka's yet")
+        raise NotImplementedError(
+            f"{type(message).__name__}: a node of ours cannot run beside Kafka's yet"
+        )
 
     # ------------------------------------------------------------------ for the state machine
 
@@ -381,13 +401,18 @@ class KafkaProcess:
         self.put(pack(Kind.SNAPSHOT, 0, epoch, end, data=pack_values(values)))
 
 
-def _common(theirs: ApiTable, keys: Iterable[int]) -> ApiTable:
-    """The versions of APIs that a release of Kafka and our clients both know."""
+def _served(theirs: ApiTable, raw: Iterable[int], ours: Iterable[int]) -> ApiTable:
+    """The APIs that are served: by Java in its versions, the others in those that we know, too."""
     return table(
-        ApiRange(
-            key,
-            max(theirs[key].min_version, ALL_APIS[key].min_version),
-            min(theirs[key].max_version, ALL_APIS[key].max_version),
+        (
+            *(theirs[key] for key in raw if key in theirs),
+            *(
+                ApiRange(
+                    key,
+                    max(theirs[key].min_version, ALL_APIS[key].min_version),
+                    min(theirs[key].max_version, ALL_APIS[key].max_version),
+                )
+                for key in ours
+            ),
         )
-        for key in keys
     )

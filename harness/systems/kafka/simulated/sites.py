@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from harness import seeds
 from harness.envs.sim.hosts import Sim
 from harness.spec import RunSpec
+from harness.systems.kafka.releases import line_of, release_of, releases_of
 from harness.systems.kafka.simulated.controllers import Controllers
-from harness.systems.kafka.simulated.jvm import release
+from harness.systems.kafka.simulated.jvm import loaded
 from harness.systems.kafka.simulated.process import KafkaProcess, Stack
 from harness.systems.kafka.simulated.registers import Registers
 from harness.systems.kraft.sites import Site, VirtualSite
-from node.config import NodeConfig, parse
-from node.driver.world import World
+from node.config import parse
+from node.metadata.features import LATEST_METADATA_VERSION, level_name, level_of
 from node.sim.fabric import US, Link
 from node.sim.host import Program
 
@@ -23,6 +24,8 @@ LATENCY_NS: Final = 500 * US
 JITTER_NS: Final = 500 * US
 OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # workloads
 OF_CONTROLLERS: Final = frozenset({"brokers", "producer-ids"})
+# the line whose latest metadata.version it is
+OF_LATEST: Final = line_of(level_name(LATEST_METADATA_VERSION).partition("-")[0])
 FSYNC: Final = "krucible.fsync"
 OURS: Final = "krucible."
 KNOWN: Final = (
@@ -44,28 +47,23 @@ def kafka_site(environment: Sim, spec: RunSpec) -> Site:
 
 def _program(spec: RunSpec, settings: Mapping[str, str]) -> Program:
     """Make what a host runs; raises EnvError when Kafka cannot run here."""
-    release()  # what is missing is told before the node begins
     config = parse({key: settings[key] for key in KNOWN if key in settings})
+    release = release_of(spec.settings, f"n{config.node_id}")
     known = {k: v for k, v in settings.items() if not k.startswith(OURS)}
     seed = seeds.split(spec.seed, "node", config.node_id, *spec.lucky())
     machine = Registers if spec.workload in OF_RAFT_ALONE else Controllers
-    begin = partial(_made, machine, range(1, spec.voters + 1), config, known, seed)
+    controllers, level = range(1, spec.voters + 1), _metadata_version(spec)
+    stack = Stack(loaded(release), machine.kind, machine, controllers, level)
+    begin = partial(KafkaProcess, stack, config, known, seed)
     return Program(config.node_id, settings.get(FSYNC) != "false", begin)
+
+
+def _metadata_version(spec: RunSpec) -> int:
+    """The latest that all releases of the run know, and the brokers that clients play."""
+    oldest = min(release.line for release in releases_of(spec.settings).values())
+    return LATEST_METADATA_VERSION if oldest >= OF_LATEST else level_of("{}.{}".format(*oldest))
 
 
 def _link() -> Link:
     """A link between racks: a node of Kafka's without a leader asks again once per round trip."""
     return Link(latency_ns=LATENCY_NS, jitter_ns=JITTER_NS)
-
-
-def _made(
-    machine: type[Registers] | type[Controllers],
-    controllers: Sequence[int],
-    config: NodeConfig,
-    settings: Mapping[str, str],
-    seed: int,
-    world: World,
-    failed: Callable[[BaseException], None],
-) -> KafkaProcess:
-    stack = Stack(release(), machine.kind, machine, controllers)
-    return KafkaProcess(stack, config, settings, seed, world, failed)

@@ -84,7 +84,7 @@ def test_a_jvm_that_is_asked_tells_both_clocks_as_of_one_moment(tmp_path: Path) 
         ("deaf", "does not answer within 0.5 s"),
         ("silent", "does not answer within 0.5 s"),
         ("refuses", "refuses 'VM.uptime -date': '1.njava.lang.IllegalArgumentException"),
-        ("floods", "answers more than 65536 bytes"),
+        ("floods", "answered more than 65536 bytes"),
         ("hangs-up", "refuses 'VM.uptime -date': ''"),
     ],
 )
@@ -101,7 +101,7 @@ def test_one_that_does_not_tell_says_why_within_the_time_and_lives_on(
 def test_what_is_no_socket_of_ours_is_not_spoken_to(tmp_path: Path) -> None:
     with jvm(tmp_path, "tells") as process:
         socket_of(process.pid).write_text("something else")
-        with pytest.raises(AttachError, match="is not of a JVM of ours"):
+        with pytest.raises(AttachError, match="belongs to no JVM of this user"):
             asyncio.run(ask(process, "VM.uptime -date", timeout_s=0.5))
 
 
@@ -231,6 +231,6 @@ def test_the_library_for_jvms_hides_waits_and_nothing_else(tmp_path: Path) -> No
 @pytest.mark.parametrize("library", [b"", b"\x7fELF\x01\x01", b"\x7fELF\x02\x01" + bytes(80)])
 def test_what_is_no_such_library_is_refused(tmp_path: Path, library: bytes) -> None:
     (tmp_path / "lib.so").write_bytes(library)
-    with pytest.raises(EnvError, match=r"cannot make a libfaketime for JVMs of .*lib\.so"):
+    with pytest.raises(EnvError, match=r"cannot make a copy of .*lib\.so for JVMs"):
         without_waits(tmp_path / "lib.so", tmp_path / "copy.so")
     assert not (tmp_path / "copy.so").exists()

@@ -269,7 +269,7 @@ def test_rules_of_a_dead_run_are_taken_out_of_holders_that_live_on(
             _, rules = engine.execute("krucible-test-run-n2-net", ["iptables", "-S"])
             assert "KRUCIBLE-" not in rules
             said = await asyncio.to_thread(docker_heal._flush, "another", what)
-            assert said == "gone with its containers", "they are not that run's"
+            assert said == "the rules went with their containers", "they are not that run's"
 
     asyncio.run(scenario())
 
@@ -321,7 +321,8 @@ def test_a_failed_setup_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     env = Docker(tmp_path / "run", journal)
     monkeypatch.setattr("harness.envs.docker.plugin.HOLDER_CAPABILITIES", {})
     said = (
-        r"cannot order rules in the network of n\d: iptables-restore .* failed: .*ermission denied"
+        r"the agent in the network of n\d cannot do 'rules': iptables-restore .* failed: "
+        r".*ermission denied"
     )
     with pytest.raises(EnvError, match=said):
         asyncio.run(env.setup(("n1", "n2")))

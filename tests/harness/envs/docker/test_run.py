@@ -71,7 +71,7 @@ def test_a_seeded_bug_is_caught_in_containers_too(tmp_path: Path) -> None:
         ("DOCKER_HOST", "unix:///nowhere.sock", "no Docker Engine answers at unix:///nowhere"),
         ("DOCKER_HOST", "tcp://127.0.0.1:1", "the Engine must be on this host"),
         ("KRUCIBLE_NODE_IMAGE", "krucible-none:1", "the Engine has no such image"),
-        ("KRUCIBLE_BASE_IMAGE", "localhost:1/none:1", "no base image localhost:1/none:1"),
+        ("KRUCIBLE_BASE_IMAGE", "localhost:1/none:1", "lacks the base image localhost:1/none:1"),
         ("KRUCIBLE_DOCKER_POOL", "127.0.0.0/25", "KRUCIBLE_DOCKER_POOL is 127.0.0.0/25"),
         ("KRUCIBLE_DOCKER_POOL", "host", "KRUCIBLE_DOCKER_POOL is 'host'"),
         ("KRUCIBLE_DOCKER_POOL", "172.17.0.0/24", "no free network in 172.17.0.0/24"),

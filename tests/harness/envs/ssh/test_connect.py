@@ -105,5 +105,5 @@ def test_no_host_can_send_a_link_or_rubbish(tmp_path: Path) -> None:
 
 def test_a_journal_entry_heals_its_own_run_only() -> None:
     place = {"folder": "/var/krucible-x", "chain": "KRUCIBLE-x", "mark": "other/1/n1"}
-    with pytest.raises(EnvError, match="is of other/1/n1, not of run r"):
+    with pytest.raises(EnvError, match="names other/1/n1 as its owner, not run r"):
         clean_host("r", entry(Host("nowhere.invalid"), "python3", place))

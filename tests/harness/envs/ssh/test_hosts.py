@@ -119,5 +119,5 @@ def test_the_command_wants_a_host_for_each_node(
     with pytest.raises(UsageError, match=r"want 4 hosts, and .* names 3: add hosts"):
         check_hosts(spec, write(tmp_path, "h1\nh2\nh3\n"))
     check_hosts(spec, write(tmp_path, "h1\nh2\nh3\nh4\n"))
-    with pytest.raises(UsageError, match="the environment 'local' has none"):
+    with pytest.raises(UsageError, match="environment 'local' takes no hosts"):
         check_hosts(RunSpec(seed=1), write(tmp_path, "h1\n"))

@@ -404,7 +404,7 @@ def test_what_cannot_begin_says_why(
     bare.write_text('#!/bin/sh\nexec python3 -I -S "$@"\n')
     bare.chmod(0o755)
     for extra, said in (
-        (f'key = "{wrong}"', f"accepts not the key {wrong} for user root"),
+        (f'key = "{wrong}"', f"does not accept the key {wrong} for user root"),
         ("port = 23", f"no ssh server answers at {hosts.hosts[0].address}:23"),
         ("node_port = 22", f"a node cannot listen on {hosts.hosts[0].address}:22: Address already"),
         (f'folder = "{tmp_path}/none"', "No such file or directory"),
@@ -428,7 +428,9 @@ def test_a_host_that_talks_nonsense_is_lost_and_stays_in_the_journal(
     mad.chmod(0o755)
     use(hosts, tmp_path, monkeypatch, f'python = "{mad}"')
     journal = Journal.open("r", folder=tmp_path / "state")
-    with pytest.raises(EnvError, match="is lost: it said what no supervisor says") as refused:
+    with pytest.raises(
+        EnvError, match="is lost: its supervisor sent what cannot be read"
+    ) as refused:
         asyncio.run(Ssh(tmp_path / "run", journal).setup(("n1",)))
     assert "run `krucible heal` once it answers" in "".join(refused.value.__notes__)
     (entry,) = journal.open_entries()

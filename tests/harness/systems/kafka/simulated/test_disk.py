@@ -17,8 +17,11 @@ def memory() -> MemoryDisk:
     return MemoryDisk()
 
 
-def disk_of(memory: MemoryDisk, told: list[bytes] | None = None) -> PartitionDisk:
-    return PartitionDisk(memory, FOLDER, ([] if told is None else told).append)
+def disk_of(
+    memory: MemoryDisk, told: list[bytes] | None = None, released: list[bytes] | None = None
+) -> PartitionDisk:
+    takers = [([] if each is None else each).append for each in (told, released)]
+    return PartitionDisk(memory, FOLDER, *takers)
 
 
 def test_events_are_told_before_the_disk_changes(memory: MemoryDisk) -> None:
@@ -68,3 +71,9 @@ def test_a_file_is_put_in_the_place_of_another(memory: MemoryDisk) -> None:
     assert disk.read("old") == b""
     disk.unlink(b"", "old")
     assert disk.list() == []
+
+
+def test_what_is_released_before_an_fsync_is_handed_on(memory: MemoryDisk) -> None:
+    released: list[bytes] = []
+    disk_of(memory, released=released).release(b"an answer")
+    assert released == [b"an answer"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.systems.kafka.distribution import KafkaMissingError
+from harness.systems.kafka.releases import DEFAULT, Release
 from harness.systems.kafka.simulated import jvm
 from tests.support.commands.command import krucible
 
@@ -17,12 +18,12 @@ def test_one_line_says_that_the_bridge_is_missing(monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_line_says_that_java_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch() -> None:
+    def fetch(_: Release) -> None:
         raise KafkaMissingError("Java 17 or newer is missing: install default-jre-headless")
 
     monkeypatch.setattr(jvm, "is_there", lambda: True)
     monkeypatch.setattr(jvm, "_distribution", fetch)
-    told = jvm.missing()
+    told = jvm.missing(Release(DEFAULT))
     assert told is not None
     assert told.startswith("Java 17 or newer is missing")
     assert "\n" not in told

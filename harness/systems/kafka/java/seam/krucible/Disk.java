@@ -29,6 +29,12 @@ public interface Disk {
     /** Make the content of a file durable. */
     void fsync(String told, String path) throws IOException;
 
+    /**
+     * The thread of the raft client is about to wait for an fsync; what other threads have done by then
+     * ({@code outputs}, as of a turn) does not wait with it.
+     */
+    void release(byte[] outputs);
+
     /** Put a file in the place of another one. */
     void rename(String told, String source, String target) throws IOException;
 

@@ -24,6 +24,7 @@ public final class Kinds {
     public static final byte FATAL = 30; // what ended the process
     public static final byte STOPPED = 31; // in good order
     public static final byte REJECTED = 32; // a: number of a request that cannot be read; why
+    public static final byte IMAGE = 33; // a: 1 if it is full, b: epoch, c: end offset; values
 
     private Kinds() {
     }

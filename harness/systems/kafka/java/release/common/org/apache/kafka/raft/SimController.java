@@ -1,0 +1,289 @@
+package org.apache.kafka.raft;
+
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.message.AllocateProducerIdsRequestData;
+import org.apache.kafka.common.message.AllocateProducerIdsResponseData;
+import org.apache.kafka.common.message.BrokerHeartbeatRequestData;
+import org.apache.kafka.common.message.BrokerHeartbeatResponseData;
+import org.apache.kafka.common.message.BrokerRegistrationRequestData;
+import org.apache.kafka.common.message.BrokerRegistrationResponseData;
+import org.apache.kafka.common.message.CreateTopicsRequestData;
+import org.apache.kafka.common.message.CreateTopicsResponseData;
+import org.apache.kafka.common.message.IncrementalAlterConfigsRequestData;
+import org.apache.kafka.common.message.IncrementalAlterConfigsResponseData;
+import org.apache.kafka.common.message.RequestHeaderData;
+import org.apache.kafka.common.message.UnregisterBrokerRequestData;
+import org.apache.kafka.common.message.UnregisterBrokerResponseData;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.ApiError;
+import org.apache.kafka.common.security.auth.KafkaPrincipal;
+import org.apache.kafka.controller.ControllerRequestContext;
+import org.apache.kafka.controller.QuorumController;
+import org.apache.kafka.image.loader.MetadataLoader;
+import org.apache.kafka.image.publisher.SnapshotEmitter;
+import org.apache.kafka.image.publisher.SnapshotGenerator;
+import org.apache.kafka.metadata.MetadataRecordSerde;
+import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
+import org.apache.kafka.metadata.placement.StripedReplicaPlacer;
+import org.apache.kafka.queue.EventQueue;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.common.serialization.RecordSerde;
+import org.apache.kafka.server.fault.FaultHandler;
+import org.apache.kafka.timeline.SnapshotRegistry;
+
+/**
+ * Kafka's own controller above the raft client, put together as ControllerServer and SharedServer do it:
+ * QuorumController, MetadataLoader and SnapshotGenerator. What ControllerApis does with a request and the
+ * outcome is done here, for those requests that clients of a simulation send.
+ */
+final class SimController implements SimMachine<ApiMessageAndVersion> {
+    private static final long SNAPSHOT_BYTES = 20 * 1024 * 1024;
+    private static final long SNAPSHOT_MS = 3_600_000;
+
+    private final SimReplica node;
+    private final Map<String, String> settings;
+    private final Random random;
+    private QuorumController controller;
+    private int claimed = -1; // the epoch in which it is active
+
+    SimController(SimReplica node, long seed) {
+        this.node = node;
+        this.settings = node.settings;
+        this.random = new Random(seed);
+    }
+
+    @Override
+    public RecordSerde<ApiMessageAndVersion> serde() {
+        return MetadataRecordSerde.INSTANCE;
+    }
+
+    private long number(String name, long otherwise) {
+        String text = settings.get(name);
+        return text == null ? otherwise : Long.parseLong(text);
+    }
+
+    @Override
+    public void open(KafkaRaftClient<ApiMessageAndVersion> client) {
+        client.register(new Told());
+        boolean isController = settings.getOrDefault("process.roles", "controller").contains("controller");
+        FaultHandler fatal = (message, cause) -> {
+            throw node.fatal(message, cause);
+        };
+        FaultHandler other = (message, cause) -> {
+            node.log(40, "Encountered nonfatal fault: " + message + (cause == null ? "" : ": " + cause));
+            return new RuntimeException(message, cause);
+        };
+        MetadataLoader loader = new MetadataLoader.Builder()
+            .setNodeId(node.id)
+            .setTime(node.clock)
+            .setThreadNamePrefix("kafka-" + node.id + "-")
+            .setFaultHandler(fatal)
+            .setHighWaterMarkAccessor(client::highWatermark)
+            .build();
+        SnapshotGenerator generator = new SnapshotGenerator.Builder(
+                new SnapshotEmitter.Builder().setNodeId(node.id).setRaftClient(client).build())
+            .setNodeId(node.id)
+            .setTime(node.clock)
+            .setFaultHandler(other)
+            .setMaxBytesSinceLastSnapshot(
+                number("metadata.log.max.record.bytes.between.snapshots", SNAPSHOT_BYTES))
+            .setMaxTimeSinceLastSnapshotNs(
+                TimeUnit.MILLISECONDS.toNanos(number("metadata.log.max.snapshot.interval.ms", SNAPSHOT_MS)))
+            .setThreadNamePrefix("kafka-" + node.id + "-")
+            .build();
+        loader.installPublishers(List.of(generator, new SimImages(node)));
+        client.register(loader);
+        if (!isController) {
+            return;
+        }
+        long idleMs = number("metadata.max.idle.interval.ms", 500);
+        Map<String, Object> fixed = new HashMap<>(settings);
+        fixed.putIfAbsent("min.insync.replicas", 1);
+        try {
+            controller = new QuorumController.Builder(node.id, node.clusterId)
+                .setTime(node.clock)
+                .setThreadNamePrefix("quorum-controller-" + node.id + "-")
+                .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
+                .setRaftClient(client)
+                .setQuorumFeatures(SimQuorum.features(node.id, node.controllers()))
+                .setDefaultReplicationFactor((short) number("default.replication.factor", 1))
+                .setReplicaPlacer(new StripedReplicaPlacer(random))
+                .setSessionTimeoutNs(TimeUnit.MILLISECONDS.toNanos(number("broker.session.timeout.ms", 9000)))
+                .setMaxIdleIntervalNs(
+                    idleMs == 0 ? OptionalLong.empty() : OptionalLong.of(TimeUnit.MILLISECONDS.toNanos(idleMs)))
+                .setStaticConfig(fixed)
+                .setBootstrapMetadata(BootstrapMetadata.fromVersion(node.metadataVersion, "simulation"))
+                .setFatalFaultHandler(fatal)
+                .setNonFatalFaultHandler(other)
+                .build();
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
+    public void shutdown() {
+        if (controller != null) {
+            controller.beginShutdown();
+        }
+    }
+
+    @Override
+    public void afterEvent() {
+        int now = controller == null ? -1 : controller.curClaimEpoch();
+        if (now == claimed) {
+            return;
+        }
+        if (now == -1) {
+            long stable = (Long) SimInside.call(SimInside.get(controller, "offsetControl"), "lastStableOffset");
+            SnapshotRegistry registry = (SnapshotRegistry) SimInside.get(controller, "snapshotRegistry");
+            long kept = registry.epochsList().stream().filter(offset -> offset > stable).count();
+            node.tellRenounce(claimed, (int) kept);
+        }
+        claimed = now;
+    }
+
+    // ------------------------------------------------------------------ requests
+
+    private static ControllerRequestContext context() {
+        return new ControllerRequestContext(new RequestHeaderData(), KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
+    }
+
+    /**
+     * Have the controller do something, and tell of the record that the answer waited for. What it throws at
+     * once is an answer, too, as for ControllerApis.
+     */
+    private <T> CompletableFuture<T> done(short key, Supplier<CompletableFuture<T>> call) {
+        try {
+            CompletableFuture<T> answer = call.get();
+            EventQueue.Event event = node.queues.newest();
+            return answer.whenComplete((reply, error) -> {
+                Object result = error == null ? SimInside.get(event, "resultAndOffset") : null;
+                if (result != null) {
+                    node.tellAck(ApiKeys.forId(key).name, (Long) SimInside.call(result, "offset"));
+                }
+            });
+        } catch (RuntimeException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+    }
+
+    @Override
+    public CompletableFuture<ApiMessage> serve(short key, short version, ApiMessage request) {
+        if (request instanceof BrokerRegistrationRequestData asked) {
+            return done(key, () -> controller.registerBroker(context(), asked)).handle((reply, e) ->
+                new BrokerRegistrationResponseData().setErrorCode(code(e)).setBrokerEpoch(e == null ? reply.epoch() : -1));
+        }
+        if (request instanceof BrokerHeartbeatRequestData asked) {
+            return done(key, () -> controller.processBrokerHeartbeat(context(), asked)).handle((reply, e) -> {
+                BrokerHeartbeatResponseData answer = new BrokerHeartbeatResponseData().setErrorCode(code(e));
+                return e != null ? answer : answer.setIsCaughtUp(reply.isCaughtUp()).setIsFenced(reply.isFenced())
+                    .setShouldShutDown(reply.shouldShutDown());
+            });
+        }
+        if (request instanceof AllocateProducerIdsRequestData asked) {
+            return done(key, () -> controller.allocateProducerIds(context(), asked)).handle((reply, e) ->
+                e == null ? reply : new AllocateProducerIdsResponseData().setErrorCode(code(e)));
+        }
+        if (request instanceof UnregisterBrokerRequestData asked) {
+            return done(key, () -> controller.unregisterBroker(context(), asked.brokerId())).handle((reply, e) ->
+                new UnregisterBrokerResponseData().setErrorCode(code(e)));
+        }
+        if (request instanceof CreateTopicsRequestData asked) {
+            return done(key, () -> SimCalls.createTopics(controller, context(), asked)).handle((reply, e) -> {
+                if (e == null) {
+                    return reply;
+                }
+                CreateTopicsResponseData answer = new CreateTopicsResponseData();
+                asked.topics().forEach(topic -> answer.topics().add(new CreateTopicsResponseData.CreatableTopicResult()
+                    .setName(topic.name()).setErrorCode(code(e)).setErrorMessage(message(e))));
+                return answer;
+            });
+        }
+        if (request instanceof IncrementalAlterConfigsRequestData asked) {
+            return alter(key, asked);
+        }
+        throw new UnsupportedOperationException("API " + key + " is not served");
+    }
+
+    private CompletableFuture<ApiMessage> alter(short key, IncrementalAlterConfigsRequestData asked) {
+        Map<ConfigResource, Map<String, Map.Entry<AlterConfigOp.OpType, String>>> changes = new LinkedHashMap<>();
+        for (IncrementalAlterConfigsRequestData.AlterConfigsResource each : asked.resources()) {
+            Map<String, Map.Entry<AlterConfigOp.OpType, String>> named = new LinkedHashMap<>();
+            each.configs().forEach(config -> named.put(config.name(), new java.util.AbstractMap.SimpleEntry<>(
+                AlterConfigOp.OpType.forId(config.configOperation()), config.value())));
+            changes.put(new ConfigResource(ConfigResource.Type.forId(each.resourceType()), each.resourceName()), named);
+        }
+        return done(key, () -> SimCalls.alterConfigs(controller, context(), changes, asked.validateOnly())).handle((reply, e) -> {
+            IncrementalAlterConfigsResponseData answer = new IncrementalAlterConfigsResponseData();
+            for (ConfigResource resource : changes.keySet()) {
+                ApiError error = e == null ? reply.get(resource) : new ApiError(Errors.forCode(code(e)), message(e));
+                answer.responses().add(new IncrementalAlterConfigsResponseData.AlterConfigsResourceResponse()
+                    .setResourceType(resource.type().id()).setResourceName(resource.name())
+                    .setErrorCode(error.error().code()).setErrorMessage(error.message()));
+            }
+            return answer;
+        });
+    }
+
+    private static Throwable cause(Throwable error) {
+        return error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+    }
+
+    private static short code(Throwable error) {
+        return error == null ? 0 : Errors.forException(cause(error)).code();
+    }
+
+    private static String message(Throwable error) {
+        return cause(error).getMessage();
+    }
+
+    /** Tells how far records are applied. */
+    private final class Told implements RaftClient.Listener<ApiMessageAndVersion> {
+        @Override
+        public void handleCommit(BatchReader<ApiMessageAndVersion> reader) {
+            try (reader) {
+                while (reader.hasNext()) {
+                    Batch<ApiMessageAndVersion> batch = reader.next();
+                    node.applied = batch.lastOffset() + 1;
+                    node.event("apply").put("off", node.applied).put("n", node.applied - batch.baseOffset()).end();
+                }
+            }
+        }
+
+        @Override
+        public void handleLoadSnapshot(org.apache.kafka.snapshot.SnapshotReader<ApiMessageAndVersion> reader) {
+            node.applied = reader.snapshotId().offset();
+            reader.close();
+        }
+
+        /** The bootstrap snapshot, which some releases hand over apart: nobody has applied anything by it. */
+        public void handleLoadBootstrap(org.apache.kafka.snapshot.SnapshotReader<ApiMessageAndVersion> reader) {
+            handleLoadSnapshot(reader);
+        }
+
+        @Override
+        public void handleLeaderChange(LeaderAndEpoch leader) {
+            node.tellLeader(leader);
+        }
+
+        @Override
+        public String toString() {
+            return "Told";
+        }
+    }
+}

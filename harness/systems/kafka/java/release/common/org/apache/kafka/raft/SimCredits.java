@@ -1,0 +1,83 @@
+package org.apache.kafka.raft;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.StringJoiner;
+
+/**
+ * The voters that a leader has heard from since the last majority, put in the place of its own set: the
+ * leader adds a voter for a valid Fetch, and clears the set when a majority is in it.
+ */
+final class SimCredits extends HashSet<Integer> {
+    private static final long serialVersionUID = 1L;
+
+    private final transient SimReplica node;
+    private final transient LeaderState<?> leader;
+    private final Map<Integer, Long> heardMs = new HashMap<>();
+    private long sinceMs;
+    private long sinceWallMs; // the leader's timer goes by the wall clock
+    private long tellFromMs;
+    private String majority; // that is not told of yet
+    private long majoritySinceMs;
+
+    SimCredits(SimReplica node, LeaderState<?> leader) {
+        this.node = node;
+        this.leader = leader;
+        this.sinceMs = nowMs();
+        this.sinceWallMs = node.clock.milliseconds();
+        this.tellFromMs = sinceMs;
+    }
+
+    private long nowMs() {
+        return node.clock.hiResClockMs();
+    }
+
+    @Override
+    public boolean add(Integer voter) {
+        heardMs.put(voter, nowMs());
+        return super.add(voter);
+    }
+
+    @Override
+    public void clear() {
+        if (nowMs() >= tellFromMs) { // with three voters each Fetch is a majority
+            majority = heard();
+            majoritySinceMs = nowMs() - sinceMs;
+            tellFromMs = nowMs() + node.checkQuorumMs() / 3;
+        }
+        super.clear();
+        sinceMs = nowMs();
+        sinceWallMs = node.clock.milliseconds();
+    }
+
+    /** Tell of a majority that has fetched, now that the request is told of that made it one. */
+    void tellMajority() {
+        if (majority != null) {
+            tell(true, majority, majoritySinceMs);
+            majority = null;
+        }
+    }
+
+    /** Tell that no majority has fetched, for how long by the clock that the leader goes by. */
+    void tellNone() {
+        tell(false, heard(), node.clock.milliseconds() - sinceWallMs);
+    }
+
+    private void tell(boolean ok, String heard, long since) {
+        node.event("quorum").put("ok", ok).open("heard", '[').raw(heard).close(']')
+            .put("since_ms", since).put("quorum_ms", node.checkQuorumMs()).end();
+    }
+
+    private String heard() {
+        StringJoiner all = new StringJoiner(",");
+        for (LeaderState.ReplicaState state : SimRaft.states(leader)) {
+            int id = state.replicaKey().id();
+            if (contains(id)) {
+                String directory = state.replicaKey().directoryId().map(each -> '"' + SimEvents.hex(each) + '"').orElse("null");
+                all.add("[" + id + "," + directory + "," + (nowMs() - heardMs.get(id)) + "]");
+            }
+        }
+        return all.toString();
+    }
+}

@@ -1,0 +1,66 @@
+package org.apache.kafka.raft;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.image.MetadataDelta;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.loader.LoaderManifest;
+import org.apache.kafka.image.loader.LoaderManifestType;
+import org.apache.kafka.image.publisher.MetadataPublisher;
+import org.apache.kafka.image.writer.RecordListWriter;
+import org.apache.kafka.metadata.MetadataRecordSerde;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
+
+import krucible.Kinds;
+
+/**
+ * Hands the images that MetadataLoader publishes on to Python, as records: the first of a process, each of
+ * a snapshot, and otherwise one in a while, for an image is written out whole.
+ */
+final class SimImages implements MetadataPublisher {
+    private static final long EVERY_NS = 250_000_000;
+
+    private final SimReplica node;
+    private boolean isFirst = true;
+    private long toldNs;
+
+    SimImages(SimReplica node) {
+        this.node = node;
+    }
+
+    @Override
+    public String name() {
+        return "Images";
+    }
+
+    @Override
+    public void onMetadataUpdate(MetadataDelta delta, MetadataImage image, LoaderManifest manifest) {
+        boolean isWhole = manifest.type() == LoaderManifestType.SNAPSHOT;
+        long now = node.clock.nanoseconds();
+        boolean isFull = isFirst || isWhole;
+        if (!isFull && now - toldNs < EVERY_NS) {
+            return;
+        }
+        isFirst = false;
+        toldNs = now;
+        RecordListWriter writer = new RecordListWriter();
+        image.write(writer, SimQuorum.written(image));
+        List<byte[]> values = new ArrayList<>();
+        for (ApiMessageAndVersion record : writer.records()) {
+            values.add(bytes(record));
+        }
+        node.put(Kinds.IMAGE, isFull ? 1 : 0, node.epoch(), image.highestOffsetAndEpoch().offset() + 1, (short) 0,
+            SimListener.packed(values));
+    }
+
+    private static byte[] bytes(ApiMessageAndVersion record) {
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBuffer buffer = ByteBuffer.allocate(MetadataRecordSerde.INSTANCE.recordSize(record, cache));
+        MetadataRecordSerde.INSTANCE.write(record, cache, new ByteBufferAccessor(buffer));
+        return buffer.array();
+    }
+}

@@ -1,0 +1,58 @@
+package org.apache.kafka.raft;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+
+/** Reads what classes of Kafka keep to themselves. */
+final class SimInside {
+    private SimInside() {
+    }
+
+    /** A field of a class, open to be read and written. */
+    static Field field(Class<?> type, String name) {
+        try {
+            Field found = type.getDeclaredField(name);
+            found.setAccessible(true);
+            return found;
+        } catch (NoSuchFieldException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    static Object get(Object of, String name) {
+        return get(field(of.getClass(), name), of);
+    }
+
+    static Object get(Field field, Object of) {
+        try {
+            return field.get(of);
+        } catch (IllegalAccessException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    static void set(Field field, Object of, Object value) {
+        try {
+            field.set(of, value);
+        } catch (IllegalAccessException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** What a method without arguments answers, of whatever class. */
+    static Object call(Object of, String name) {
+        try {
+            for (Class<?> type = of.getClass(); type != null; type = type.getSuperclass()) {
+                for (Method method : type.getDeclaredMethods()) {
+                    if (method.getName().equals(name) && method.getParameterCount() == 0) {
+                        method.setAccessible(true);
+                        return method.invoke(of);
+                    }
+                }
+            }
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+        throw new IllegalStateException(of.getClass() + " has no method " + name);
+    }
+}

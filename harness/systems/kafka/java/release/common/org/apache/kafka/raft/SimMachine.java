@@ -1,0 +1,31 @@
+package org.apache.kafka.raft;
+
+import java.util.concurrent.CompletableFuture;
+
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.server.common.serialization.RecordSerde;
+
+/** The machine above a raft client: a state machine in Python, or Kafka's own controller. */
+interface SimMachine<T> {
+    RecordSerde<T> serde();
+
+    /** Register listeners; called before the raft client joins the quorum. */
+    void open(KafkaRaftClient<T> client);
+
+    /** Go on once it has joined. */
+    default void start() {
+    }
+
+    /** Answer a request that is not of the quorum's. */
+    default CompletableFuture<ApiMessage> serve(short key, short version, ApiMessage request) {
+        throw new UnsupportedOperationException("requests are Python's");
+    }
+
+    /** Look at what an event of its queues has changed. */
+    default void afterEvent() {
+    }
+
+    /** Take in an input for it; what it has not is refused. */
+    default void shutdown() {
+    }
+}

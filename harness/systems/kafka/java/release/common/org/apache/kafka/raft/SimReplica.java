@@ -1,0 +1,746 @@
+package org.apache.kafka.raft;
+
+import java.io.ByteArrayOutputStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.PriorityQueue;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Supplier;
+
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.message.FetchRequestData;
+import org.apache.kafka.common.message.FetchResponseData;
+import org.apache.kafka.common.message.VoteRequestData;
+import org.apache.kafka.common.message.VoteResponseData;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
+import org.apache.kafka.server.common.MetadataVersion;
+import org.apache.kafka.server.common.OffsetAndEpoch;
+
+import krucible.Chance;
+import krucible.Disk;
+import krucible.Kinds;
+import krucible.PowerFailure;
+import krucible.Replica;
+
+/**
+ * Drives one KafkaRaftClient without a thread: everything that it gets of its surroundings (time,
+ * messages, disk) is simulated, and what it does is told as protocol events.
+ */
+public final class SimReplica implements Replica {
+    private static final int TURNS_MAX = 10_000;
+    private static final int IDLE_POLLS_MAX = 5;
+    private static final int HEAD_BYTES = 23;
+    static SimReplica current; // whose turn it is: there is one thread
+
+    /** A request that left, until its answer comes. */
+    private record Sent(RaftRequest.Outbound request, short version) { }
+
+    final int id;
+    final SimClock clock = new SimClock();
+    final SimEvents events = new SimEvents();
+    final SimFiles files;
+    final Map<String, String> settings;
+    final SimQueues queues = new SimQueues();
+    final String clusterId;
+    final MetadataVersion metadataVersion; // of a new cluster
+    long applied;
+    private final SimRaft<?> raft; // the client of this release
+    private final long seed;
+    private final Random random;
+    private final boolean isWhole; // with Kafka's own controller
+    private Throwable fault; // that ends the process
+    private final SimQueue queue = new SimQueue();
+    private final SimExpirations expirations = new SimExpirations();
+    private final Map<Integer, Sent> sent = new HashMap<>();
+    private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+    private SimLog log;
+    private VoterSet voters; // the set last told of
+    private OptionalLong votersAt = OptionalLong.empty();
+    private boolean isOver;
+    private RaftRequest.Inbound handled; // the Fetch that is being handled, and is not told of yet
+    private SimMachine<?> machine;
+    private SimCredits credits; // of the last leader that it was
+
+    /**
+     * Make the process; nothing is opened yet.
+     *
+     * @param settings the node's, as in its properties
+     * @param identity node.id, directory.id (hex), cluster.id, seed
+     */
+    public SimReplica(Map<String, String> settings, Map<String, String> identity, Disk disk) {
+        this.settings = settings;
+        this.id = Integer.parseInt(identity.get("node.id"));
+        this.clusterId = identity.get("cluster.id");
+        this.metadataVersion = MetadataVersion.fromFeatureLevel(Short.parseShort(identity.get("metadata.version")));
+        this.seed = Long.parseLong(identity.get("seed"));
+        this.random = new Random(~seed);
+        this.isWhole = identity.get("machine").equals("controller");
+        this.files = new SimFiles(disk, events);
+        this.raft = new SimRaft<>(this, identity);
+    }
+
+    // ------------------------------------------------------------------ turns
+
+    @Override
+    public byte[] start(long steadyNs, long wallMs) {
+        return during(steadyNs, wallMs, () -> {
+            log = new SimLog(files, this, clock, settings);
+            SimElectionStore store = new SimElectionStore(this);
+            Optional<ElectionState> found = store.readElectionState();
+            long flushed = log.flushed();
+            events.hold();
+            join(store);
+            int held = events.length();
+            tellStart(found, flushed);
+            events.release(held);
+            run();
+        });
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"}) // raft client and machine go with each other
+    private void join(SimElectionStore store) {
+        machine = isWhole ? new SimController(this, seed) : new SimListener(this);
+        queues.watch(machine::afterEvent);
+        ((SimRaft) raft).open(log, queue, new Channel(), expirations, store, machine);
+    }
+
+    @Override
+    public byte[] turn(long steadyNs, long wallMs, byte[] inputs) {
+        return during(steadyNs, wallMs, () -> {
+            ByteBuffer in = ByteBuffer.wrap(inputs);
+            while (in.hasRemaining()) {
+                byte kind = in.get();
+                int a = in.getInt();
+                int b = in.getInt();
+                long c = in.getLong();
+                short d = in.getShort();
+                byte[] data = new byte[in.getInt()];
+                in.get(data);
+                take(kind, a, b, c, d, data);
+            }
+            run();
+        });
+    }
+
+    /** Do something at a time; what ends the process is an output, too. */
+    private byte[] during(long steadyNs, long wallMs, Runnable work) {
+        current = this;
+        Chance.random = random;
+        Thread.currentThread().setContextClassLoader(SimReplica.class.getClassLoader()); // of this release
+        clock.steadyNs = steadyNs;
+        clock.wallMs = wallMs;
+        long waitMs = Long.MAX_VALUE;
+        try {
+            work.run();
+            waitMs = Math.min(queue.timeoutMs, expirations.waitMs(clock.hiResClockMs()));
+            waitMs = Math.min(waitMs, queues.waitMs(clock.nanoseconds()));
+        } catch (PowerFailure e) {
+            isOver = true;
+            out.reset();
+        } catch (Throwable e) {
+            isOver = true;
+            StringWriter text = new StringWriter();
+            e.printStackTrace(new PrintWriter(text));
+            put(Kinds.FATAL, 0, 0, 0, (short) 0, text.toString().getBytes(StandardCharsets.UTF_8));
+        } finally {
+            current = null;
+            Chance.random = null;
+        }
+        put(Kinds.WAIT, 0, 0, waitMs, (short) 0, new byte[0]);
+        return outputs();
+    }
+
+    /** All that was put out, events first: what the others bring about is told after them. */
+    private byte[] outputs() {
+        byte[] rest = out.toByteArray();
+        out.reset();
+        String told = events.take();
+        if (told.isEmpty()) {
+            return rest;
+        }
+        put(Kinds.EVENT, 0, 0, 0, (short) 0, told.getBytes(StandardCharsets.UTF_8));
+        out.writeBytes(rest);
+        byte[] all = out.toByteArray();
+        out.reset();
+        return all;
+    }
+
+    /** Let the other threads go on while this one waits for an fsync of the log: they may answer clients. */
+    void beforeFsync() {
+        if (raft.quorum() != null) {
+            queues.drain();
+            files.disk().release(outputs());
+        }
+    }
+
+    /**
+     * Poll until the client would wait. One that polls again and again at once though nothing comes of it
+     * burns a CPU: here it polls each ms.
+     */
+    private void run() {
+        int idle = 0;
+        for (int turn = 0; turn < TURNS_MAX; turn++) {
+            expirations.fire(clock.hiResClockMs());
+            queue.woken = false;
+            queue.taken = null;
+            raft.poll();
+            afterPoll();
+            if (raft.hasShutDown()) {
+                put(Kinds.STOPPED, 0, 0, 0, (short) 0, new byte[0]);
+                return;
+            }
+            boolean isIdle = queue.taken == null && queue.isEmpty() && !queue.woken
+                && expirations.waitMs(clock.hiResClockMs()) > 0;
+            idle = isIdle ? idle + 1 : 0;
+            if (isIdle && idle >= IDLE_POLLS_MAX) {
+                queue.timeoutMs = Math.max(1, queue.timeoutMs);
+            }
+            if (isIdle && queue.timeoutMs > 0 && !queues.drain()) {
+                return;
+            }
+            if (fault != null) {
+                throw new IllegalStateException(fault.getMessage(), fault);
+            }
+        }
+        throw new IllegalStateException("the raft client is never done: " + TURNS_MAX + " polls at one time");
+    }
+
+    private void take(byte kind, int a, int b, long c, short d, byte[] data) {
+        switch (kind) {
+            case Kinds.REQUEST -> request(a, (short) (d & 0xff), (short) (d >> 8), data);
+            case Kinds.ANSWER -> answer(a, data);
+            case Kinds.UNANSWERED -> unanswered(a, Errors.forCode((short) b));
+            case Kinds.APPEND -> append(a, b, data);
+            case Kinds.SNAPSHOT -> ((SimListener) machine).snapshot(new OffsetAndEpoch(c, b), SimListener.unpacked(data));
+            case Kinds.SHUTDOWN -> {
+                machine.shutdown();
+                raft.shutdown(a);
+            }
+            case Kinds.RESIGN -> raft.resign(b);
+            default -> throw new IllegalArgumentException("no input of kind " + kind);
+        }
+    }
+
+    @Override
+    public void close() {
+        raft.close();
+    }
+
+    // ------------------------------------------------------------------ outputs
+
+    void put(byte kind, int a, int b, long c, short d, byte[] data) {
+        ByteBuffer head = ByteBuffer.allocate(HEAD_BYTES);
+        head.put(kind).putInt(a).putInt(b).putLong(c).putShort(d).putInt(data.length);
+        out.write(head.array(), 0, HEAD_BYTES);
+        out.write(data, 0, data.length);
+    }
+
+    void log(int level, String text) {
+        put(Kinds.LOG, level, 0, 0, (short) 0, text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    private void append(int token, int epoch, byte[] values) {
+        try {
+            long last = ((SimListener) machine).append(epoch, SimListener.unpacked(values));
+            put(Kinds.APPENDED, token, 0, last, (short) 0, new byte[0]);
+        } catch (org.apache.kafka.common.KafkaException | IllegalArgumentException e) {
+            put(Kinds.REFUSED, token, 0, 0, (short) 0, e.toString().getBytes(StandardCharsets.UTF_8));
+        }
+    }
+
+    /** End the process, as a ProcessTerminatingFaultHandler does. */
+    RuntimeException fatal(String message, Throwable cause) {
+        if (fault == null) {
+            fault = new IllegalStateException(message, cause);
+        }
+        return new RuntimeException(message, cause);
+    }
+
+    java.util.List<Integer> controllers() {
+        return raft.controllers();
+    }
+
+    void tellLeader(LeaderAndEpoch leader) {
+        put(Kinds.LEADER, leader.leaderId().orElse(-1), leader.epoch(), 0, (short) 0, new byte[0]);
+    }
+
+    /** The controller has become active, as it logs it. */
+    void tellClaim(int epoch) {
+        events.event(epoch, "claim").put("applied", applied).end();
+    }
+
+    /** The controller is active no more; so many changes that are not committed are still its own. */
+    void tellRenounce(int epoch, int kept) {
+        events.event(epoch, "renounce").put("applied", applied).put("kept", kept).end();
+    }
+
+    // ------------------------------------------------------------------ requests of others
+
+    private void request(int number, short key, short version, byte[] body) {
+        ApiMessage data = ApiMessageType.fromApiKey(key).newRequest();
+        try {
+            data.read(new ByteBufferAccessor(ByteBuffer.wrap(body)), version);
+        } catch (RuntimeException e) { // as the server that takes requests for Kafka's raft client
+            put(Kinds.REJECTED, number, 0, 0, (short) 0, e.toString().getBytes(StandardCharsets.UTF_8));
+            return;
+        }
+        if (key == ApiKeys.API_VERSIONS.id) { // the server's to answer
+            put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(SimApis.answer(), version));
+            return;
+        }
+        if (!SimApis.isOfQuorum(key)) {
+            machine.serve(key, version, data).whenComplete((answer, error) -> {
+                if (error != null) {
+                    fault = error;
+                } else if (!isOver) {
+                    put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(answer, version));
+                }
+            });
+            return;
+        }
+        RaftRequest.Inbound request = raft.inbound(number, version, data, clock.milliseconds());
+        request.completion.whenComplete((response, error) -> {
+            if (isOver) {
+                return;
+            }
+            if (error != null) {
+                throw new IllegalStateException("request " + request + " failed", error);
+            }
+            tellAnswered(request, response.data());
+            put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(response.data(), version));
+        });
+        raft.handle(request);
+    }
+
+    private void answer(int correlation, byte[] body) {
+        Sent was = sent.remove(correlation);
+        if (was == null) {
+            return;
+        }
+        ApiMessage data = ApiMessageType.fromApiKey(was.request.data().apiKey()).newResponse();
+        data.read(new ByteBufferAccessor(ByteBuffer.wrap(body)), was.version);
+        complete(was.request, data);
+    }
+
+    private void unanswered(int correlation, Errors error) {
+        Sent was = sent.remove(correlation);
+        if (was != null) {
+            complete(was.request, RaftUtil.errorResponse(ApiKeys.forId(was.request.data().apiKey()), error));
+        }
+    }
+
+    private void complete(RaftRequest.Outbound request, ApiMessage data) {
+        request.completion.complete(
+            new RaftResponse.Inbound(request.correlationId(), data, request.destination()));
+    }
+
+    static byte[] bytes(ApiMessage message, short version) {
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        byte[] encoded = new byte[message.size(cache, version)];
+        message.write(new ByteBufferAccessor(ByteBuffer.wrap(encoded)), cache, version);
+        return encoded;
+    }
+
+    /** Sends requests as outputs. */
+    private final class Channel implements NetworkChannel {
+        private int correlations;
+
+        @Override
+        public int newCorrelationId() {
+            return correlations++;
+        }
+
+        @Override
+        public ListenerName listenerName() {
+            return SimRaft.LISTENER;
+        }
+
+        @Override
+        public void send(RaftRequest.Outbound request) {
+            ApiMessage data = request.data();
+            if (request.destination() == null) {
+                complete(request, RaftUtil.errorResponse(ApiKeys.forId(data.apiKey()), Errors.BROKER_NOT_AVAILABLE));
+                return;
+            }
+            short version = ApiKeys.forId(data.apiKey()).latestVersion();
+            sent.put(request.correlationId(), new Sent(request, version));
+            tellSent(request);
+            byte[] host = request.destination().host().getBytes(StandardCharsets.UTF_8);
+            byte[] body = bytes(data, version);
+            ByteBuffer both = ByteBuffer.allocate(host.length + 1 + body.length);
+            both.put(host).put((byte) 0).put(body);
+            put(Kinds.SEND, request.correlationId(), request.destination().port(), request.destination().id(),
+                (short) (version << 8 | data.apiKey()), both.array());
+        }
+    }
+
+    // ------------------------------------------------------------------ what is told
+
+    /** Begin an event of the present epoch. */
+    SimEvents event(String type) {
+        return events.event(raft.epoch(), type);
+    }
+
+    private void tellStart(Optional<ElectionState> found, long flushed) {
+        int epoch = found.map(ElectionState::epoch).orElse(0);
+        events.event(epoch, "start")
+            .put("leo", log.endOffset().offset())
+            .put("last_ep", log.lastFetchedEpoch())
+            .put("log_start", log.startOffset())
+            .put("flushed", flushed);
+        events.open("qs", '{').comma().raw("\"ep\":").raw(found.isPresent() ? "" + epoch : "null");
+        Optional<ReplicaKey> voted = found.flatMap(ElectionState::optionalVotedKey);
+        int leader = found.map(ElectionState::leaderIdOrSentinel).orElse(-1);
+        events.known("leader", leader)
+            .known("voted", voted.map(ReplicaKey::id).orElse(-1))
+            .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
+            .close('}');
+        events.open("snaps", '[');
+        for (OffsetAndEpoch snapshot : log.snapshotIds()) {
+            events.comma().raw("[" + snapshot.offset() + "," + snapshot.epoch() + "]");
+        }
+        events.close(']').ids("voters", raft.partition().lastVoterSet().voterIds()).open("roles", '[')
+            .comma().raw("\"" + settings.getOrDefault("process.roles", "controller") + "\"").close(']').end();
+    }
+
+    void tellElectionState(ElectionState state) {
+        Optional<ReplicaKey> voted = state.optionalVotedKey();
+        events.event(state.epoch(), "qs")
+            .known("leader", state.leaderIdOrSentinel())
+            .known("voted", voted.map(ReplicaKey::id).orElse(-1))
+            .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
+            .end();
+    }
+
+    /** A transition of QuorumState, as it logs it. */
+    void tellTransition(Object to, Object from) {
+        EpochState state = (EpochState) to;
+        ElectionState election = state.election();
+        Optional<ReplicaKey> voted = election.optionalVotedKey();
+        String cause = queue.cause();
+        events.event(state.epoch(), "role")
+            .put("from", from == null ? null : ((EpochState) from).name().toLowerCase())
+            .put("to", state.name().toLowerCase())
+            .known("leader", election.leaderIdOrSentinel())
+            .known("voted", voted.map(ReplicaKey::id).orElse(-1))
+            .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
+            .put("why", cause == null ? "by itself" : cause)
+            .put("by", cause)
+            .end();
+        if (state instanceof LeaderState<?> leader) {
+            credits = SimRaft.credits(this, leader);
+            events.event(state.epoch(), "elected")
+                .ids("grants", leader.grantingVoters())
+                .keys("voters", raft.partition().lastVoterSet().voterKeys())
+                .put("es", leader.epochStartOffset())
+                .put("quorum_ms", raft.checkQuorumMs())
+                .end();
+        }
+    }
+
+    /** No majority has fetched from the leader, as it logs it. */
+    void tellNoQuorum() {
+        credits.tellNone();
+    }
+
+    long checkQuorumMs() {
+        return raft.checkQuorumMs();
+    }
+
+    int epoch() {
+        return raft.epoch();
+    }
+
+    long highWatermark() {
+        return log.highWatermark().offset();
+    }
+
+    void tellHighWatermark(long value) {
+        if (raft.quorum() == null) {
+            return;
+        }
+        tellFetch("ok");
+        tellVoters();
+        Optional<LeaderState<Object>> leader = raft.quorum().maybeLeaderState();
+        String as = leader.isPresent() ? "leader" : raft.quorum().isVoter() ? "follower" : "observer";
+        SimEvents told = event("hwm").put("v", value).put("as", as);
+        if (leader.isPresent()) {
+            told.open("acks", '[');
+            for (LeaderState.ReplicaState state : SimRaft.states(leader.get())) {
+                told.comma().raw("[" + state.replicaKey().id() + ",");
+                told.raw(state.replicaKey().directoryId().map(id -> "\"" + SimEvents.hex(id) + "\"").orElse("null"));
+                told.raw("," + state.endOffset().map(LogOffsetMetadata::offset).map(String::valueOf).orElse("null") + "]");
+            }
+            told.close(']').keys("voters", raft.partition().lastVoterSet().voterKeys());
+        }
+        told.end();
+    }
+
+    void tellSnapshot(String op, OffsetAndEpoch snapshot, byte[] data) {
+        tellVoters();
+        event("snap").put("op", op)
+            .open("id", '[').comma().raw(snapshot.offset() + "," + snapshot.epoch()).close(']')
+            .put("size", data == null ? 0 : data.length)
+            .put("sha", data == null ? null : SimRaft.digest(data))
+            .end();
+    }
+
+    private void tellSent(RaftRequest.Outbound request) {
+        int to = request.destination().id();
+        if (request.data() instanceof FetchRequestData fetch) {
+            FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
+            event("fetch_tx").put("off", asked.fetchOffset()).put("last_ep", asked.lastFetchedEpoch()).known("to", to).end();
+        } else if (request.data() instanceof VoteRequestData vote) {
+            VoteRequestData.PartitionData asked = vote.topics().get(0).partitions().get(0);
+            events.event(SimVotes.epoch(asked), "votereq").put("pre", SimVotes.isPreVote(asked)).known("to", to).end();
+        }
+    }
+
+    /** A Fetch that is waiting for more, or was answered just now. */
+    private void tellFetch(String result) {
+        if (handled == null) {
+            return;
+        }
+        FetchRequestData fetch = (FetchRequestData) handled.data();
+        handled = null;
+        FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
+        event("fetch_rx")
+            .known("from", fetch.replicaState().replicaId())
+            .directory("from_dir", SimRaft.directory(asked.replicaDirectoryId()))
+            .put("off", asked.fetchOffset())
+            .put("last_ep", asked.lastFetchedEpoch())
+            .put("req_ep", asked.currentLeaderEpoch())
+            .put("res", result)
+            .known("end", result.equals("ok") ? log.endOffset().offset() : -1)
+            .end();
+    }
+
+    private void tellAnswered(RaftRequest.Inbound request, ApiMessage answer) {
+        if (request == handled) {
+            FetchResponseData fetched = (FetchResponseData) answer;
+            if (fetched.errorCode() != 0 || fetched.responses().isEmpty()) {
+                tellFetch(Errors.forCode(fetched.errorCode()).name());
+                return;
+            }
+            FetchResponseData.PartitionData part = fetched.responses().get(0).partitions().get(0);
+            boolean diverges = part.divergingEpoch().epoch() >= 0;
+            boolean snapshot = part.snapshotId().epoch() >= 0;
+            tellFetch(part.errorCode() != 0 ? Errors.forCode(part.errorCode()).name()
+                : diverges ? "diverging" : snapshot ? "snapshot" : "ok");
+        } else if (request.data() instanceof VoteRequestData vote) {
+            tellVote(vote, (VoteResponseData) answer);
+        } else {
+            SimRaft.Asked asked = SimRaft.asked(request.data(), answer);
+            if (asked == null) {
+                return;
+            }
+            if (asked.error() == 0) {
+                event("rpc_ok").put("api", asked.api()).known("peer", asked.peer())
+                    .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch()).end();
+                if (SimRaft.waitsForCommit(request.data())) {
+                    tellVoters();
+                    tellAck(asked.api(), votersAt.orElse(-1));
+                }
+            } else {
+                event("rpc_err").put("api", asked.api()).known("peer", asked.peer())
+                    .known("req_ep", asked.epoch()).put("code", asked.error()).end();
+            }
+        }
+    }
+
+    /** A request whose last record has that offset is answered. */
+    void tellAck(String api, long offset) {
+        if (offset >= 0) {
+            event("ack").put("api", api).put("off", offset).put("hwm", highWatermark()).end();
+        }
+    }
+
+    private void tellVote(VoteRequestData vote, VoteResponseData answer) {
+        if (vote.topics().isEmpty() || vote.topics().get(0).partitions().isEmpty()) {
+            return;
+        }
+        VoteRequestData.PartitionData asked = vote.topics().get(0).partitions().get(0);
+        int error = answer.errorCode();
+        boolean granted = false;
+        if (!answer.topics().isEmpty()) {
+            VoteResponseData.PartitionData given = answer.topics().get(0).partitions().get(0);
+            granted = given.voteGranted();
+            error = error == 0 ? given.errorCode() : error;
+        }
+        event("vote")
+            .put("pre", SimVotes.isPreVote(asked))
+            .put("ok", granted)
+            .put("cand", SimVotes.candidate(asked))
+            .directory("cand_dir", SimRaft.directory(SimVotes.directory(asked)))
+            .put("cl_ep", asked.lastOffsetEpoch())
+            .put("cl_leo", asked.lastOffset())
+            .put("my_ep", log.lastFetchedEpoch())
+            .put("my_leo", log.endOffset().offset())
+            .put("req_ep", SimVotes.epoch(asked))
+            .put("err", error)
+            .end();
+    }
+
+    private void afterPoll() {
+        tellFetch("ok"); // valid, and waits for more
+        tellVoters();
+        if (credits != null) {
+            credits.tellMajority();
+        }
+    }
+
+    /** The set in force, if it is another one than was told of: after a start, or a truncation. */
+    private void tellVoters() {
+        if (raft.quorum() == null) {
+            return;
+        }
+        KRaftControlRecordStateMachine partition = raft.partition();
+        VoterSet now = partition.lastVoterSet();
+        if (now != voters || !partition.lastVoterSetOffset().equals(votersAt)) {
+            tellVoters(now, partition.lastVoterSetOffset());
+        }
+    }
+
+    /** The raft client has read a set in its log, and logs it: one Fetch may bring several. */
+    void tellVoters(VoterSet read, long offset) {
+        if (raft.quorum() != null) {
+            tellVoters();
+            tellVoters(read, OptionalLong.of(offset));
+        }
+    }
+
+    private void tellVoters(VoterSet now, OptionalLong at) {
+        boolean reverts = voters != null && at.orElse(-1) < votersAt.orElse(-1);
+        boolean same = now.equals(voters) && at.equals(votersAt);
+        voters = now;
+        votersAt = at;
+        if (!same) {
+            event("voters").known("off", at.orElse(-1)).keys("set", now.voterKeys())
+                .put("kv", raft.partition().lastKraftVersion().featureLevel()).put("revert", reverts).end();
+        }
+    }
+
+    // ------------------------------------------------------------------ time and messages
+
+    /** Time as the simulation says. */
+    static final class SimClock implements Time {
+        long steadyNs;
+        long wallMs;
+
+        @Override
+        public long milliseconds() {
+            return wallMs;
+        }
+
+        @Override
+        public long nanoseconds() {
+            return steadyNs;
+        }
+
+        @Override
+        public void sleep(long ms) {
+            throw new UnsupportedOperationException("nobody sleeps in a simulation");
+        }
+
+        @Override
+        public void waitObject(Object object, Supplier<Boolean> condition, long deadlineMs) {
+            throw new UnsupportedOperationException("nobody waits in a simulation");
+        }
+    }
+
+    /** Messages that have come; never waits. */
+    private final class SimQueue implements RaftMessageQueue {
+        private final ArrayDeque<RaftMessage> messages = new ArrayDeque<>();
+        private boolean woken;
+        private RaftMessage taken;
+        private long timeoutMs = 0;
+
+        @Override
+        public RaftMessage poll(long timeoutMs) {
+            this.timeoutMs = timeoutMs;
+            taken = messages.poll();
+            if (taken instanceof RaftRequest.Inbound request && request.data() instanceof FetchRequestData fetch
+                && !fetch.topics().isEmpty() && !fetch.topics().get(0).partitions().isEmpty()) {
+                handled = request;
+            }
+            return taken;
+        }
+
+        @Override
+        public void add(RaftMessage message) {
+            messages.add(message);
+        }
+
+        @Override
+        public boolean isEmpty() {
+            return messages.isEmpty();
+        }
+
+        @Override
+        public void wakeup() {
+            woken = true;
+        }
+
+        /** The type of the message that is being handled; null: none is. */
+        String cause() {
+            if (taken == null) {
+                return null;
+            }
+            String name = taken.data().getClass().getSimpleName();
+            return name.substring(0, name.length() - "Data".length());
+        }
+    }
+
+    /** Futures that fail when their time is over. */
+    private static final class SimExpirations implements ExpirationService {
+        private record Due(long atMs, long number, long timeoutMs, CompletableFuture<?> future) { }
+
+        private final PriorityQueue<Due> due = new PriorityQueue<>(
+            (one, other) -> one.atMs != other.atMs ? Long.compare(one.atMs, other.atMs) : Long.compare(one.number, other.number));
+        private long numbers;
+
+        @Override
+        public <T> CompletableFuture<T> failAfter(long timeoutMs) {
+            CompletableFuture<T> future = new CompletableFuture<>();
+            due.add(new Due(current.clock.hiResClockMs() + timeoutMs, numbers++, timeoutMs, future));
+            return future;
+        }
+
+        void fire(long nowMs) {
+            drop();
+            while (!due.isEmpty() && due.peek().atMs <= nowMs) {
+                Due next = due.poll();
+                next.future.completeExceptionally(new TimeoutException(
+                    "Future failed to be completed before timeout of " + next.timeoutMs + " ms was reached"));
+                drop();
+            }
+        }
+
+        long waitMs(long nowMs) {
+            drop();
+            return due.isEmpty() ? Long.MAX_VALUE : due.peek().atMs - nowMs;
+        }
+
+        private void drop() {
+            while (!due.isEmpty() && due.peek().future.isDone()) {
+                due.poll();
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+package org.apache.kafka.raft;
+
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.message.CreateTopicsRequestData;
+import org.apache.kafka.common.message.CreateTopicsResponseData;
+import org.apache.kafka.common.requests.ApiError;
+import org.apache.kafka.controller.ControllerRequestContext;
+import org.apache.kafka.controller.QuorumController;
+
+/** Calls of a controller whose arguments are not the same in all releases. */
+final class SimCalls {
+    private SimCalls() {
+    }
+
+    static CompletableFuture<CreateTopicsResponseData> createTopics(
+        QuorumController controller, ControllerRequestContext context, CreateTopicsRequestData asked
+    ) {
+        return controller.createTopics(context, asked, Set.of(), false);
+    }
+
+    static CompletableFuture<Map<ConfigResource, ApiError>> alterConfigs(
+        QuorumController controller,
+        ControllerRequestContext context,
+        Map<ConfigResource, Map<String, Map.Entry<AlterConfigOp.OpType, String>>> changes,
+        boolean validateOnly
+    ) {
+        return controller.incrementalAlterConfigs(context, changes, validateOnly, false);
+    }
+}

@@ -1,0 +1,91 @@
+"""Releases of Apache Kafka: those that are known, and which one a node of a run is of.
+
+The settings of a run say it: ``krucible.kafka.version`` for all nodes, with the name of a node at
+its end for that one; ``krucible.kafka.home`` names the folder of one's own build.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.errors import UsageError
+
+DEFAULT: Final = "4.1.2"
+KNOWN: Final = ("3.9.1", "3.9.2", "4.0.0", "4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1")
+DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
+VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
+LIVE_SINCE: Final = (4, 0)  # processes of older ones log in another way, and are formatted so
+
+VERSION: Final = "krucible.kafka.version"
+HOME: Final = "krucible.kafka.home"
+_JAR: Final = re.compile(r"kafka-raft-(\d+\.\d+.*)\.jar")
+_FOLDERS: Final = ("lib", "libs")  # of a home: as in our cache; as in Kafka's own archives
+
+Line = tuple[int, int]
+
+
+def line_of(version: str) -> Line:
+    """Tell the line of a release, which is its major and minor version: 4.1 of 4.1.2."""
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release, or a build of one's own: the folder of its jars."""
+
+    version: str
+    jars: Path | None = None
+
+    @property
+    def line(self) -> Line:
+        """Give the line of releases that it belongs to; seams change from line to line."""
+        return line_of(self.version)
+
+    def __str__(self) -> str:
+        return self.version if self.jars is None else f"{self.version} of {self.jars.parent}"
+
+
+def release_of(settings: Mapping[str, str], node: str | None = None) -> Release:
+    """Give the release of a node, or of all that have none of their own; raises UsageError."""
+    own = None if node is None else settings.get(f"{VERSION}.{node}")
+    if own is not None:
+        return Release(known(own, f"--set {VERSION}.{node}"))
+    version, home = settings.get(VERSION), settings.get(HOME)
+    if home is None:
+        return Release(DEFAULT if version is None else known(version, "--kafka-version"))
+    built = build_in(Path(home))
+    if version not in (None, built.version):
+        raise UsageError(f"--kafka-home {home}: it has Kafka {built.version}, not {version}")
+    return built
+
+
+def releases_of(settings: Mapping[str, str]) -> dict[str | None, Release]:
+    """Give the releases of all nodes, by name; None: of those that have none of their own."""
+    own = [name.removeprefix(f"{VERSION}.") for name in settings if name.startswith(f"{VERSION}.")]
+    return {node: release_of(settings, node) for node in (None, *sorted(own))}
+
+
+def is_of_releases(setting: str) -> bool:
+    """Tell whether a setting names a release of Kafka, or its folder."""
+    return setting in (VERSION, HOME) or setting.startswith(f"{VERSION}.")
+
+
+def build_in(home: Path) -> Release:
+    """Find the build in a folder; raises UsageError."""
+    for name in _FOLDERS:
+        for jar in sorted((home / name).glob("kafka-raft-*.jar")):
+            if (found := _JAR.fullmatch(jar.name)) is not None:
+                return Release(found[1], (home / name).absolute())
+    raise UsageError(f"--kafka-home {home}: want a folder with Kafka's jars in lib or libs")
+
+
+def known(version: str, option: str = "Apache Kafka") -> str:
+    """Give a version back that is known; raises UsageError."""
+    if version not in KNOWN:
+        raise UsageError(f"{option} {version}: krucible does not know it; want {', '.join(KNOWN)}")
+    return version

@@ -1,0 +1,64 @@
+"""Layers of Java files: which are for a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.systems.kafka.releases import DEFAULT, KNOWN
+from harness.systems.kafka.simulated.compiled import RELEASE
+from harness.systems.kafka.simulated.layers import sources_of, takes_in
+
+
+@pytest.mark.parametrize(
+    ("layer", "lines"),
+    [
+        ("common", [(3, 3), (3, 9), (4, 1), (4, 10)]),
+        ("to-3.9", [(3, 3), (3, 9)]),
+        ("from-3.9-to-4.1", [(3, 9), (4, 1)]),
+        ("from-4.1", [(4, 1), (4, 10)]),
+    ],
+)
+def test_a_layer_is_of_the_releases_that_its_name_says(
+    layer: str, lines: list[tuple[int, int]]
+) -> None:
+    every = [(3, 3), (3, 9), (4, 1), (4, 10)]
+    assert [line for line in every if takes_in(layer, line)] == lines
+
+
+@pytest.mark.parametrize("layer", ["", "old", "from-", "from-4", "4.1", "to-4.1-from-3.9"])
+def test_what_names_no_layer_is_refused(layer: str) -> None:
+    with pytest.raises(ValueError, match="want common"):
+        takes_in(layer, (4, 1))
+
+
+def test_a_class_is_in_one_layer_of_a_release(tmp_path: Path) -> None:
+    for place in ("common/org/Core.java", "to-4.1/org/Seam.java", "from-4.1/org/Seam.java"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(place)
+    assert sources_of(tmp_path, "4.0.1") == {
+        Path("org/Core.java"): "common/org/Core.java",
+        Path("org/Seam.java"): "to-4.1/org/Seam.java",
+    }
+    with pytest.raises(ValueError, match=r"are both for 4\.1\.2"):
+        sources_of(tmp_path, "4.1.2")
+
+
+def test_imports_are_of_where_a_class_lies_in_a_release(tmp_path: Path) -> None:
+    for layer in ("common", "from-4.3"):
+        (tmp_path / layer).mkdir()
+    text = "import org.old.Record;\nimport org.old.Records;\nclass Log { org.old.Record record; }\n"
+    (tmp_path / "common" / "Log.java").write_text(text)
+    (tmp_path / "from-4.3" / "moved.properties").write_text(
+        "# moved\norg.old.Record=org.new.Record\n"
+    )
+    assert sources_of(tmp_path, "4.2.1") == {Path("Log.java"): text}
+    assert sources_of(tmp_path, "4.3.1") == {
+        Path("Log.java"): text.replace("import org.old.Record;", "import org.new.Record;")
+    }
+
+
+@pytest.mark.parametrize("version", KNOWN)
+def test_a_known_release_has_a_file_for_each_class(version: str) -> None:
+    assert sources_of(RELEASE, version).keys() == sources_of(RELEASE, DEFAULT).keys()

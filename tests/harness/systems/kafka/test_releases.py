@@ -1,0 +1,100 @@
+"""Releases of Kafka: which are known, and which one a node of a run is of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.registry import systems
+from harness.sessions.swarm import draw
+from harness.spec import SIM, RunSpec
+from harness.systems.kafka.plugin import check_processes, check_settings
+from harness.systems.kafka.releases import (
+    DEFAULT,
+    HOME,
+    KNOWN,
+    VERSION,
+    Release,
+    release_of,
+    releases_of,
+)
+from harness.verdict import Anomaly
+from tests.support.commands.command import krucible
+
+
+def test_a_node_is_of_the_release_of_all_unless_it_has_its_own() -> None:
+    assert release_of({}) == Release(DEFAULT)
+    settings = {VERSION: "4.3.1", f"{VERSION}.n2": "4.1.2"}
+    assert [release_of(settings, node).version for node in ("n1", "n2")] == ["4.3.1", "4.1.2"]
+    assert releases_of(settings) == {None: Release("4.3.1"), "n2": Release("4.1.2")}
+
+
+@pytest.mark.parametrize("setting", [VERSION, f"{VERSION}.n1"])
+def test_a_release_that_is_not_known_is_refused_with_those_that_are(setting: str) -> None:
+    with pytest.raises(UsageError, match=r"9\.9\.9: krucible does not know it; want ") as told:
+        check_settings({setting: "9.9.9"})
+    assert str(told.value).endswith(", ".join(KNOWN))
+
+
+def test_a_command_says_it() -> None:
+    done = krucible("sim", "--system", "kafka", "--kafka-version", "2.8.0")
+    assert done.code == 254
+    assert "--kafka-version 2.8.0: krucible does not know it" in done.complaint
+    done = krucible("sim", "--kafka-version", DEFAULT)
+    assert done.code == 254
+    assert "unknown setting 'krucible.kafka.version'" in done.complaint
+    done = krucible("sim", "--system", "kafka", "--kafka-version", DEFAULT, "--kafka-home", ".")
+    assert done.code == 254
+    assert "want one of them, not both" in done.complaint
+
+
+def test_the_build_in_a_folder_says_its_version(tmp_path: Path) -> None:
+    (tmp_path / "libs").mkdir()
+    with pytest.raises(UsageError, match="want a folder with Kafka's jars in lib or libs"):
+        release_of({HOME: str(tmp_path)})
+    (tmp_path / "libs" / "kafka-raft-4.4.0-SNAPSHOT.jar").touch()
+    built = release_of({HOME: str(tmp_path)})
+    assert built == Release("4.4.0-SNAPSHOT", tmp_path / "libs")
+    assert built.line == (4, 4)
+    with pytest.raises(UsageError, match=r"it has Kafka 4\.4\.0-SNAPSHOT, not 4\.1\.2"):
+        release_of({HOME: str(tmp_path), VERSION: "4.1.2"})
+
+
+def test_processes_are_of_one_release(tmp_path: Path) -> None:
+    check_processes({VERSION: KNOWN[-1]})
+    for settings in (
+        {f"{VERSION}.n1": KNOWN[-1], VERSION: DEFAULT},
+        {HOME: str(tmp_path)},
+    ):
+        with pytest.raises(UsageError):
+            check_processes(settings)
+
+
+def known(settings: dict[str, str], message: str, invariant: str = "S3") -> bool:
+    spec = RunSpec(seed=1, system="kafka", env=SIM, settings=settings)
+    anomaly = Anomaly(invariant, message)
+    return any(each.covers(anomaly) for each in systems.traits("kafka").of(spec).known)
+
+
+def test_snapshots_of_3_and_4_may_differ_but_not_those_of_one_release() -> None:
+    differs = "snapshot 16-1 has size 1562 at n2 seq 759 and 1550 at n3 seq 755"
+    assert known({VERSION: "4.3.1", f"{VERSION}.n2": "3.9.2"}, differs, "S22")
+    assert not known({VERSION: "4.3.1", f"{VERSION}.n2": "4.1.2"}, differs, "S22")
+    assert not known({VERSION: "3.9.2"}, differs, "S22")
+
+
+def test_only_followers_of_older_releases_may_forget_their_votes() -> None:
+    follows = "n1 forgot in epoch 1 that it had voted for n2, now that it follows n2"
+    assert known({VERSION: "3.9.2"}, follows)
+    assert known({f"{VERSION}.n1": "3.9.2"}, follows)
+    assert not known({VERSION: DEFAULT}, follows)
+    assert not known({VERSION: "3.9.2"}, "n1 forgot in epoch 1 that it had voted for n2")
+
+
+def test_a_run_and_its_results_name_the_release() -> None:
+    spec = draw(1, {"system": "kafka", "settings": {f"{VERSION}.n2": KNOWN[-1]}})
+    traits = systems.traits("kafka").of(spec)
+    assert traits.settings == {VERSION: DEFAULT}
+    assert traits.versions == {"kafka": DEFAULT, "kafka of n2": KNOWN[-1]}

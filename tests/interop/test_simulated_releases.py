@@ -1,0 +1,119 @@
+"""Releases of Apache Kafka in the simulator: each does what it should, and replays.
+
+Each simulation runs in a process of its own: a JVM cannot be started twice in one, nor forked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.systems.kafka.distribution import (
+    REQUIRE_VARIABLE,
+    KafkaMissingError,
+    fetch_classes,
+)
+from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION, Release
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 300
+NEWEST = KNOWN[-1]
+OTHERS = [version for version in KNOWN if version not in (DEFAULT, NEWEST)]
+
+
+def fetched(*versions: str) -> None:
+    """See to it that releases are there; else skip, or fail where they must be."""
+    try:
+        for version in versions:
+            fetch_classes(Release(version))
+    except KafkaMissingError as error:
+        if os.environ.get(REQUIRE_VARIABLE) == "1":
+            pytest.fail(f"{REQUIRE_VARIABLE}=1, but {error}", pytrace=False)
+        pytest.skip(f"no Apache Kafka here: {error}")
+
+
+def simulate(store: Path, *options: object) -> list[dict[str, Any]]:
+    """The results of a few brief runs, by seed; each has its spec."""
+    argv = [sys.executable, "-m", "krucible", "sim", "--system", "kafka", "--jobs", "1", "--save"]
+    argv += ["--seeds", "1..2", "--voters", "3", "--observers", "0", "--time-limit", "2"]
+    argv += ["--go-on", "--json", "--store", str(store), *map(str, options)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stdout[-2000:]
+    found = [
+        {
+            **json.loads(path.read_bytes()),
+            "spec": json.loads((path.parent / "spec.json").read_bytes()),
+        }
+        for path in store.glob("*/*/results.json")
+        if not path.parent.is_symlink()
+    ]
+    return sorted(found, key=lambda told: int(told["spec"]["seed"]))
+
+
+def twice(tmp_path: Path, *options: object) -> list[dict[str, Any]]:
+    """The results, of two processes that did the same."""
+    with ThreadPoolExecutor(2) as pool:
+        once, again = pool.map(lambda name: simulate(tmp_path / name, *options), ("once", "again"))
+    hashes = [told["trace_sha256"] for told in once]
+    assert hashes == [told["trace_sha256"] for told in again]
+    assert len(set(hashes)) == 2
+    return once
+
+
+@pytest.mark.parametrize(
+    ("version", "workload"),
+    [
+        (NEWEST, "producer-ids"),
+        *(
+            pytest.param(version, workload, marks=pytest.mark.long)
+            for version in (NEWEST, *OTHERS)
+            for workload in ("register", "producer-ids")
+            if (version, workload) != (NEWEST, "producer-ids")
+        ),
+    ],
+)
+def test_a_release_is_valid_and_replays(version: str, workload: str, tmp_path: Path) -> None:
+    fetched(version)
+    for told in twice(tmp_path, "--kafka-version", version, "--workload", workload):
+        assert told["system"] == "valid", told["anomalies"]
+        assert told["versions"]["kafka"] == version
+        assert told["spec"]["settings"][VERSION] == version
+        checked = {name for each in told["results"] for name in each.get("checked", {})}
+        assert {"S1", "S4", "S9", "S13"} <= checked
+
+
+@pytest.mark.parametrize(
+    ("most", "one"),
+    [
+        (NEWEST, DEFAULT),
+        pytest.param(NEWEST, "3.9.2", marks=pytest.mark.long),  # other versions of requests
+        pytest.param("3.9.2", NEWEST, marks=pytest.mark.long),
+    ],
+)
+def test_two_releases_are_one_quorum(most: str, one: str, tmp_path: Path) -> None:
+    fetched(most, one)
+    options = ("--kafka-version", most, "--set", f"{VERSION}.n2={one}")
+    for told in twice(tmp_path, *options, "--workload", "register"):
+        assert told["system"] == "valid", told["anomalies"]
+        assert told["versions"]["kafka"] == most
+        assert told["versions"]["kafka of n2"] == one
+
+
+@pytest.mark.long
+def test_a_build_of_ones_own_is_the_release_that_its_jars_say(tmp_path: Path) -> None:
+    fetched(NEWEST)
+    home = fetch_classes(Release(NEWEST)).home
+    (told, _) = simulate(tmp_path / "own", "--kafka-home", home, "--workload", "register")
+    (same, _) = simulate(tmp_path / "known", "--kafka-version", NEWEST, "--workload", "register")
+    assert told["trace_sha256"] == same["trace_sha256"]
+    assert told["versions"]["kafka"] == f"{NEWEST} of {home}"
+    assert told["spec"]["settings"][VERSION] == NEWEST
