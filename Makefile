@@ -36,6 +36,9 @@ kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and 
 docs: $(VENV)/.dev ## the docs as a site, in build/site; refuses links and anchors that lead nowhere
 	$(BIN)/zensical build --clean --strict
 
+pictures: $(VENV)/.dev ## take the pictures of the docs anew, in Chromium (some minutes)
+	$(BIN)/python -m tools.pictures
+
 check: $(VENV)/.dev ## ruff, mypy --strict, import contracts, the shape of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -43,4 +46,4 @@ check: $(VENV)/.dev ## ruff, mypy --strict, import contracts, the shape of the h
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.house check
 
-.PHONY: help run setup test kafka docs check
+.PHONY: help run setup test kafka docs pictures check

@@ -87,8 +87,8 @@ SAFETY: Final = (
         r" )?(?P<one>.*?) it follows"
         r" (?P<a>.*?), (?:on )?(?P<other>.*?) it follows (?P<b>.*)",
         "The logs of {one} and {other} differ below {batch}",
-        "What is the same at {batch} is the same below it",
-        "{one} has {a} there, {other} has {b}",
+        "Both logs have {batch}, so all that is below it is the same, too",
+        "{one} has {a} below it, {other} has {b}",
     ),
     rule(
         "S9",

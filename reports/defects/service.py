@@ -35,8 +35,8 @@ SERVICE: Final = (
         rf"the image of (?P<node>{N}) at offset (?P<offset>\d+) is (?P<got>\w+), but the committed"
         r" log folds to (?P<want>\w+)",
         "The image of {node} at offset {offset} is not what the log says",
-        "State {want}, to which the committed log folds",
-        "State {got} on {node}",
+        "The state that the committed log comes to: digest {want}",
+        "{node} has a state with digest {got}",
     ),
     rule(
         "C8",

@@ -65,7 +65,9 @@ def _saved(event: Mapping[str, Any], name: Name) -> str:
 
 def _append(event: Mapping[str, Any], name: Name) -> str:
     del name
-    where = f"offsets {_of(event, 'base')}-{_of(event, 'last')} of epoch {_of(event, 'bep')}"
+    base, last = _of(event, "base"), _of(event, "last")
+    offsets = f"offset {base}" if base == last else f"offsets {base}-{last}"
+    where = f"{offsets} of epoch {_of(event, 'bep')}"
     return f"appends {where}, as {_of(event, 'src')}"
 
 

@@ -15,6 +15,7 @@ from harness.processes.command import KRUCIBLE, Program
 from harness.store.folder import write_whole
 from reports import text
 from reports.command import line
+from reports.defects.naming import plainly
 from reports.fleet.chart import Chart, Column, chart
 from reports.fleet.model import VERDICTS, Fleet, FleetRun, read_fleet
 from reports.fleet.words import head
@@ -57,6 +58,7 @@ def render_fleet(fleet: Fleet, *, base: str = ".", program: Program = KRUCIBLE) 
         data=_table(fleet, base),
         filters={
             "clean": text.clean,
+            "plainly": plainly,
             "count": text.count,
             "moment": moment,
             "ms": _milliseconds,
@@ -89,7 +91,7 @@ def _table(fleet: Fleet, base: str) -> dict[str, Any]:
 
 def _row(run: FleetRun, base: str) -> list[Any]:
     spec = run.spec
-    what = "; ".join(f"{name}: {message}" for name, message in run.anomalies) or run.doubt
+    what = "; ".join(f"{name}: {plainly(message)}" for name, message in run.anomalies) or run.doubt
     mutant = "" if spec.mutant is None else f", {spec.mutant}"
     return [
         moment(run.started_s),

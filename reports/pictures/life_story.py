@@ -15,6 +15,7 @@ from checkers.replay.world import Batch
 from harness.history.ops import Op
 from reports.blocks import Note, Notes, Picture
 from reports.cluster import Event
+from reports.defects.naming import plainly
 from reports.drawing.reads import answered_reads, confirmation
 from reports.drawing.records import contents
 from reports.drawing.replay import Change, changes_at, word
@@ -177,7 +178,7 @@ class _Tale:
     def _contents(self) -> Iterator[Note]:
         for batch in self.versions[:VERSIONS_MAX]:
             words = contents(batch, self.offset, self.scene)
-            text = f"{batch}" + (f": {words}" if words else "")
+            text = plainly(str(batch)) + (f": {words}" if words else "")
             yield Note(self._sign(batch), self._tone(batch), text)
 
     def _add(

@@ -36,8 +36,9 @@ function paintTable() {
   rowsFirst = lowerStart(chosen.ids, view.t0);
   rowsCount = lowerStart(chosen.ids, view.t1) - rowsFirst;
   $("rows-title").textContent = `${number(rowsCount)} of ${number(OPS.n)} ops in view`;
-  const space = Math.min(rowsCount * ROW, SPACE_MAX), seen = rowsScroll.clientHeight - ROW;
-  $("rows-space").style.height = space + "px";
+  const space = Math.min(rowsCount * ROW, SPACE_MAX);
+  $("rows-space").style.height = space + "px"; // the box is as high as its rows, up to its limit
+  const seen = rowsScroll.clientHeight - ROW;
   const fit = Math.ceil(seen / ROW) + 1;
   const share = Math.min(1, rowsScroll.scrollTop / Math.max(1, space - seen));
   const exact = space === rowsCount * ROW ? rowsScroll.scrollTop / ROW : share * Math.max(0, rowsCount - seen / ROW);

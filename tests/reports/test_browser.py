@@ -45,6 +45,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "valid": render_run(run, VALID_RESULT),
         "empty": render_run(empty_run(), {}),
         "hostile": render_run(hostile_run(), hostile_result()),
+        "few": render_run(make_run(ops=12), VALID_RESULT),
     }
     for name, html in pages.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
@@ -409,6 +410,23 @@ def test_the_first_screen_of_a_phone_has_the_defect(visit: Callable[..., Opened]
             box = page.locator(f"header .{side}").bounding_box()
             assert box["y"] + box["height"] < 844
     assert page.locator("header .found").count() + page.locator("h1").count() >= 1
+
+
+def test_a_phone_shows_errors_without_scrolling(visit: Callable[..., Opened]) -> None:
+    page = visit("broken", viewport={"width": 390, "height": 844}).page
+    boxes = [cell.bounding_box() for cell in page.locator("#ops td.code").all()]
+    assert boxes
+    assert all(box["x"] + box["width"] <= 390 for box in boxes)
+
+
+def test_the_table_of_a_few_ops_is_as_high_as_they_are(visit: Callable[..., Opened]) -> None:
+    page = visit("few").page
+    page.wait_for_selector("#rows-body .row:nth-child(2)")
+    rows = page.locator("#rows-body .row").all()
+    box = page.locator("#rows-scroll").bounding_box()
+    last = rows[-1].bounding_box()
+    assert page.locator("#rows-title").text_content() == f"{len(rows)} of {len(rows)} ops in view"
+    assert 0 <= box["y"] + box["height"] - last["y"] - last["height"] < 20
 
 
 def test_pictures_are_as_wide_as_their_card(visit: Callable[..., Opened]) -> None:

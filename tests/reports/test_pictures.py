@@ -212,8 +212,8 @@ def test_the_life_of_a_record_from_its_write_to_its_loss() -> None:
     picture = drawn(*lost_record())[1]
     assert picture.kind == "life-story"
     assert texts(picture).splitlines() == [
-        "A  offsets 7-7 of epoch 1 (crc 0000000a): write r1 = 17",
-        "B  offsets 7-7 of epoch 2 (crc 0000000b)",
+        "A  offset 7 of epoch 1 (crc 0000000a): write r1 = 17",
+        "B  offset 7 of epoch 2 (crc 0000000b)",
         "A n1 writes A, as leader; on its disk 1.00 ms later",
         "A n2 copies A, as follower; never flushed to its disk",
         f"✓ n1 takes A for committed: high watermark 8{KNOWN}",
@@ -666,6 +666,9 @@ def test_pictures_are_painted_fit_a_phone_and_their_links_lead(tmp_path: Path) -
             bars = figure.locator("svg.bar.marked rect")
             assert bars.count() == 2
             assert bars.first.bounding_box()["width"] > 20
+            labels = figure.locator("svg.bar div")
+            ends = "e => [...e.map(e => getComputedStyle(e).textOverflow)]"
+            assert set(labels.evaluate_all(ends)) == {"ellipsis"}  # no word is cut in two
             figure.locator("svg.mark a, a:has(svg.mark)").first.click()
             page.wait_for_function("location.hash === '#a1-n4'")  # the first lane's: n1 wins
             page.locator("#node-2").evaluate("e => { e.open = false; }")

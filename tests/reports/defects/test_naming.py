@@ -58,14 +58,17 @@ FIRST_SCREENS = {
     ),
     "skipped-record": (
         "The image of n1 at offset 41 is not what the log says, at 2.8 s (C8)",
-        "State 01b568cf5eab4f31, to which the committed log folds",
-        "State 39dc35ada03ce8bb on n1",
+        "The state that the committed log comes to: digest 01b568cf5eab4f31",
+        "n1 has a state with digest 39dc35ada03ce8bb",
     ),
     "late-divergence": (
         "The logs of n2 and n1 differ below offset 30 of epoch 2, at 4.6 s (S8)",
-        "What is the same at offset 30 of epoch 2 (crc 62195222) is the same below it",
         (
-            "n2 has offset 29 of epoch 2 (crc 8c2875b4) there, n1 has offset 29 of epoch 1"
+            "Both logs have offset 30 of epoch 2 (crc 62195222), so all that is below it is the"
+            " same, too"
+        ),
+        (
+            "n2 has offset 29 of epoch 2 (crc 8c2875b4) below it, n1 has offset 29 of epoch 1"
             " (crc ee26d559)"
         ),
     ),

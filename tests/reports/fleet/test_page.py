@@ -132,6 +132,13 @@ def test_keys_are_no_part_of_a_way_to_fail() -> None:
     assert (way.runs, way.also) == (4, (("C8: no state", 2),))
 
 
+def test_a_way_to_fail_is_told_without_the_numbers_of_events() -> None:
+    told = "n2 voted twice in epoch 3: for n1 (n2 seq 4) and for n3 (n2 seq 9)"
+    page = render_fleet(build([run(1, "invalid", anomalies=(("S2", told),))]))
+    assert "n2 voted twice in epoch 3: for n1 and for n3" in page
+    assert "seq 4" not in page
+
+
 def test_runs_that_say_nothing_have_not_missed_a_seeded_bug() -> None:
     """Cut short, never started, in doubt: they are no tries."""
     verdicts = ("invalid", "valid", "broken", "unjudged", "unknown")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,22 +11,14 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+from tools.chromium import CHROMIUM, chromium
+
 MARKS = [
     pytest.mark.browser,
     pytest.mark.skipif(
         shutil.which(CHROMIUM) is None,
         reason=f"no Chromium at {CHROMIUM}: apt-get install chromium, or set CHROMIUM",
     ),
-]
-ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
 ]
 WATCH = """
 window.violations = [];
@@ -88,10 +79,8 @@ class Opened:
 def launched() -> Iterator[Any]:
     """A browser; the test is skipped where Playwright is not installed."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
-        yield chromium
-        chromium.close()
+    with chromium(api) as browser:
+        yield browser
 
 
 class Visits:
