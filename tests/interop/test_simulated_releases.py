@@ -117,3 +117,22 @@ def test_a_build_of_ones_own_is_the_release_that_its_jars_say(tmp_path: Path) ->
     assert told["trace_sha256"] == same["trace_sha256"]
     assert told["versions"]["kafka"] == f"{NEWEST} of {home}"
     assert told["spec"]["settings"][VERSION] == NEWEST
+
+
+@pytest.mark.long
+def test_an_event_that_asks_for_itself_at_once_does_not_stop_the_time(tmp_path: Path) -> None:
+    """Of seed 6: a controller of 3.9 looks for brokers to fence until its clock has gone on."""
+    fetched("3.9.2")
+    argv = [
+        sys.executable,
+        "-m",
+        "krucible",
+        "sim",
+        "--system",
+        "kafka",
+        "--kafka-version",
+        "3.9.2",
+    ]
+    argv += ["--seed", "6", "--time-limit", "3", "--json", "--store", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -33,6 +33,7 @@ from harness.systems.kafka.distribution import (
 )
 from harness.systems.kafka.releases import (
     DYNAMIC_SINCE,
+    HEARD_AT_ONCE_SINCE,
     HOME,
     LIVE_SINCE,
     VERSION,
@@ -160,11 +161,23 @@ OF_ZOOKEEPER: Final = tuple(
 )
 
 
+# Before 4.1 a follower hears of the high watermark with the answer to its next Fetch (KIP-1166).
+HEARS_LATE: Final = Known(
+    "L8", " did not hear in ", "docs/kafka.md, followers before 4.1 hear late"
+)
+
+
 def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
-    older = [release.line < VOTES_KEPT_SINCE for release in releases]
-    forgets = (FORGETS,) if any(older) else ()
-    return (*KNOWN, *forgets, *(OF_ZOOKEEPER if any(older) and not all(older) else ()))
+    lines = {release.line for release in releases}
+    found = list(KNOWN)
+    if min(lines) < HEARD_AT_ONCE_SINCE:
+        found.append(HEARS_LATE)
+    if min(lines) < VOTES_KEPT_SINCE:
+        found.append(FORGETS)
+        if max(lines) >= VOTES_KEPT_SINCE:
+            found += OF_ZOOKEEPER
+    return tuple(found)
 
 
 def is_kafkas(name: str) -> bool:

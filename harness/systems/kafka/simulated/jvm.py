@@ -99,7 +99,10 @@ def loaded(release: Release) -> Loaded:
     why = missing(release)
     if why is not None:
         raise EnvError(why)
-    found = classes(_distribution(release))
+    try:
+        found = classes(_distribution(release))
+    except KafkaMissingError as error:
+        raise EnvError(f"Apache Kafka {release} does not go in the simulator: {error}") from error
     _start(found.seam, _distribution(release).java)
     return Loaded(found)
 

@@ -85,6 +85,13 @@ def test_snapshots_of_3_and_4_may_differ_but_not_those_of_one_release() -> None:
     assert not known({VERSION: "3.9.2"}, differs, "S22")
 
 
+def test_only_followers_before_4_1_may_hear_late_of_the_high_watermark() -> None:
+    late = "n1 did not hear in 0.3 s of peace that n5 had committed 162"
+    assert known({VERSION: "4.0.2"}, late, "L8")
+    assert known({f"{VERSION}.n1": "3.9.2"}, late, "L8")
+    assert not known({VERSION: DEFAULT}, late, "L8")
+
+
 def test_only_followers_of_older_releases_may_forget_their_votes() -> None:
     follows = "n1 forgot in epoch 1 that it had voted for n2, now that it follows n2"
     assert known({VERSION: "3.9.2"}, follows)
