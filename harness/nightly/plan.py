@@ -51,6 +51,7 @@ from harness.errors import UsageError
 from harness.faults import choice as nemesis_names
 from harness.faults.schedule import paced
 from harness.registry import environments, mutant_names, systems, unknown, workloads
+from harness.sessions import plan as simulated
 from harness.sessions.swarm import draw
 from harness.spec import SIM, STEADY, RunSpec
 
@@ -269,7 +270,7 @@ def check(plan: Plan) -> None:
     if seconds(plan.budget) <= 0:
         raise UsageError(f"budget {plan.budget!r}: want a time above 0, as in 90s, 30m or 8h")
     for sim in plan.sim:
-        _check_spec(f"[[sim]] {sim.name!r}", draw(1, sim.pinned()), sim.nemesis or ())
+        _check_sim(sim)
     for live in plan.live:
         if live.env == SIM:
             raise UsageError(f"[[live]] {live.name!r}: env {SIM!r} belongs into a [[sim]] table")
@@ -286,6 +287,15 @@ def check(plan: Plan) -> None:
             workloads.get(canary.workload)
         except UsageError as error:
             raise UsageError(f"[[canary]]: {error}") from error
+
+
+def _check_sim(sim: Sim) -> None:
+    try:
+        spec = draw(1, sim.pinned())
+        simulated.Plan.simulated(spec, asked_for=sim.asked_for)
+    except UsageError as error:
+        raise UsageError(f"[[sim]] {sim.name!r}: {error}") from error
+    _check_spec(f"[[sim]] {sim.name!r}", spec, sim.nemesis or ())
 
 
 def _check_spec(place: str, spec: RunSpec, nemesis: Sequence[str]) -> None:
