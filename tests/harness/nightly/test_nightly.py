@@ -80,6 +80,8 @@ def write(folder: Path, text: str) -> Path:
         ),
         ('[[sim]]\nname = "a"\nnemesis = ["kil"]', "no nemesis is called 'kil'"),
         ('[[sim]]\nname = "a"\nmutant = "no-such"', "no mutant is called 'no-such'"),
+        ('[[sim]]\nname = "a"\nsystem = "no-such"', "no system is called 'no-such'"),
+        ('[[sim]]\nname = "a"\nsystem = "atom"', "'a': system 'atom' cannot be simulated"),
         ('[[live]]\nname = "a"\nenv = "sim"', "belongs into a [[sim]] table"),
         ('[[live]]\nname = "a"\nsystem = "krafd"', "no system is called 'krafd'"),
         (
