@@ -155,9 +155,9 @@ SERVICE: Final = (
     ),
     rule(
         "L2",
-        r"(?P<s>\d+) ms after the last fault was healed (?P<node>\S+) leads and does not get on:"
+        r"(?P<s>\d+) ms after the last fault was healed (?P<node>\S+) leads and makes no progress:"
         r" (?P<told>.*)",
-        "{node} leads and does not get on: {told}",
+        "{node} leads and makes no progress: {told}",
         "{node} commits and applies new records once no fault is in force",
         "{s} ms after the last fault: {told}",
     ),

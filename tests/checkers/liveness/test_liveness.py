@@ -105,7 +105,7 @@ def test_nobody_leads(run: Run) -> None:
 
 def test_a_leader_that_does_not_get_on(run: Run) -> None:
     run.recovered = False
-    assert "n1 leads and does not get on" in run.found()["L2"]
+    assert "n1 leads and makes no progress" in run.found()["L2"]
 
 
 def test_a_node_that_does_not_catch_up(run: Run) -> None:
