@@ -26,6 +26,9 @@ SLICE_S: Final = 60.0  # of seeds of one entry, at most, before somebody else's 
 LATE_S: Final = 300.0  # what a seed or a run may take beyond its time
 RUN_TIMES: Final = 4  # a live run may take so often its time limit, and LATE_S
 ROTATE_S: Final = 300.0  # between two looks at the size of the store
+# What failed is looked into beyond the budget, for so long at most: a share of it, or this.
+BEYOND: Final = 0.25
+BEYOND_S: Final = 300.0
 
 Tell = Callable[[Line], None]  # is told of every line, after it is kept
 
@@ -64,7 +67,8 @@ class Worker:
             self._spend(entry, step)
             self._keep_under_limit(ROTATE_S)
         self._tell_of_the_rest()
-        self._look_after()
+        self._look_after(max(BEYOND_S, BEYOND * self._plan.budget_s))
+        self._tell_of_failures_left()
         self._keep_under_limit(0.0)
 
     def _tell_of_the_rest(self) -> None:
@@ -79,10 +83,27 @@ class Worker:
             entry = f"sim:{sim.name}"
             if not self._night.seeds.get(entry) and entry not in self._night.skipped:
                 self._keep({"t": "skipped", "entry": entry, "reason": "the budget was used up"})
-        new = [failing for failing in self._night.failing.values() if self._is_new(failing)]
+        new = self._new_failures()
         if new and not left_s:
-            text = f"the budget is used up; {len(new)} failures are run again and shrunk beyond it"
+            most_s = max(BEYOND_S, BEYOND * self._plan.budget_s)
+            text = (
+                f"the budget is used up; {len(new)} failures are run again and shrunk beyond it, "
+                f"for at most {most_s / 60:.0f} min"
+            )
             self._tell({"t": "note", "text": text})
+
+    def _tell_of_failures_left(self) -> None:
+        """Say what was found too late to be looked into."""
+        left = self._new_failures()
+        if left:
+            text = (
+                f"there was no time to run again and shrink {len(left)} failures; "
+                f"`krucible repro RUN` and `krucible shrink RUN` do it"
+            )
+            self._tell({"t": "note", "text": text})
+
+    def _new_failures(self) -> list[Failing]:
+        return [failing for failing in self._night.failing.values() if self._is_new(failing)]
 
     @property
     def _left_s(self) -> float:
@@ -216,14 +237,17 @@ class Worker:
 
     # ------------------------------------------------------------------ after a failure
 
-    def _look_after(self) -> None:
-        """Run each new failure again, and shrink what can be shrunk."""
-        for failing in list(self._night.failing.values()):
-            if not self._is_new(failing):
-                continue
-            if failing.again is None:
+    def _look_after(self, beyond_s: float = 0.0) -> None:
+        """Run each new failure again, and shrink what can be shrunk.
+
+        All are run again before the first is shrunk. Nothing more begins once the budget is used
+        up, and so many seconds beyond it.
+        """
+        for failing in self._new_failures():
+            if failing.again is None and self._left_s > -beyond_s:
                 self._spend(failing.entry, partial(self._again, failing))
-            if self._can_be_shrunk(failing):
+        for failing in self._new_failures():
+            if failing.again is not None and self._left_s > -beyond_s:
                 self._spend(failing.entry, partial(self._shrink, failing))
 
     def _is_new(self, failing: Failing) -> bool:

@@ -514,6 +514,29 @@ def test_a_night_with_a_bug_is_red_and_says_how_to_see_it_again(
     assert failing["commands"][0].endswith(f"krucible repro {again}")
 
 
+@pytest.mark.parametrize(
+    ("used_s", "again", "told"),
+    [
+        (200.0, 2, "2 failures are run again and shrunk beyond it, for at most 5 min"),
+        (302.0, 0, "there was no time to run again and shrink 2 failures"),
+    ],
+)
+def test_failures_are_looked_into_beyond_the_budget_for_so_long_at_most(
+    tmp_path: Path, used_s: float, again: int, told: str
+) -> None:
+    """All are run again before the first is shrunk."""
+    wanted = msgspec.structs.replace(PLAN, budget="1s", sim=(), canary=())
+    book, lines = Ledger(tmp_path), list[Any]()
+    ways = [bad(seed, signature=f"S1: {seed}", store=f"run-{seed}") for seed in (1, 2)]
+    book.add({"t": "begin", "first_seed": 1}, *ways, {"t": "spent", "entry": "sim:a", "s": used_s})
+    program = Program((sys.executable, "-c", "print('{}')"))
+    Worker(wanted, book, Store(tmp_path), program, lines.append).work()
+    book.close()
+    kinds = [line["t"] for line in lines if line["t"] in ("again", "shrunk")]
+    assert kinds == ["again"] * again + ["shrunk"] * again
+    assert any(told in line.get("text", "") for line in lines)
+
+
 def test_a_night_says_what_it_had_no_time_for(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
