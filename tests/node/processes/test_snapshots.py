@@ -17,7 +17,14 @@ from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.schemas import FeatureLevelRecord
 from tests.support.live.cluster import eventually
-from tests.support.nodes.cluster import HOST, WAIT_S, NodeCluster, in_loop, node_cluster
+from tests.support.nodes.cluster import (
+    HOST,
+    WAIT_S,
+    ClusterNode,
+    NodeCluster,
+    in_loop,
+    node_cluster,
+)
 from tests.support.nodes.fake_leader import FakeLeader
 
 
@@ -115,7 +122,10 @@ async def test_an_end_while_a_snapshot_is_written_loses_nothing(tmp_path: Path) 
             await eventually(lambda: not node.leftovers, "what was half written is gone")
             writing = asyncio.create_task(create_big(cluster, made))
             try:
-                await eventually(lambda: bool(node.leftovers), "a snapshot is being written")
+                if ending == signal.SIGKILL:
+                    await stop_in_a_snapshot(node)
+                else:
+                    await eventually(lambda: bool(node.leftovers), "a snapshot is being written")
                 code = await node.signal(ending)
             finally:
                 writing.cancel()
@@ -127,6 +137,25 @@ async def test_an_end_while_a_snapshot_is_written_loses_nothing(tmp_path: Path) 
         await eventually(lambda: not node.leftovers, "what was half written is gone")
         assert set(await leader.topics()) >= made
         assert made
+
+
+async def stop_in_a_snapshot(node: ClusterNode) -> None:
+    """SIGSTOP a node while a snapshot is half written, so that it stays so until SIGKILL."""
+    process = node.process
+    assert process is not None
+    tasks = Path(f"/proc/{process.pid}/task")
+
+    def is_stopped() -> bool:
+        stats = [(task / "stat").read_text().rpartition(") ")[2] for task in tasks.iterdir()]
+        return all(stat.startswith("T") for stat in stats)
+
+    while True:
+        await eventually(lambda: bool(node.leftovers), "a snapshot is being written")
+        process.send_signal(signal.SIGSTOP)
+        await eventually(is_stopped, "it is stopped")
+        if node.leftovers:
+            return
+        process.send_signal(signal.SIGCONT)
 
 
 async def create_big(cluster: NodeCluster, made: set[str]) -> None:
