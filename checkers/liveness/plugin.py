@@ -211,7 +211,8 @@ def _not_recovered(
     leader = max(leaders, key=lambda name: nodes[name].epoch)
     behind = [name for name in _names(run) if nodes[name].hwm < nodes[leader].hwm]
     if not behind:
-        yield Anomaly("L2", f"{after} {leader} leads and makes no progress: {_place(nodes[leader])}")
+        place = _place(nodes[leader])
+        yield Anomaly("L2", f"{after} {leader} leads and makes no progress: {place}")
         return
     far = ", ".join(f"{name} at {nodes[name].hwm}" for name in behind)
     yield Anomaly(
