@@ -221,6 +221,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("removed-leader", "S30"),
         ("lost-vote", "crash"),
         ("clock-back", "L4"),
+        ("broker-epoch", "C1"),
         ("before-the-flush-simulated", "C11"),
     ],
 )
