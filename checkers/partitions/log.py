@@ -104,7 +104,7 @@ def check_log(
 def _broken(
     ops: Sequence[LogOp], txns: Transactions, partitions: Partitions, budget: Budget | None
 ) -> Iterator[Broken]:
-    """All that is broken; ``txns`` are the same ops as the order of time has them."""
+    """Yield each anomaly of the ops; ``txns`` are the same ops, sorted by time."""
     yield from _offsets(partitions)
     yield from _strange(watched(ops, budget), partitions)
     yield from _lost(partitions)
