@@ -1,0 +1,159 @@
+"""Measure how many machine-made bugs of the node the swarm catches: bugs that nobody chose.
+
+    python -m bench.mutation [--draw 300] [--seed 1] [--budget 120] [--jobs 2] [--out FILE]
+
+Small changes of ``node`` are drawn (``bench/support/mutations.py``), each in a process of its own.
+A change counts when the node still passes a run of 10 s without faults, and when the bytes of that
+run, or of one of the first seeds of the swarm, are others than the unchanged node's. Then the
+generic swarm has ``--budget`` seconds of CPU time to find it. Outcomes: caught, with the invariant
+and the seed; survived; broken (the harness failed, which is a bug of ours); hung (a seed used more
+CPU than the whole budget). Not counted: dead (the run without faults failed) and same (nothing that
+the changed code did was seen). A line of JSON for each goes to ``--out``; a file that is there
+already is continued. Survivors are listed for reading: each is equivalent, or a hole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from bench.support.figures import say, table
+from bench.support.mutations import Mutation, draw, mutations, plant
+from harness.nightly.proportion import wilson
+
+ROOT = Path(__file__).resolve().parent.parent
+MUTATED = ("core", "log", "controller", "broker", "driver")  # folders of node
+COUNTED = ("caught", "survived", "broken", "hung")
+HUNG_AFTER_S = 60  # of CPU beyond the budget
+
+
+def all_mutations() -> list[Mutation]:
+    """Give all mutations of the folders of the node, in a fixed order."""
+    return [
+        mutation
+        for folder in MUTATED
+        for path in sorted((ROOT / "node" / folder).rglob("*.py"))
+        for mutation in mutations(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
+    ]
+
+
+def in_a_process(
+    mutation: Mutation | None, same: Mapping[str, str], budget_s: float
+) -> dict[str, Any]:
+    """Hunt in a new process, which may die or never end."""
+    order = {"mutation": mutation and mutation.to_json(), "same": same, "budget_s": budget_s}
+
+    def limit() -> None:
+        cpu_s = int(budget_s) + HUNG_AFTER_S
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+
+    done = subprocess.run(
+        (sys.executable, "-m", "bench.mutation", "--one"),
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        preexec_fn=limit,
+    )
+    if done.returncode == 0:
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+    if -done.returncode in (signal.SIGXCPU, signal.SIGKILL):
+        return {"outcome": "hung"}
+    raise RuntimeError(f"{mutation}: exit {done.returncode}\n{done.stderr}")
+
+
+def one() -> None:
+    """Do what an order on stdin says, and print the outcome."""
+    order = json.load(sys.stdin)
+    if order["mutation"] is not None:
+        plant(Mutation(**order["mutation"]), ROOT)
+    hunting = import_module("bench.support.hunting")  # not before: it imports the node
+    if order["mutation"] is None:
+        print(json.dumps(hunting.hashes()))
+    else:
+        print(json.dumps(hunting.hunt(order["same"], order["budget_s"])))
+
+
+def play(arguments: argparse.Namespace) -> None:
+    """Hunt mutations until as many count as were asked for."""
+    out: Path = arguments.out
+    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    seen = {str(Mutation(**row["mutation"])) for row in rows}
+    everything = all_mutations()
+    drawn = draw(everything, len(everything), Random(f"mutation {arguments.seed}"))
+    left = iter([m for m in drawn if str(m) not in seen])
+    say(f"{len(everything):,} mutations of {len(MUTATED)} folders of node")
+    same = in_a_process(None, {}, arguments.budget)
+    if "calm" not in same:
+        sys.exit(f"the unchanged node could not be simulated: {same}")
+
+    def step() -> None:
+        while sum(row["outcome"] in COUNTED for row in rows) < arguments.draw:
+            mutation = next(left, None)
+            if mutation is None:
+                return
+            row = {"mutation": mutation.to_json(), **in_a_process(mutation, same, arguments.budget)}
+            rows.append(row)
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            say(f"{row['outcome']}: {mutation} {row.get('by', '')} {row.get('cpu_s', '')}")
+
+    with ThreadPoolExecutor(arguments.jobs) as workers:
+        for done in [workers.submit(step) for _ in range(arguments.jobs)]:
+            done.result()
+    print(report(rows))
+
+
+def report(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Give the table of outcomes by operator, the figure, and the survivors by name."""
+    rows = list(rows)
+    outcomes = (*COUNTED, "dead", "same")
+    by_operator: dict[str, Counter[str]] = {}
+    for row in rows:
+        counter = by_operator.setdefault(row["mutation"]["operator"], Counter())
+        counter[row["outcome"]] += 1
+    lines = [(name, *(c[each] for each in outcomes)) for name, c in sorted(by_operator.items())]
+    total = Counter(row["outcome"] for row in rows)
+    lines.append(("all", *(total[each] for each in outcomes)))
+    counted = sum(total[each] for each in COUNTED)
+    low, high = wilson(total["caught"], counted) if counted else (0.0, 1.0)
+    names = [str(Mutation(**row["mutation"])) for row in rows if row["outcome"] in COUNTED[1:]]
+    return "\n".join(
+        [
+            table(("operator", *outcomes), lines),
+            f"caught {total['caught']} of {counted} (95 %: {low:.0%} to {high:.0%})",
+            *("not caught: " + name for name in names),
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draw", type=int, default=300, help="mutations that count")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--budget", type=float, default=120.0, help="CPU seconds a mutation")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        one()
+    else:
+        play(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Hunt for a change of the node in the process in which it was made: calm first, then the swarm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, simulate
+from harness.sessions.swarm import draw
+from harness.sessions.zoo import found
+from harness.spec import SIM, RunSpec
+from harness.verdict import Valid
+
+COMPARED = 6  # seeds of the swarm whose bytes tell whether a change does anything
+CALM = RunSpec(seed=1, env=SIM, voters=3, observers=2, nemeses=(), time_limit_s=10.0)
+
+
+def hashes() -> dict[str, str]:
+    """Give the hashes of this node's traces: of the calm run, and of the first seeds by number."""
+    seeds = {str(seed): _swarm(seed).trace_sha256 for seed in range(1, COMPARED + 1)}
+    return {"calm": _calm().trace_sha256, **seeds}
+
+
+def hunt(same: Mapping[str, str], budget_s: float) -> dict[str, Any]:
+    """Play the calm run, then the swarm until something is caught; give the outcome.
+
+    Args:
+        same: The hashes of the unchanged node.
+        budget_s: CPU seconds for the swarm; a seed that is under way then is finished.
+    """
+    calm = _calm()
+    if calm.verdict is not Valid.VALID:
+        return {"outcome": "dead", "by": sorted(found(calm)), "why": calm.broken}
+    differs = calm.trace_sha256 != same["calm"]
+    began_s = time.process_time()
+    for seed in count(1):
+        run = _swarm(seed)
+        cpu_s = time.process_time() - began_s
+        done = {"seed": seed, "cpu_s": round(cpu_s, 1)}
+        if run.broken is not None:
+            return {"outcome": "broken", "why": run.broken, **done}
+        if run.verdict is Valid.INVALID:
+            why = next((a.message for a in run.judgement.anomalies), None)
+            return {"outcome": "caught", "by": sorted(found(run)), "why": why, **done}
+        differs = differs or (seed <= COMPARED and run.trace_sha256 != same[str(seed)])
+        if seed >= COMPARED and not differs:
+            return {"outcome": "same", **done}
+        if cpu_s >= budget_s:
+            return {"outcome": "survived", **done}
+    raise AssertionError("a count has no end")
+
+
+def _calm() -> SimRun:
+    return simulate(Plan.simulated(CALM, asked_for=False))
+
+
+def _swarm(seed: int) -> SimRun:
+    return simulate(Plan.simulated(draw(seed), asked_for=False))
