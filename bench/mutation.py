@@ -3,13 +3,13 @@
     python -m bench.mutation [--draw 300] [--seed 1] [--budget 120] [--jobs 2] [--out FILE]
 
 Small changes of ``node`` are drawn (``bench/support/mutations.py``), each in a process of its own.
-A change counts when the node still passes a run of 10 s without faults, and when the bytes of that
-run, or of one of the first seeds of the swarm, are others than the unchanged node's. Then the
-generic swarm has ``--budget`` seconds of CPU time to find it. Outcomes: caught, with the invariant
-and the seed; survived; broken (the harness failed, which is a bug of ours); hung (a seed used more
-CPU than the whole budget). Not counted: dead (the run without faults failed) and same (nothing that
-the changed code did was seen). A line of JSON for each goes to ``--out``; a file that is there
-already is continued. Survivors are listed for reading: each is equivalent, or a hole.
+The node must pass a run of 10 s without faults; then the generic swarm has ``--budget`` seconds of
+CPU time to find the change. Outcomes that count: caught, with the invariant and the seed; survived;
+unreached (no seed came to the place); broken (the harness failed, which is a bug of ours); hung (a
+seed did not end). Not counted: dead (the run without faults failed) and same (the place was
+reached, and all bytes of that run and of the first seeds are the unchanged node's). A line of JSON
+for each goes to ``--out``; a file that is there already is continued. What was not caught is
+listed, to be read: each is equivalent, or a hole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.nightly.proportion import wilson
 
 ROOT = Path(__file__).resolve().parent.parent
 MUTATED = ("core", "log", "controller", "broker", "driver")  # folders of node
-COUNTED = ("caught", "survived", "broken", "hung")
+COUNTED = ("caught", "survived", "unreached", "broken", "hung")
 HUNG_AFTER_S = 60  # of CPU beyond the budget
 
 

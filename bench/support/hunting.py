@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
+from bench.support.mutations import reached
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.swarm import draw
@@ -46,10 +47,10 @@ def hunt(same: Mapping[str, str], budget_s: float) -> dict[str, Any]:
             why = next((a.message for a in run.judgement.anomalies), None)
             return {"outcome": "caught", "by": sorted(found(run)), "why": why, **done}
         differs = differs or (seed <= COMPARED and run.trace_sha256 != same[str(seed)])
-        if seed >= COMPARED and not differs:
+        if seed >= COMPARED and not differs and reached():
             return {"outcome": "same", **done}
         if cpu_s >= budget_s:
-            return {"outcome": "survived", **done}
+            return {"outcome": "survived" if reached() else "unreached", **done}
     raise AssertionError("a count has no end")
 
 

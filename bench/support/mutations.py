@@ -16,10 +16,10 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from itertools import groupby
 from pathlib import Path
 from random import Random
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
-TELLING = frozenset(("trace", "trace_refusal", "debug", "info", "warning", "error", "exception"))
+TELLING = frozenset(("trace", "debug", "info", "warning", "error", "exception"))
 UNTOUCHED = frozenset(("__init__", "__repr__", "__str__", "to_json"))
 TEXT_MAX = 100  # characters of a place, where it is shown
 _BOUNDS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -36,6 +36,8 @@ _EQUALITIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
+_MARK = "__mark_as_reached"
+_reached: list[bool] = []
 _SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -89,6 +91,11 @@ def mutated(source: str, mutation: Mutation) -> ast.Module:
         raise ValueError(f"{mutation.file} has no such place any more: {mutation}")
     change.make()
     return ast.fix_missing_locations(tree)
+
+
+def reached() -> bool:
+    """Tell whether the changed place of this process was ever reached."""
+    return bool(_reached)
 
 
 def draw(all_of: list[Mutation], count: int, rng: Random) -> list[Mutation]:
@@ -145,6 +152,21 @@ class _Loader(SourceFileLoader):
         code: CodeType = compile(self._tree, self.path, "exec", dont_inherit=True)
         return code
 
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__[_MARK] = _mark
+        super().exec_module(module)
+
+
+def _mark(value: Any = None) -> Any:
+    """Give a value, and note that somebody asked for it."""
+    if not _reached:
+        _reached.append(True)
+    return value
+
+
+def _marked(*value: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(_MARK, ast.Load()), list(value), [])
+
 
 def _changes(tree: ast.Module) -> Iterator[_Change]:
     """Give all changes of a tree. None is made, and they are of use until the first one is."""
@@ -185,7 +207,8 @@ def _only_tells(node: ast.AST) -> bool:
         case ast.Raise() | ast.JoinedStr() | ast.Assert() | ast.arguments():
             return True
         case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
-            return name.lstrip("_") in TELLING or name.endswith("Error")
+            name = name.lstrip("_")
+            return name in TELLING or name.startswith("trace_") or name.endswith("Error")
         case ast.AnnAssign(value=None):
             return True
         case _:
@@ -197,11 +220,11 @@ def _of_statements(body: list[ast.stmt]) -> Iterator[_Change]:
     for at, statement in enumerate(body):
         following = body[at + 1] if at + 1 < len(body) else None
         if _is_effect(statement):
-            yield _replaced(body, at, "dropped effect", statement, ast.Pass())
+            yield _dropped(body, at, "dropped effect")
             if following is not None and _is_effect(following):
                 yield _exchanged(body, at)
         elif _is_guard(statement):
-            yield _replaced(body, at, "dropped guard", statement, ast.Pass())
+            yield _dropped(body, at, "dropped guard")
 
 
 def _is_effect(statement: ast.stmt) -> bool:
@@ -220,18 +243,19 @@ def _is_guard(statement: ast.stmt) -> bool:
     return isinstance(statement.body[0], ast.Return | ast.Continue | ast.Break)
 
 
-def _replaced(
-    body: list[ast.stmt], at: int, operator: str, old: ast.stmt, new: ast.stmt
-) -> _Change:
-    def make() -> None:
-        body[at] = ast.copy_location(new, old)
+def _dropped(body: list[ast.stmt], at: int, operator: str) -> _Change:
+    old = body[at]
 
-    return _Change(operator, old.lineno, _text(old), _text(new), make)
+    def make() -> None:
+        body[at] = ast.copy_location(ast.Expr(_marked()), old)
+
+    return _Change(operator, old.lineno, _text(old), "pass", make)
 
 
 def _exchanged(body: list[ast.stmt], at: int) -> _Change:
     def make() -> None:
-        body[at], body[at + 1] = body[at + 1], body[at]
+        mark = ast.copy_location(ast.Expr(_marked()), body[at])
+        body[at : at + 2] = [mark, body[at + 1], body[at]]
 
     first, second = _text(body[at]), _text(body[at + 1])
     return _Change(
@@ -266,7 +290,7 @@ def _setter(
     parent: ast.AST, name: str, at: int | None, old: ast.expr, new: ast.expr
 ) -> Callable[[], None]:
     def make() -> None:
-        placed = ast.copy_location(new, old)
+        placed = ast.copy_location(_marked(new), old)
         if at is None:
             setattr(parent, name, placed)
         else:

@@ -25,6 +25,7 @@ SOURCE = dedent(
             if size <= 0 or not self.open:
                 return False
             self.trace("append", size=size + 1)
+            self._trace_end(size + 1)
             self.disk.write(size)
             self.end += size
             if self.end is None:
@@ -100,11 +101,11 @@ def test_a_planted_mutation_is_what_a_process_imports(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from bench.support.mutations import *;"
         f"sys.path.insert(0, {str(tmp_path)!r}); plant(Mutation(**{mutation.to_json()!r}),"
-        f" Path({str(tmp_path)!r})); import log.file; print(log.file.grown(5));"
+        f" Path({str(tmp_path)!r})); import log.file; print(reached(), log.file.grown(5), reached());"
         f" plant(Mutation(**{mutation.to_json()!r}), Path({str(tmp_path)!r}))"
     )
     done = subprocess.run(
         (sys.executable, "-c", program), capture_output=True, text=True, check=False
     )
-    assert done.stdout.split() == ["4"]
+    assert done.stdout.split() == ["False", "4", "True"]
     assert "log.file was imported before it was mutated" in done.stderr
