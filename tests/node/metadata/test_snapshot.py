@@ -147,6 +147,11 @@ def _check_indexes(image: MetadataImage) -> None:
     assert list(image.leaderless_partitions()) == wanted["led", NO_LEADER]
     assert list(image.imbalanced_partitions()) == wanted["imbalanced", 0]
     assert list(image.reassigning_partitions()) == wanted["reassigning", 0]
+    for topic_id in TOPIC_IDS:
+        leaderless = [index for topic, index in wanted["led", NO_LEADER] if topic == topic_id]
+        imbalanced = [index for topic, index in wanted["imbalanced", 0] if topic == topic_id]
+        assert list(image.leaderless_in(topic_id)) == leaderless
+        assert list(image.imbalanced_in(topic_id)) == imbalanced
 
 
 def test_metadata_version_comes_first() -> None:
