@@ -25,13 +25,22 @@ Refusal = tuple[ApiError, str | None]
 _STEPS = 4  # of one election
 _LOOKED_AT_MAX = 1_000  # partitions in one operation
 _DONE: Refusal = (ApiError.NONE, None)
-_NOT_NEEDED: Refusal = (ApiError.ELECTION_NOT_NEEDED, None)
+_NOT_NEEDED: Refusal = (
+    ApiError.ELECTION_NOT_NEEDED,
+    "Leader election not needed for topic partition.",
+)
 _ELECTIONS: Mapping[ElectionType, tuple[Election, Refusal]] = {
     ElectionType.PREFERRED: (
         Election.PREFERRED,
-        (ApiError.PREFERRED_LEADER_NOT_AVAILABLE, None),
+        (ApiError.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
     ),
-    ElectionType.UNCLEAN: (Election.UNCLEAN, (ApiError.ELIGIBLE_LEADERS_NOT_AVAILABLE, None)),
+    ElectionType.UNCLEAN: (
+        Election.UNCLEAN,
+        (
+            ApiError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            "Eligible topic partition leaders are not available.",
+        ),
+    ),
 }
 
 
@@ -53,7 +62,7 @@ def elect_leaders(
             ApiError.INVALID_REQUEST, f"Unknown election type {election_type}"
         ) from None
     elections = _Elections(ctx, operation, kind)
-    pending = None if partitions is not None else elections.pending()
+    pending = elections.pending() if partitions is None else {}
     topics: dict[str, list[PartitionResult]] = {}
     for topic in ctx.overlay.topic_names() if partitions is None else partitions:
         indexes = elections.needed(topic, pending) if partitions is None else partitions[topic]

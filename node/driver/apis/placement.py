@@ -20,7 +20,7 @@ from node.controller.partition_operations import (
     ReassignmentsReply,
 )
 from node.driver.apis.call import Call
-from node.driver.apis.fields import cut, error_fields, fields_of
+from node.driver.apis.fields import MESSAGE_CHARS_MAX, cut, error_fields, fields_of
 from node.driver.apis.registry import Listener, serves
 from node.driver.apis.serving import Serving
 from node.wire.api import ApiKey
@@ -51,7 +51,7 @@ def elect_leaders(serving: Serving, call: Call) -> None:
 
 def _rows(results: Sequence[PartitionResult]) -> Sequence[Row]:
     """The partitions of a topic as they are answered, their messages cut so that they fit."""
-    if all(result.message is None for result in results):
+    if all(len(each.message or "") <= MESSAGE_CHARS_MAX for each in results):
         return results
     return [(each.partition, each.error, cut(each.message)) for each in results]
 
