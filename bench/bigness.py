@@ -12,18 +12,20 @@ minimum    The cluster's min.insync.replicas is set: all partitions forget their
 shutdown   A broker asks for its controlled shutdown, with three tenths of all replicas.
 death      Another one says nothing more.
 unfence    That one comes back as another incarnation, and leads again what only it has.
-elect      The preferred leader is asked for of all partitions; of too many at once that is refused.
+elect      The preferred leader is asked for of all partitions. None is elected: who should lead and
+           does not is not in sync. Each of those partitions is told in the answer.
 delete     A topic of a tenth of all partitions is deleted.
 failover   The leader of the controllers is killed; until its successor has answered a write.
 observer   A node without anything joins as a broker (ours only): until it is in service.
-snapshot   Other controllers write a snapshot and do nothing else: from the first part of a file to
-           the last whole one.
+snapshot   Other controllers write a snapshot and do nothing else: of the slowest of them, from the
+           first part of its file to the whole one.
 
 For each: until the answer (of a death: until the first broker hears of it, less the session), until
-the last broker has the last of the metadata that came of it, the longest turn of a controller's
-event loop (ours only; CPU time, and wall time with the disk and all others in it), and how many
-elections there were but for the one that a failover needs. Progress is on stderr, the table and a
-line of JSON on stdout. With a million partitions it takes about five minutes for each kind.
+the last broker has the last of the metadata that came of it, the CPU time of the controllers that
+lived all along until they are at rest again, the longest turn of a controller's event loop (ours
+only; CPU time, and wall time with the disk and all others in it), and how many elections there were
+but for the one that a failover needs. Progress is on stderr, the table and a line of JSON on
+stdout. With a million partitions it takes about five minutes for each kind.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ import argparse
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -53,7 +56,7 @@ from bench.support.clients import connect, first_commit, quiet, set_config
 from bench.support.disk import add_dir, workspace
 from bench.support.figures import say, table
 from bench.support.played_brokers import PlayedBroker
-from bench.support.quorum import HOST, Quorum, format_node, free_port, log_dir
+from bench.support.quorum import HOST, Quorum, cpu_s, format_node, free_port, log_dir
 from bench.support.traces import Tail, longest_turn
 from harness.systems.kafka import distribution as kafka_dist
 from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
@@ -82,9 +85,35 @@ class Seen:
 
     answer: float
     propagated: float | None
+    cpu: float | None = None
     turn_cpu_ms: float | None = None
     turn_wall_ms: float | None = None
     elections: int = 0
+
+
+class Writing:
+    """The next snapshot in a folder: when it was begun, and when it was whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.began: float | None = None
+        self.ended: float | None = None
+        self._folder = folder
+        self._newest = self._look()[0]
+
+    def look(self) -> bool:
+        """Look at the folder; whether the snapshot is whole."""
+        newest, is_begun = self._look()
+        now = time.monotonic()
+        if self.began is None and (is_begun or newest > self._newest):
+            self.began = now
+        if self.ended is None and newest > self._newest:
+            self.ended = now
+        return self.ended is not None
+
+    def _look(self) -> tuple[int, bool]:
+        names = [file.name for file in self._folder.iterdir()]
+        found = [each for each in map(snapshot_of_name, names) if each is not None]
+        return max(each.offset for each in found), any(name.endswith(PART) for name in names)
 
 
 @dataclass
@@ -192,7 +221,9 @@ class Scene:
             election_type=i8(0), topic_partitions=None, timeout=_timeout()
         )
         answer, took = await self.ask(request)
-        say(f"elections: error {int(answer.error_code)}")
+        rows = [row for topic in answer.replica_election_results for row in topic.partition_result]
+        errors = Counter(int(row.error_code) for row in rows)
+        say(f"elections: error {int(answer.error_code)}, partitions by error {dict(errors)}")
         return Seen(took, await self.settled(began))
 
     async def snapshot(self, _: float) -> Seen:
@@ -203,18 +234,18 @@ class Scene:
             partition_dir(log_dir(self.quorum.folder, node_id)) for node_id in self.quorum.ports
         ]
 
-        def ends() -> list[int]:
-            """Give the offset where the newest snapshot of each node ends."""
-            found = [[snapshot_of_name(f.name) for f in folder.iterdir()] for folder in folders]
-            return [max(each.offset for each in its if each is not None) for its in found]
+        writings = [Writing(folder) for folder in folders]
 
-        first = max(ends())
-        await self.until(
-            lambda: any(f.name.endswith(PART) for folder in folders for f in folder.iterdir())
-        )
-        began = time.monotonic()
-        await self.until(lambda: min(ends()) > first)
-        return Seen(time.monotonic() - began, None)
+        def whole() -> bool:
+            looks = [writing.look() for writing in writings]  # at each
+            return all(looks)
+
+        await self.until(whole)
+        began = [writing.began for writing in writings if writing.began is not None]
+        ended = [writing.ended for writing in writings if writing.ended is not None]
+        say(f"snapshots: {max(ended) - min(began):.2f} s from the first part to the last whole")
+        took = [end - begin for begin, end in zip(began, ended, strict=True)]
+        return Seen(max(took), None)
 
     async def shutdown(self, began: float) -> Seen:
         """A broker asks for its controlled shutdown."""
@@ -291,8 +322,12 @@ class Scene:
         for tail in self.traces.values():
             tail.take()
         phase: Callable[[float], Awaitable[Seen]] = getattr(self, name)
+        before = {id_: cpu_s(process) for id_, process in self.quorum.processes.items()}
+        processes = dict(self.quorum.processes)
         seen = await phase(time.monotonic())
         await self.quiet()
+        same = [id_ for id_, each in self.quorum.processes.items() if processes.get(id_) is each]
+        seen.cpu = round(sum(cpu_s(processes[id_]) - before[id_] for id_ in same), 2)
         if not self.quorum.kafka:
             events = [event for tail in self.traces.values() for event in tail.take()]
             seen.turn_cpu_ms, seen.turn_wall_ms = longest_turn(events)
@@ -358,7 +393,7 @@ async def measure(
 def told(found: dict[tuple[str, int], dict[str, Seen]]) -> None:
     """Print the table."""
     head = (
-        *("phase", "partitions", "who", "answer s", "propagated s"),
+        *("phase", "partitions", "who", "answer s", "propagated s", "CPU s"),
         *("turn, CPU ms", "turn, wall ms", "elections"),
     )
     rows = [

@@ -47,6 +47,25 @@ class Rules:
     election: Election = Election.ONLINE
 
 
+def stays(state: PartitionState, rules: Rules) -> bool:
+    """Tell at a glance that a change of which nothing is wanted but an election gives no record.
+
+    False says nothing: of a partition that is not a usual one ``PartitionChange`` knows more.
+    """
+    if state.adding or state.removing or state.eligible_leaders or state.last_known_leaders:
+        return False
+    leader, isr, acceptable = state.leader, state.isr, rules.acceptable
+    if rules.election is Election.PREFERRED:
+        first = state.replicas[:1]
+        if first and first[0] in isr and acceptable(state, first[0]):
+            return first[0] == leader
+    if leader in isr and acceptable(state, leader):
+        return True
+    if any(broker_id in isr and acceptable(state, broker_id) for broker_id in state.replicas):
+        return False
+    return leader == NO_LEADER and rules.election is not Election.UNCLEAN
+
+
 class PartitionChange:
     """Collects what is wanted of a partition; ``build`` makes the record that does it."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from node.controller.errors import ApiError
@@ -99,9 +100,11 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionResult:
-    """The outcome of one partition of ElectLeaders, reassignment or directory assignment."""
+class PartitionResult(NamedTuple):
+    """The outcome of one partition of ElectLeaders, reassignment or directory assignment.
+
+    A tuple, not a dataclass: there may be hundreds of thousands in one answer.
+    """
 
     partition: int
     error: ApiError = ApiError.NONE

@@ -31,8 +31,8 @@ from node.log.snapshots import (
     SnapshotReader,
     SnapshotWriter,
 )
-from node.metadata.records import MetadataRecord, decode_record, encode_record
-from node.metadata.snapshot import image_records
+from node.metadata.records import MetadataRecord, decode_record
+from node.metadata.snapshot import image_values
 
 log = logging.getLogger("krucible.node")
 
@@ -45,7 +45,7 @@ class _Generation:
 
     id: OffsetAndEpoch
     writer: SnapshotWriter
-    records: Iterator[MetadataRecord]
+    values: Iterator[bytes]
 
 
 class Snapshots:
@@ -179,7 +179,7 @@ class Snapshots:
             return
         self.policy.started()
         log.info("writing the snapshot %d-%d: %s", *snapshot, why)
-        self._generation = _Generation(snapshot, writer, image_records(machine.image.copy()))
+        self._generation = _Generation(snapshot, writer, image_values(machine.image.copy()))
         self._write_slice()
 
     def _next_id(self) -> OffsetAndEpoch:
@@ -190,7 +190,7 @@ class Snapshots:
         generation = self._generation
         if generation is None:
             return
-        values = [encode_record(r) for r in islice(generation.records, RECORDS_PER_SLICE)]
+        values = list(islice(generation.values, RECORDS_PER_SLICE))
         generation.writer.append(values)
         if len(values) == RECORDS_PER_SLICE:
             self._pump.soon(self._write_slice)

@@ -258,6 +258,8 @@ def _varint(value: int) -> bytes:
 
 _SMALL = tuple(_varint(n) for n in range(8192))
 _NULL = _varint(-1)
+_VALUE_OVERHEAD = 4  # of one record without a key: attributes, timestamp delta, no key, no headers
+_VALUE_OVERHEAD_MAX = 8  # with its delta and the length of its value
 
 
 def _length(value: int) -> bytes:
@@ -274,6 +276,21 @@ def encode_record(delta: int, key: bytes | None, value: bytes | None) -> bytes:
         + b"\0"  # no headers
     )
     return _length(len(body)) + body
+
+
+def encode_values(first: int, values: Sequence[bytes]) -> list[bytes]:
+    """Records without keys, the first of them the ``first``-th of its batch."""
+    small, known, join = _SMALL, len(_SMALL), b"".join
+    encoded = []
+    for delta, value in enumerate(values, first):
+        size = len(value)
+        if delta >= known or size >= known - _VALUE_OVERHEAD_MAX:
+            encoded.append(encode_record(delta, None, value))
+            continue
+        at, of = small[delta], small[size]
+        whole = small[size + len(at) + len(of) + _VALUE_OVERHEAD]
+        encoded.append(join((whole, b"\0\0", at, _NULL, of, value, b"\0")))
+    return encoded
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:

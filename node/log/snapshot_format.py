@@ -20,6 +20,7 @@ from node.log.batch import (
     batch_size,
     decode_records,
     encode_record,
+    encode_values,
     frame_batch,
     parse_batch,
 )
@@ -92,20 +93,30 @@ class SnapshotEncoder:
             ValueError: A value does not fit the largest batch.
         """
         full = []
+        taken: list[bytes] = []  # of the batch that is pending, not encoded yet
+        pending_bytes, most = self._pending_bytes, self._batch_bytes
         for value in values:
             size = len(value) + _RECORD_OVERHEAD
-            if HEADER_BYTES + size > MAX_BATCH_BYTES:
-                raise ValueError(f"a record of {len(value)} bytes does not fit in a batch")
-            if self._pending and self._pending_bytes + size > self._batch_bytes:
-                full.append(self._drain())
-            self._pending.append(encode_record(len(self._pending), None, value))
-            self._pending_bytes += size
+            if pending_bytes + size > most:
+                self._pend(taken, pending_bytes)
+                if HEADER_BYTES + size > MAX_BATCH_BYTES:
+                    raise ValueError(f"a record of {len(value)} bytes does not fit in a batch")
+                if self._pending:
+                    full.append(self._drain())
+                taken, pending_bytes = [], HEADER_BYTES
+            taken.append(value)
+            pending_bytes += size
+        self._pend(taken, pending_bytes)
         return b"".join(full)
 
     def footer(self) -> bytes:
         """Give the bytes of what is left of the data, and the last batch."""
         rest = self._drain() if self._pending else b""
         return rest + self._control([encode_control(SnapshotFooter())])
+
+    def _pend(self, values: list[bytes], pending_bytes: int) -> None:
+        self._pending += encode_values(len(self._pending), values)
+        self._pending_bytes = pending_bytes
 
     def _drain(self) -> bytes:
         data = self._frame(self._pending, control=False)

@@ -138,6 +138,14 @@ class MetadataImage:
         """List the partitions whose leader is not their first replica."""
         return self._attention.of(_IMBALANCED)
 
+    def leaderless_in(self, topic_id: UUID) -> Iterator[int]:
+        """List the partitions of one topic that have no leader."""
+        return self._leaders.of_topic(NO_LEADER, topic_id.int, self._end(topic_id))
+
+    def imbalanced_in(self, topic_id: UUID) -> Iterator[int]:
+        """List the partitions of one topic whose leader is not their first replica."""
+        return self._attention.of_topic(_IMBALANCED, topic_id.int, self._end(topic_id))
+
     def reassigning_partitions(self) -> Iterator[tuple[UUID, int]]:
         """List the partitions with replicas that are being added or removed."""
         return self._attention.of(_REASSIGNING)
@@ -300,6 +308,11 @@ class MetadataImage:
         self.next_producer_id = value
         if value:
             self._add("next_producer_id", value)
+
+    def _end(self, topic_id: UUID) -> int:
+        """Give the number after the topic's last partition, 0 of no topic. O(partitions)."""
+        topic = self._by_id.get(topic_id.int)
+        return 0 if topic is None else max(topic.partitions, default=-1) + 1
 
     def _reindex(self, topic: int, index: int, old: PartitionState, new: PartitionState) -> None:
         if old.isr != new.isr:

@@ -52,12 +52,20 @@ class PartitionIndex:
         """(topic id, partition) of the holder's set, sorted; as it is when the first is taken."""
         chunks = self._bits.get(holder, {})
         for key, bits in sorted(chunks.items(), key=_order):
-            topic, base = UUID(int=key & _TOPIC), (key >> _TOPIC_BITS) << _CHUNK_BITS
-            left = bits
-            while left:
-                lowest = left & -left
-                yield topic, base + lowest.bit_length() - 1
-                left ^= lowest
+            topic = UUID(int=key & _TOPIC)
+            for partition in _numbers(bits, key >> _TOPIC_BITS):
+                yield topic, partition
+
+    def of_topic(self, holder: int, topic: int, count: int) -> Iterator[int]:
+        """Give the topic's partitions below ``count`` in the holder's set, sorted.
+
+        Each thousand is as it is when the first of it is taken.
+        """
+        chunks = self._bits.get(holder, {})
+        for chunk in range((count + _CHUNK) >> _CHUNK_BITS):
+            bits = chunks.get(topic | chunk << _TOPIC_BITS)
+            if bits:
+                yield from _numbers(bits, chunk)
 
     def count(self, holder: int) -> int:
         """Count the partitions in the holder's set. O(topics)."""
@@ -78,3 +86,12 @@ class PartitionIndex:
 
 def _order(item: tuple[int, int]) -> tuple[int, int]:
     return item[0] & _TOPIC, item[0] >> _TOPIC_BITS
+
+
+def _numbers(bits: int, chunk: int) -> Iterator[int]:
+    """Give the numbers of the partitions in a chunk's bits, sorted."""
+    base = chunk << _CHUNK_BITS
+    while bits:
+        lowest = bits & -bits
+        yield base + lowest.bit_length() - 1
+        bits ^= lowest

@@ -35,6 +35,11 @@ def encode_record(record: MetadataRecord) -> bytes:
         raise RecordError(f"{record} cannot be written: {error}") from error
 
 
+def head(cls: type[MetadataRecord], version: int) -> bytes:
+    """Give the frame before the message of a record in a version that it has."""
+    return _HEADS[cls, version]
+
+
 def decode_record(data: bytes) -> MetadataRecord:
     """Read the value of a data record; raises RecordError.
 

@@ -44,8 +44,12 @@ def error_fields(verdict: Verdict) -> dict[str, Any]:
 
 def fields_of(error: int, message: str | None = None) -> dict[str, Any]:
     """``error_code`` and ``error_message``."""
-    text = None if message is None else message[:MESSAGE_CHARS_MAX]
-    return {"error_code": code(error), "error_message": text}
+    return {"error_code": code(error), "error_message": cut(message)}
+
+
+def cut(message: str | None) -> str | None:
+    """A message that fits any field."""
+    return None if message is None else message[:MESSAGE_CHARS_MAX]
 
 
 def milliseconds(time: timedelta) -> int:

@@ -20,10 +20,11 @@ from node.controller.partition_operations import (
     ReassignmentsReply,
 )
 from node.driver.apis.call import Call
-from node.driver.apis.fields import error_fields, fields_of
+from node.driver.apis.fields import MESSAGE_CHARS_MAX, cut, error_fields, fields_of
 from node.driver.apis.registry import Listener, serves
 from node.driver.apis.serving import Serving
 from node.wire.api import ApiKey
+from node.wire.election_bytes import Row, encode_elect_leaders_response
 
 
 @serves(ApiKey.ELECT_LEADERS, Listener.CONTROLLER, forwarded=True)
@@ -41,31 +42,18 @@ def elect_leaders(serving: Serving, call: Call) -> None:
         rows = _all_refused(partitions or {}, error, message)
         return ElectLeadersReply(error, message, rows)
 
-    def encode(reply: ElectLeadersReply) -> Any:
-        return call.struct(
-            replica_election_results=tuple(
-                [
-                    call.struct(
-                        "ReplicaElectionResult",
-                        topic=name,
-                        partition_result=tuple(
-                            [
-                                call.struct(
-                                    "PartitionResult",
-                                    partition_id=result.partition,
-                                    **error_fields(result),
-                                )
-                                for result in results
-                            ]
-                        ),
-                    )
-                    for name, results in reply.topics.items()
-                ]
-            ),
-            **error_fields(reply),
-        )
+    def encode(reply: ElectLeadersReply) -> bytes:
+        topics = {name: _rows(results) for name, results in reply.topics.items()}
+        return encode_elect_leaders_response(call.version, int(reply.error), topics)
 
     serving.write(call, lambda c: c.long.elect_leaders(election_type, partitions), refused, encode)
+
+
+def _rows(results: Sequence[PartitionResult]) -> Sequence[Row]:
+    """The partitions of a topic as they are answered, their messages cut so that they fit."""
+    if all(len(each.message or "") <= MESSAGE_CHARS_MAX for each in results):
+        return results
+    return [(each.partition, each.error, cut(each.message)) for each in results]
 
 
 @serves(ApiKey.ALTER_PARTITION_REASSIGNMENTS, Listener.CONTROLLER, forwarded=True)

@@ -12,7 +12,7 @@ from node.controller.errors import ApiError, ControllerError
 from node.controller.operations import ControllerResult
 from node.controller.slices import Slices
 from node.core.types import Endpoint
-from node.driver.apis.call import Call
+from node.driver.apis.call import Answer, Call
 from node.driver.apis.home import Home
 from node.driver.held import HeldRead, HeldWrite
 from node.metadata.state import BrokerState, ControllerState, Listener
@@ -87,7 +87,7 @@ class Serving:
             operate: Works out the records, and the reply to be held back; what may take long, in
                 slices.
             refused: The reply that refuses all of the request with that error.
-            encode: The response of a reply; called when it is true, not before.
+            encode: The response of a reply, or its bytes; called when it is true, not before.
         """
         if self._refusal is not None:
             call.reply(encode(refused(*self._refusal)))
@@ -149,7 +149,7 @@ class Serving:
         def done() -> None:
             if large:  # its bytes come after its trace
                 node.long_work.aside(
-                    lambda: to_bytes(encode(result.reply)),
+                    lambda: _to_bytes(encode(result.reply)),
                     lambda body: node.later(lambda: call.reply(body)),
                     failed,
                 )
@@ -270,6 +270,10 @@ class Serving:
             if self.listener_name is None or listener.name == self.listener_name:
                 return listener
         return None
+
+
+def _to_bytes(answer: Answer) -> bytes:
+    return answer if isinstance(answer, bytes) else to_bytes(answer)
 
 
 def _address(endpoint: Endpoint) -> tuple[str, int]:

@@ -283,6 +283,37 @@ def test_the_preferred_leader_leads_again_when_it_is_in_sync() -> None:
     assert cluster.partition().leader == 1
 
 
+@pytest.mark.parametrize("kind", list(ElectionType))
+def test_what_is_not_elected_says_why(kind: ElectionType) -> None:
+    """As Kafka does, which answers every error with its message."""
+    cluster = Cluster(2, elr=False)
+    cluster.topic("t", (1,), (2,))
+    fence(cluster, 1)
+    wanted = {"t": [0, 1]}
+    reply = cluster.do(cluster.controller.elect_leaders(kind, wanted))
+    gone, led = reply.topics["t"]
+    assert led == (
+        1,
+        ApiError.ELECTION_NOT_NEEDED,
+        "Leader election not needed for topic partition.",
+    )
+    assert (
+        gone[1:]
+        == {
+            ElectionType.PREFERRED: (
+                ApiError.PREFERRED_LEADER_NOT_AVAILABLE,
+                "The preferred leader was not available.",
+            ),
+            ElectionType.UNCLEAN: (
+                ApiError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                "Eligible topic partition leaders are not available.",
+            ),
+        }[kind]
+    )
+    reply = cluster.do(cluster.controller.elect_leaders(kind, None))
+    assert list(reply.topics["t"]) == [gone]
+
+
 def test_an_unclean_election_on_demand() -> None:
     """KIP-460."""
     cluster = Cluster(2, elr=False)

@@ -178,6 +178,34 @@ def test_meanwhile_there_is_no_other_write_and_earlier_ones_are_settled() -> Non
     cluster.do(cluster.controller.no_op())
 
 
+def test_elections_see_what_is_not_committed_yet_and_is_meanwhile() -> None:
+    """Broker 3 is in sync again, and broker 4 has gone."""
+    cluster = cluster_of(MANY)
+    cluster.start(4)
+    topic_id = cluster.topic("y", (3, 1))
+    cluster.topic("z", (4, 1))
+    for want_fence in (True, False):
+        cluster.beat(3, want_fence=want_fence)
+        cluster.finish()
+    altered = cluster.append(cluster.controller.alter_partition(cluster.wants_isr((1, 3), "y")))
+    assert altered.topics[topic_id][0].error == ApiError.NONE
+    gone = cluster.heartbeat(4, want_fence=True)
+    cluster.append(cluster.controller.heartbeat(gone))
+    assert (cluster.partition("y").isr, cluster.partition("z").leader) == ((1,), 4)  # committed
+    slices = cluster.controller.long.elect_leaders(ElectionType.PREFERRED, None)
+    next(slices)
+    cluster.commit()
+    assert cluster.controller.speculative == 0
+    reply = cluster.do(finish(slices))
+    rows = {topic: [row.error for row in its] for topic, its in reply.topics.items() if its}
+    assert rows == {
+        "t": [ApiError.PREFERRED_LEADER_NOT_AVAILABLE] * MANY,
+        "y": [ApiError.NONE],
+        "z": [ApiError.PREFERRED_LEADER_NOT_AVAILABLE],
+    }
+    assert (cluster.partition("y").leader, cluster.partition("z").leader) == (3, 1)
+
+
 def test_what_is_too_large_is_refused_as_a_whole_and_the_rest_is_done() -> None:
     cluster = cluster_of(FEW)
     wanted = [NewTopic("a", 6_000, 1), NewTopic("b", 6_000, 1), NewTopic("c", 10, 1)]

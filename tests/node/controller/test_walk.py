@@ -205,6 +205,8 @@ class Walk(RuleBasedStateMachine):
         assert overlay.next_producer_id() == ahead.next_producer_id
         for topic in ahead.topics.values():
             assert overlay.partition_count(topic.id) == len(topic.partitions)
+            reader = overlay.partitions.reader(topic.id)
+            assert {index: reader(index) for index in topic.partitions} == topic.partitions
             for index, state in topic.partitions.items():
                 assert overlay.partition(topic.id, index) == state
         for broker_id in range(-1, 5):

@@ -14,6 +14,7 @@ from kio.static.primitive import i32Timedelta
 from node.controller.errors import ApiError
 from node.core.messages import Error
 from node.driver.apis import registry
+from node.driver.apis.fields import MESSAGE_CHARS_MAX
 from node.driver.apis.registry import QUORUM
 from node.driver.apis.serving import NOTHING_WRITTEN, OUTCOME_UNKNOWN
 from node.metadata.features import GROUP_VERSION, KRAFT_VERSION, METADATA_VERSION
@@ -305,6 +306,12 @@ async def test_leaders_are_elected() -> None:
             }
             assert found == {"t": [84], "u": [3]}  # ELECTION_NOT_NEEDED
             assert int(getattr(answer, "error_code", NONE)) == NONE
+            long = part(key, version, "TopicPartitions", topic="x" * 5000, partitions=(0,))
+            answer = await site.ask(
+                key, version, election_type=0, topic_partitions=(long,), timeout=WAIT
+            )
+            (row,) = answer.replica_election_results[0].partition_result
+            assert len(row.error_message) == MESSAGE_CHARS_MAX
             answer = await site.ask(
                 key, version, election_type=0, topic_partitions=None, timeout=WAIT
             )

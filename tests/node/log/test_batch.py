@@ -13,6 +13,8 @@ from node.log.batch import (
     Record,
     decode_records,
     encode_batch,
+    encode_record,
+    encode_values,
     iter_batches,
     parse_batch,
     timestamp_ms,
@@ -41,6 +43,16 @@ def test_kio_reads_what_we_write(
     (ours,) = iter_batches(data)
     assert ours.crc == theirs.crc
     assert decode_records(ours) == [(base + i, k, v) for i, (k, v) in enumerate(records)]
+
+
+@given(
+    st.lists(st.integers(0, 80) | st.integers(8150, 8230) | st.just(70_000), max_size=10),
+    st.integers(0, 80) | st.integers(8150, 8230) | st.just(2**21),
+)
+def test_records_without_keys_are_encoded_as_all_are(sizes: list[int], first: int) -> None:
+    values = [bytes([size & 0xFF]) * size for size in sizes]
+    want = [encode_record(first + at, None, value) for at, value in enumerate(values)]
+    assert encode_values(first, values) == want
 
 
 def test_a_batch_knows_its_place_and_keeps_its_bytes() -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from random import Random
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from node.metadata import partition_values
 from node.metadata import schemas as s
 from node.metadata.fold import apply_record
 from node.metadata.image import NO_LEADER, ImageError, MetadataImage
-from node.metadata.records import encode_records
-from node.metadata.snapshot import image_of_records, image_records
+from node.metadata.records import RecordError, encode_records
+from node.metadata.snapshot import image_of_records, image_records, image_values
+from node.metadata.state import PartitionState
 from tests.support.nodes.metadata_streams import STREAM, TOPIC_IDS, fold
 
 A = TOPIC_IDS[0]
+LEVELS = (7, 17, 27)  # of metadata.version, where PartitionRecord has the versions 0, 1 and 2
 
 
 def filled(level: int, **partition: object) -> MetadataImage:
@@ -42,6 +47,54 @@ def test_an_image_is_the_fold_of_its_records(stream: list[s.MetadataRecord]) -> 
     again = image_of_records(records, image.end_offset)
     assert (again, again.digest, again.end_offset) == (image, image.digest, image.end_offset)
     assert encode_records(image_records(again)) == encode_records(records)
+
+
+@given(STREAM, st.sampled_from(LEVELS))
+def test_the_bytes_of_an_image_are_those_of_its_records(
+    stream: list[s.MetadataRecord], level: int
+) -> None:
+    features = s.FeatureLevelRecord(name="metadata.version", feature_level=level)
+    image = fold(MetadataImage(), [features, *stream])
+    assert tuple(image_values(image)) == encode_records(image_records(image))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_bytes_of_very_many_partitions_are_those_of_their_records(
+    level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all forms, also where so many sets of brokers and directories are not kept."""
+    monkeypatch.setattr(partition_values, "_KNOWN_MAX", 40)
+    rng = Random(level)
+    image = filled(level)
+    for index in range(1, 1500):
+        replicas = tuple(rng.sample(range(-2, 2**31 - 1, 10**8), rng.randrange(5)))
+        usual = rng.random() < 0.7
+        directories = tuple(rng.choice([None, A, UUID(int=1)]) for _ in replicas)
+        state = PartitionState(
+            replicas,
+            replicas[: rng.randrange(5)],
+            rng.choice([-1, *replicas]),
+            rng.randrange(2**31),
+            rng.randrange(2**31),
+            removing=replicas[: rng.choice([0, 0, 2])],
+            adding=replicas[: rng.choice([0, 0, 1])],
+            recovery=0 if usual else 1,
+            directories=directories if rng.random() < 0.7 else (),
+            eligible_leaders=() if usual else replicas[:1],
+            last_known_leaders=() if usual else replicas[1:2],
+        )
+        image.put_partition(image.topics["a"], index, state)
+    want = encode_records(image_records(image))
+    assert tuple(image_values(image)) == want
+    assert len(want) == len(image.features) + 1 + 1500
+
+
+def test_a_partition_that_no_record_can_hold_is_refused() -> None:
+    image = filled(20)
+    state = PartitionState((1,), (1,), 2**31, 0, 0)
+    image.put_partition(image.topics["a"], 0, state)
+    with pytest.raises(RecordError, match="a partition of a cannot be written"):
+        list(image_values(image))
 
 
 @given(STREAM, STREAM)
@@ -94,6 +147,11 @@ def _check_indexes(image: MetadataImage) -> None:
     assert list(image.leaderless_partitions()) == wanted["led", NO_LEADER]
     assert list(image.imbalanced_partitions()) == wanted["imbalanced", 0]
     assert list(image.reassigning_partitions()) == wanted["reassigning", 0]
+    for topic_id in TOPIC_IDS:
+        leaderless = [index for topic, index in wanted["led", NO_LEADER] if topic == topic_id]
+        imbalanced = [index for topic, index in wanted["imbalanced", 0] if topic == topic_id]
+        assert list(image.leaderless_in(topic_id)) == leaderless
+        assert list(image.imbalanced_in(topic_id)) == imbalanced
 
 
 def test_metadata_version_comes_first() -> None:
