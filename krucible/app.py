@@ -37,6 +37,7 @@ GROUPS = {
         "differ": "differ",
         "repro": "repro",
         "shrink": "shrink",
+        "explore": "explore",
         "zoo": "zoo",
         "nightly": "nightly",
     },

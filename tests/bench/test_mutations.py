@@ -100,8 +100,9 @@ def test_a_planted_mutation_is_what_a_process_imports(tmp_path: Path) -> None:
     mutation = next(m for m in mutations("log/file.py", source) if m.operator == "arithmetic")
     program = (
         "import sys; from pathlib import Path; from bench.support.mutations import *;"
-        f"sys.path.insert(0, {str(tmp_path)!r}); plant(Mutation(**{mutation.to_json()!r}),"
-        f" Path({str(tmp_path)!r})); import log.file; print(reached(), log.file.grown(5), reached());"
+        f" sys.path.insert(0, {str(tmp_path)!r}); plant(Mutation(**{mutation.to_json()!r}),"
+        f" Path({str(tmp_path)!r})); import log.file;"
+        " print(reached(), log.file.grown(5), reached());"
         f" plant(Mutation(**{mutation.to_json()!r}), Path({str(tmp_path)!r}))"
     )
     done = subprocess.run(

@@ -1,0 +1,177 @@
+"""Plays the candidates of a search, several at a time, each in a process of its own."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from traceback import format_exception
+
+from harness.clock import NS_PER_MS
+from harness.errors import HarnessError
+from harness.explore.features import Seen, features
+from harness.explore.search import Search, Step
+from harness.processes.crew import Job, Said, work_off
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
+from harness.shrink.moves import Candidate
+from harness.store.folder import Store
+from harness.store.origin import Origin
+from harness.verdict import Valid
+
+EXPLORE = "explore"  # the command that a stored run names
+STORED_MAX = 3  # runs of each way to fail
+LIMIT_S = 600.0  # for one candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The outcome of one candidate."""
+
+    step: Step
+    verdict: Valid
+    broken: tuple[str, ...] = ()  # invariants, sorted
+    message: str | None = None  # of the first anomaly, or why the harness broke
+    harness_broke: bool = False
+    unplayable: bool = False  # its options do not go together
+    seen: Seen | None = None
+    simulated_s: float = 0.0
+    cpu_s: float = 0.0
+    store: str | None = None  # the folder of the run, if it was stored
+
+    @property
+    def way(self) -> str:
+        """Name the way in which it failed; empty when it did not."""
+        if self.harness_broke:
+            return f"the harness broke: {self.message}"
+        if self.verdict is Valid.VALID:
+            return ""
+        return ", ".join(self.broken) or f"{self.verdict}: {self.message}"
+
+
+def play(step: Step, store: Store | None, enough: Collection[str] = ()) -> Played:
+    """Play one candidate in this process.
+
+    One that fails goes into the store, if there is one and it did not fail in a way of ``enough``.
+    """
+    began_s = time.process_time()
+    try:
+        plan = Plan.simulated(step.candidate.spec, step.candidate.faults, asked_for=False)
+    except HarnessError as error:
+        return Played(step, Valid.VALID, message=str(error), unplayable=True)
+    try:
+        run = simulate(plan)
+        seen = seen_in(run)
+    except Exception as error:
+        run = never_done(plan, reason_of(error), "".join(format_exception(error)))
+        seen = None
+    outcome = _outcome(step, run, seen, time.process_time() - began_s)
+    return outcome if outcome.way in enough else _stored(outcome, run, store)
+
+
+def seen_in(run: SimRun) -> Seen:
+    """Give the features of a simulation."""
+    checked: Counter[str] = Counter()
+    for result in run.judgement.results:
+        checked.update(result.checked)
+    began_ns = run.result.phases_ns.get("main", 0)
+    return features(run.data.events, run.data.history, run.data.voters, checked, began_ns)
+
+
+def _outcome(step: Step, run: SimRun, seen: Seen | None, cpu_s: float) -> Played:
+    anomalies = run.judgement.anomalies
+    return Played(
+        step,
+        run.verdict,
+        tuple(sorted({anomaly.invariant for anomaly in anomalies})),
+        run.broken or next((a.message for a in anomalies), None) or _doubt(run),
+        harness_broke=run.broken is not None,
+        seen=seen,
+        simulated_s=run.simulated_ns / NS_PER_MS / 1_000,
+        cpu_s=cpu_s,
+    )
+
+
+def _doubt(run: SimRun) -> str | None:
+    return next(iter(run.judgement.reasons["system"]), None)
+
+
+def _stored(played: Played, run: SimRun, store: Store | None) -> Played:
+    if store is None or not played.way:
+        return played
+    return replace(played, store=str(save(run, store, Origin(EXPLORE)).path))
+
+
+class Exploration:
+    """A search under way: what was played, what it showed, what failed.
+
+    Args:
+        seed: Of the search.
+        drawn: Gives the plan of a seed of the swarm.
+        store: Takes the runs that fail, a few of each way; None: none.
+        jobs: Candidates at a time.
+    """
+
+    def __init__(
+        self, seed: int, drawn: Callable[[int], Plan], store: Store | None, jobs: int
+    ) -> None:
+        self.search = Search(seed, lambda n: _candidate(drawn(n)))
+        self.played = 0
+        self.unplayable = 0
+        self.simulated_s = 0.0
+        self.cpu_s = 0.0
+        self.failures: dict[str, list[Played]] = {}  # by the way in which they failed
+        self.growth: list[int] = []  # features known after each round
+        self._store = store
+        self._jobs = jobs
+
+    def rounds(self) -> Generator[list[Played]]:
+        """Play round after round without end; closing the iterator ends what is under way."""
+        while True:
+            steps = self.search.round()
+            done = self._play(steps)
+            for each in done:
+                self._take(each)
+            self.growth.append(len(self.search.corpus.counts))
+            yield done
+
+    def _play(self, steps: Sequence[Step]) -> list[Played]:
+        """Play all of a round; the outcomes in its order."""
+        jobs = {Job(str(step.number), partial(self._one, step), LIMIT_S): step for step in steps}
+        done: dict[int, Played] = {}
+        with closing(work_off(list(jobs), self._jobs)) as told:
+            for each in told:
+                step = jobs[each.job]
+                if isinstance(each, Said):
+                    done[step.number] = each.value
+                elif step.number not in done:
+                    done[step.number] = self._died(step, each.broken or "it said nothing")
+        return [done[step.number] for step in steps]
+
+    def _one(self, step: Step) -> Iterator[Played]:
+        enough = [way for way, runs in self.failures.items() if len(runs) >= STORED_MAX]
+        yield play(step, self._store, enough)
+
+    def _died(self, step: Step, reason: str) -> Played:
+        plan = Plan.simulated(step.candidate.spec, step.candidate.faults, asked_for=False)
+        run = never_done(plan, reason)
+        return _stored(_outcome(step, run, None, 0.0), run, self._store)
+
+    def _take(self, played: Played) -> None:
+        if played.unplayable:
+            self.unplayable += 1
+            return
+        self.played += 1
+        self.simulated_s += played.simulated_s
+        self.cpu_s += played.cpu_s
+        if played.seen is not None:
+            self.search.learn(played.step, played.seen)
+        if played.way:
+            self.failures.setdefault(played.way, []).append(played)
+
+
+def _candidate(plan: Plan) -> Candidate:
+    return Candidate(plan.spec, plan.faults)

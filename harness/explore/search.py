@@ -1,0 +1,64 @@
+"""The search: says what to play next, and learns from what that showed. Pure, and repeatable.
+
+Everything is drawn from the search's seed and from what the runs before showed. Candidates are
+asked for in rounds, and a round is learnt from as a whole and in its order, so that the search is
+the same however many are played at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness import seeds
+from harness.explore.corpus import Corpus
+from harness.explore.features import Seen
+from harness.explore.moves import Stuff, changed
+from harness.shrink.moves import Candidate
+
+ROUND = 8  # candidates
+FRESH_SHARE = 0.3  # of the candidates: seeds of the swarm as they are drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A candidate that is to be played."""
+
+    number: int  # of the search's candidates, from 0 on
+    candidate: Candidate
+    fresh: bool  # as the swarm draws it
+
+
+class Search:
+    """A guided search.
+
+    Args:
+        seed: Decides everything that the search draws.
+        drawn: Gives the candidate of a seed of the swarm.
+    """
+
+    def __init__(self, seed: int, drawn: Callable[[int], Candidate]) -> None:
+        self.corpus = Corpus()
+        self._seed = seed
+        self._drawn = drawn
+        self._number = 0
+
+    def round(self) -> list[Step]:
+        """Give the next candidates, to be played in any order."""
+        steps = [self._step(self._number + n) for n in range(ROUND)]
+        self._number += ROUND
+        return steps
+
+    def learn(self, step: Step, seen: Seen) -> int:
+        """Take in what a candidate showed, in the order of the round; the count of new features."""
+        return self.corpus.learn(step.candidate, seen)
+
+    def _step(self, number: int) -> Step:
+        rng = seeds.rng(self._seed, "explore", number)
+        fresh = self._drawn(self._seed + number)
+        if not self.corpus.entries or rng.random() < FRESH_SHARE:
+            return Step(number, fresh, fresh=True)
+        parent = self.corpus.choose(rng)
+        moments = sorted({parent.moments[name] for name in self.corpus.rare(parent)})
+        stuff = Stuff(moments, self.corpus.choose(rng).candidate, fresh, rng)
+        return Step(number, changed(parent.candidate, stuff), fresh=False)

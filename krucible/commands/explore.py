@@ -1,0 +1,203 @@
+"""``krucible explore``: simulations made of what earlier ones showed, to find what nobody knows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from harness.store.folder import RunDir
+from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, Valid
+from krucible import options
+from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
+from krucible.commands.sim import JOBS_MAX
+from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json
+from krucible.program import typed
+from krucible.quantities import duration, whole
+from krucible.stores import opened
+
+if TYPE_CHECKING:
+    from harness.explore.play import Exploration, Played
+
+BUDGET_MAX_S = 86_400.0
+LINE_EVERY_S = 60.0  # of progress, where there is no terminal
+LAST_SHARE = 10  # the last tenth of the rounds tells whether more time would bring more
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="explore",
+        help="Search for failures by simulations that build on each other. What a run shows is "
+        "summed up (events that follow each other, requests between roles, states of the quorum, "
+        "near misses, invariants whose premise came true); a run that shows something new is kept, "
+        "and changed: faults are moved onto rare moments, aimed at others, prolonged, taken from "
+        "other runs. Three of ten runs are fresh seeds of the swarm. Failing runs are stored, a "
+        "few of each way to fail. The same seed makes the same runs. Exits 1 when a run was "
+        "invalid, else 255 when the harness failed in one, else 2 when one was unknown.",
+        short_help="Search for failures by simulations that build on each other.",
+        epilog="Example: krucible explore --budget 10m --jobs 2",
+    )(explore)
+
+
+@options.pins
+def explore(
+    *,
+    seed: Annotated[int, whole("Seed of the search.", least=0, most=SEED_MAX)] = 1,
+    budget: Annotated[
+        float,
+        duration(
+            "Time for the search; the runs under way then are finished.",
+            least_s=0.1,
+            most_s=BUDGET_MAX_S,
+            default_s=600,
+        ),
+    ] = 600.0,
+    runs: Annotated[
+        int | None,
+        whole("End after so many runs, if the time lasts.", least=1, most=10_000_000),
+    ] = None,
+    jobs: Annotated[
+        int | None, whole("Parallel runs (default: one per CPU).", least=1, most=JOBS_MAX)
+    ] = None,
+    given: dict[str, Any],
+    store: StoreDir = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Search until the time is up; the exit code says what was found."""
+    from harness.explore.play import Exploration  # noqa: PLC0415 - it brings the node
+
+    options.plan_of_seed(seed, given)  # tells of bad options at once
+    exploration = Exploration(
+        seed, lambda n: options.plan_of_seed(n, given), opened(store), jobs or os.cpu_count() or 1
+    )
+    began_s = time.monotonic()
+    interrupted = False
+    try:
+        _follow(exploration, began_s + budget, runs, loud=not json)
+    except KeyboardInterrupt:
+        interrupted = True
+    figures = {**figures_of(exploration, time.monotonic() - began_s), "interrupted": interrupted}
+    print_json(figures) if json else _show(figures)
+    return EXIT_INTERRUPTED if interrupted else _exit_code(exploration.failures)
+
+
+def _follow(exploration: Exploration, until_s: float, runs: int | None, *, loud: bool) -> None:
+    """Play until the time is up, and tell of failures as they come."""
+    console = err()
+    next_line_s = time.monotonic() + LINE_EVERY_S
+    with (
+        Progress(
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not loud or not console.is_terminal,
+        ) as progress,
+        closing(exploration.rounds()) as rounds,
+    ):
+        task = progress.add_task("explore", total=None)
+        for done in rounds:
+            if loud:
+                for each in done:
+                    if each.way and exploration.failures[each.way][0] is each:
+                        console.print(_failure(each), markup=False)
+                told = _progress(exploration)
+                progress.update(task, description=told)
+                if not console.is_terminal and time.monotonic() >= next_line_s:
+                    console.print(told)
+                    next_line_s = time.monotonic() + LINE_EVERY_S
+            if time.monotonic() >= until_s or (runs is not None and exploration.played >= runs):
+                return
+
+
+def _progress(exploration: Exploration) -> str:
+    corpus = exploration.search.corpus
+    return (
+        f"{exploration.played} runs, {len(corpus.counts)} features, {len(corpus.entries)} runs "
+        f"kept, {len(exploration.failures)} ways to fail"
+    )
+
+
+def figures_of(exploration: Exploration, elapsed_s: float) -> dict[str, Any]:
+    """Tell what a search came to, as a JSON object."""
+    growth = exploration.growth
+    tenth = max(1, len(growth) // LAST_SHARE)
+    before = growth[-tenth - 1] if len(growth) > tenth else 0
+    corpus = exploration.search.corpus
+    return {
+        "runs": exploration.played,
+        "unplayable": exploration.unplayable,
+        "features": len(corpus.counts),
+        "features_by_kind": _by_kind(corpus.counts),
+        "features_of_last_tenth": (growth[-1] if growth else 0) - before,
+        "kept": len(corpus.entries),
+        "failures": [
+            {"way": way, "runs": len(found), **_first(found)}
+            for way, found in exploration.failures.items()
+        ],
+        "simulated_s": round(exploration.simulated_s, 3),
+        "cpu_s": round(exploration.cpu_s, 3),
+        "elapsed_s": round(elapsed_s, 3),
+    }
+
+
+def _by_kind(counts: Mapping[str, int]) -> dict[str, int]:
+    kinds: dict[str, int] = {}
+    for feature in counts:
+        kind = feature.split(" ", 1)[0]
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return dict(sorted(kinds.items()))
+
+
+def _first(found: Sequence[Played]) -> dict[str, Any]:
+    first = next((each for each in found if each.store), found[0])
+    return {
+        "run": first.step.number,
+        "fresh": first.step.fresh,
+        "message": first.message,
+        "store": first.store,
+    }
+
+
+def _failure(played: Played) -> str:
+    again = "" if played.store is None else f"  {_again(played.store)}"
+    return f"run {played.step.number}: {played.way}: {played.message}{again}"
+
+
+def _again(store: str) -> str:
+    """The command that replays a stored run."""
+    return typed().line("repro", *RunDir(Path(store)).words)
+
+
+def _exit_code(failures: Mapping[str, Sequence[Played]]) -> int:
+    played = [each for found in failures.values() for each in found]
+    if any(each.verdict is Valid.INVALID for each in played):
+        return EXIT_INVALID
+    if any(each.harness_broke for each in played):
+        return EXIT_HARNESS
+    return EXIT_UNKNOWN if played else EXIT_VALID
+
+
+def _show(figures: Mapping[str, Any]) -> None:
+    console = out()
+    for each in figures["failures"]:
+        times = f" (and {each['runs'] - 1} more like it)" if each["runs"] > 1 else ""
+        again = "" if each["store"] is None else f"  {_again(each['store'])}"
+        console.print(f"{each['way']}: {each['message']}{times}{again}", markup=False)
+    console.print(
+        f"{figures['runs']} runs, {figures['simulated_s']:.0f} simulated seconds in "
+        f"{figures['elapsed_s']:.1f} s: {len(figures['failures'])} ways to fail"
+    )
+    kinds = ", ".join(f"{count} {kind}" for kind, count in figures["features_by_kind"].items())
+    console.print(
+        f"{figures['features']} features ({kinds}), {figures['features_of_last_tenth']} of them in "
+        f"the last tenth of the runs; {figures['kept']} runs kept"
+    )
+    if figures["unplayable"]:
+        console.print(f"{figures['unplayable']} changed runs could not be played")
