@@ -76,8 +76,11 @@ class MemoryDisk:
     ``writing`` holds the bytes of the write that ``fault`` is called for.
     """
 
-    def __init__(self, fault: Fault | None = None) -> None:
+    def __init__(
+        self, fault: Fault | None = None, is_harmless: Callable[[], bool] | None = None
+    ) -> None:
         self.fault = fault
+        self._is_harmless = is_harmless  # tells that ``fault`` would do nothing now
         self.syncs = True  # False: fsync and fsync_dir do nothing, as krucible.fsync=false says
         self.operations = 0
         self.writing = b""
@@ -180,6 +183,13 @@ class MemoryDisk:
         self.kill()
         self.cut_at = None
         return {path: size for path, size in lost.items() if size or path in gone}
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether no operation can fail now, so that many can be made at one time."""
+        if self.fault is None:
+            return self.cut_at is None
+        return self.cut_at is None and self._is_harmless is not None and self._is_harmless()
 
     def sizes(self) -> dict[Path, int]:
         """All files and their lengths in bytes, sorted."""

@@ -116,6 +116,11 @@ class VirtualTroubles:
         self.refused = 0
         self.slowed = 0
 
+    @property
+    def is_none(self) -> bool:
+        """Tell whether nothing is wrong with the disk."""
+        return not (self.full or self.failing or self.fsync_ns)
+
     def refuse(self, operation: str, path: Path) -> None:
         """Raise the OSError that an operation meets here, if it meets one."""
         number = refusal(operation, full=self.full, failing=self.failing)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from weakref import ref
 
 from harness.systems.kafka.simulated.bridge import bridge
+from harness.systems.kafka.simulated.packed import Kind
 from node.log.disk import Disk, File, read_file
 from node.log.memory_disk import MemoryDisk, PowerCutError
 
@@ -38,6 +39,33 @@ class PartitionDisk:
         self._tell = tell
         self._release = release
         self._open: dict[str, File] = {}
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether no change can fail now: then a turn's changes are made when it is over."""
+        return isinstance(self._disk, MemoryDisk) and self._disk.is_sound
+
+    def make(self, kind: int, size: int, data: bytes) -> None:
+        """Make a change that was put off; see ``Kinds.java`` for what is in ``data``."""
+        name, _, rest = data.partition(b"\0")
+        path = name.decode()
+        match kind:
+            case Kind.WRITE:
+                self.append(b"", path, rest)
+            case Kind.FSYNC:
+                self.fsync(b"", path)
+            case Kind.CREATE:
+                self.create(b"", path)
+            case Kind.TRUNCATE:
+                self.truncate(b"", path, size)
+            case Kind.RENAME:
+                self.rename(b"", path, rest.decode())
+            case Kind.UNLINK:
+                self.unlink(b"", path)
+            case Kind.FSYNC_NAMES:
+                self.fsync_names(b"")
+            case _:
+                raise AssertionError(f"no change of kind {kind}")
 
     def read(self, path: str) -> bytes | None:
         """The content of a file; None when there is none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 _HEAD: Final = Struct(">biiqhi")
 _LENGTH: Final = Struct(">i")
@@ -39,31 +39,31 @@ class Kind(IntEnum):
     STOPPED = 31
     REJECTED = 32
     IMAGE = 33
+    CREATE = 40  # this and all behind it are changes of the disk
+    WRITE = 41
+    TRUNCATE = 42
+    FSYNC = 43
+    RENAME = 44
+    UNLINK = 45
+    FSYNC_NAMES = 46
 
 
-class Item(NamedTuple):
-    """One of them; which field means what depends on the kind."""
-
-    kind: int
-    a: int
-    b: int
-    c: int
-    d: int
-    data: bytes
+# kind, a, b, c, d and bytes of one of them; which field means what depends on the kind
+Item = tuple[int, int, int, int, int, bytes]
 
 
-def pack(kind: Kind, a: int = 0, b: int = 0, c: int = 0, d: int = 0, data: bytes = b"") -> bytes:
+def pack(kind: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0, data: bytes = b"") -> bytes:
     """One input as bytes."""
     return _HEAD.pack(kind, a, b, c, d, len(data)) + data
 
 
 def unpack(data: bytes) -> Iterator[Item]:
     """All outputs of a turn, in their order."""
-    position = 0
-    while position < len(data):
+    position, end, head = 0, len(data), _HEAD.size
+    while position < end:
         kind, a, b, c, d, size = _HEAD.unpack_from(data, position)
-        position += _HEAD.size
-        yield Item(kind, a, b, c, d, data[position : position + size])
+        position += head
+        yield kind, a, b, c, d, data[position : position + size]
         position += size
 
 

@@ -48,6 +48,9 @@ log = logging.getLogger("krucible.kafka")
 SHUTDOWN_MS: Final = 5_000
 NO_WAIT: Final = 2**62
 TICK_S: Final = 1e-9  # times are rounded to it
+# the most frequent outputs of a turn: to look up and compare a member of an enum takes longer
+_EVENT, _WAIT, _CREATE = int(Kind.EVENT), int(Kind.WAIT), int(Kind.CREATE)
+_SEND, _REPLY, _REQUEST = int(Kind.SEND), int(Kind.REPLY), int(Kind.REQUEST)
 RAFT_APIS: Final = QUORUM - {ApiKey.API_VERSIONS}
 
 
@@ -181,7 +184,7 @@ class KafkaProcess:
     async def start(self) -> None:
         """Listen, and let the raft client begin."""
         await self._listener.start()
-        self._do(lambda: self._java.start(*self._times()))
+        self._do(self._java.start)
 
     async def stop(self, *, orderly: bool) -> None:
         """Leave the quorum in good order, then stop serving."""
@@ -213,7 +216,7 @@ class KafkaProcess:
     def _turns(self) -> None:
         while self._inputs and not self._is_over:
             inputs, self._inputs = b"".join(self._inputs), []
-            self._do(lambda data=inputs: self._java.turn(*self._times(), data))  # type: ignore[misc]
+            self._do(self._java.turn, inputs)
 
     def _due(self) -> None:
         self._timer = None
@@ -223,20 +226,18 @@ class KafkaProcess:
         if self._loop.time() < due_s - TICK_S:
             self._timer, self._timer_s = self._loop.call_at(due_s, self._due), due_s
         elif not self._in_turn:
-            self._do(lambda: self._java.turn(*self._times(), b""))
+            self._do(self._java.turn, b"")
             self._turns()
 
-    def _times(self) -> tuple[int, int]:
-        clock = self.world.clock
-        return clock.now_ms() * 1_000_000, clock.wall_ms()
-
-    def _do(self, call: Callable[[], Any]) -> None:
+    def _do(self, call: Callable[..., Any], *inputs: bytes) -> None:
         """Make a turn, and do what it asks for."""
         if self._is_over:
             return
+        clock = self.world.clock
+        steady_ns, wall_ms = clock.now_ms() * 1_000_000, clock.wall_ms()
         self._in_turn = True
         try:
-            self._outputs(bytes(call()))
+            self._outputs(bytes(call(steady_ns, wall_ms, self._disk.is_sound, *inputs)))
         finally:
             self._in_turn = False
         self._tracer.flush()
@@ -245,67 +246,74 @@ class KafkaProcess:
 
     def _outputs(self, data: bytes) -> None:
         for item in unpack(data):
-            if item.kind == Kind.EVENT:
-                self._tell(item.data)
+            kind = item[0]
+            if kind == _EVENT:
+                self._tell(item[5])
+            elif kind == _WAIT:
+                self._wait(item[3])
+            elif kind >= _CREATE:
+                self._disk.make(kind, item[3], item[5])
+            elif kind in (_SEND, _REPLY):
+                self._message(item)
             else:
                 self._output(item)
 
     def _output(self, item: Item) -> None:
-        match item.kind:
-            case Kind.WAIT:
-                self._wait(item.c)
+        kind, a, _, _, _, data = item
+        match kind:
             case Kind.LOG:
-                log.log(item.a, "%s", item.data.decode())
-            case Kind.SEND | Kind.REPLY | Kind.REJECTED:
+                log.log(a, "%s", data.decode())
+            case Kind.REJECTED:
                 self._message(item)
             case Kind.STOPPED:
                 if self._stopped is not None and not self._stopped.done():
                     self._stopped.set_result(None)
             case Kind.FATAL:
-                self._failed(item.data.decode())
+                self._failed(data.decode())
             case _:
                 self._to_machine(item)
 
     def _message(self, item: Item) -> None:
         """Send a request, or an answer."""
-        number, data = item.a, item.data
-        if item.kind == Kind.SEND:
+        kind, number, port, _, d, data = item
+        if kind == _SEND:
             host, _, body = data.partition(b"\0")
-            key, version = item.d & (1 << KEY_BITS) - 1, item.d >> KEY_BITS
-            self._peers.send(Endpoint(host.decode(), item.b), Asked(number, key, version, body))
+            key, version = d & (1 << KEY_BITS) - 1, d >> KEY_BITS
+            self._peers.send(Endpoint(host.decode(), port), Asked(number, key, version, body))
             return
         answer, reject = self._answers.pop(number), self._rejects.pop(number, None)
-        if item.kind == Kind.REPLY:
+        if kind == _REPLY:
             answer(data)
         elif reject is not None:
             reject(data.decode())
 
     def _to_machine(self, item: Item) -> None:
         """Tell the state machine what has become of the log."""
-        match item.kind:
+        kind, a, b, c, _, data = item
+        match kind:
             case Kind.APPENDED:
-                self._tokens.pop(item.a)(item.c)
+                self._tokens.pop(a)(c)
             case Kind.REFUSED:
-                self._tokens.pop(item.a)(None)
+                self._tokens.pop(a)(None)
             case Kind.COMMITTED:
-                size, values = unpack_batch(item.data)
-                self.machine.committed(item.c + item.a, item.b, size, values)
+                size, values = unpack_batch(data)
+                self.machine.committed(c + a, b, size, values)
             case Kind.LOADED:
-                self.machine.loaded(item.c, item.b, unpack_values(item.data))
+                self.machine.loaded(c, b, unpack_values(data))
             case Kind.IMAGE:
                 self._image(item)
             case Kind.LEADER:
-                self.epoch = item.b
-                self.machine.led_by(None if item.a < 0 else item.a, item.b)
+                self.epoch = b
+                self.machine.led_by(None if a < 0 else a, b)
             case _:
-                raise AssertionError(f"no output of kind {item.kind}")
+                raise AssertionError(f"no output of kind {kind}")
 
     def _image(self, item: Item) -> None:
         """Tell of an image that Kafka's MetadataLoader has published, by our digest of it."""
-        records = list(map(decode_record, unpack_values(item.data)))
-        kind = FULL if item.a else DELTA
-        digest = image_of_records(records, item.c).digest
-        self.trace("image", item.b, off=item.c, digest=digest, kind=kind)
+        _, is_full, epoch, end, _, data = item
+        records = list(map(decode_record, unpack_values(data)))
+        digest = image_of_records(records, end).digest
+        self.trace("image", epoch, off=end, digest=digest, kind=FULL if is_full else DELTA)
 
     def _wait(self, wait_ms: int) -> None:
         """Have the loop call us when the client's poll would have ended by itself."""
@@ -364,7 +372,7 @@ class KafkaProcess:
         self._answers[self._number] = answer
         if reject is not None:
             self._rejects[self._number] = reject
-        self.put(pack(Kind.REQUEST, self._number, d=version << KEY_BITS | api_key, data=body))
+        self.put(pack(_REQUEST, self._number, d=version << KEY_BITS | api_key, data=body))
 
     def _serve(self, request: Inbound) -> None:
         if request.api_key in self._raw_apis:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.systems.kafka.simulated.disk import PartitionDisk
+from harness.systems.kafka.simulated.packed import Kind
+from node.faults.disk.trouble import VirtualTroubles
 from node.log.memory_disk import MemoryDisk
 
 FOLDER = Path("/data/partition")
@@ -77,3 +79,36 @@ def test_what_is_released_before_an_fsync_is_handed_on(memory: MemoryDisk) -> No
     released: list[bytes] = []
     disk_of(memory, released=released).release(b"an answer")
     assert released == [b"an answer"]
+
+
+def test_changes_that_were_put_off_are_made_as_calls_make_them(memory: MemoryDisk) -> None:
+    disk = disk_of(memory)
+    put_off = (
+        (Kind.CREATE, 0, b"draft"),
+        (Kind.WRITE, 0, b"draft\0a\0b, more"),
+        (Kind.TRUNCATE, 3, b"draft"),
+        (Kind.FSYNC, 0, b"draft"),
+        (Kind.CREATE, 0, b"old"),
+        (Kind.RENAME, 0, b"draft\0final"),
+        (Kind.UNLINK, 0, b"old"),
+        (Kind.FSYNC_NAMES, 0, b""),
+    )
+    for change in put_off:
+        disk.make(*change)
+    memory.crash()
+    assert disk.list() == ["final"]
+    assert disk.read("final") == b"a\0b"
+    with pytest.raises(AssertionError, match="no change of kind 21"):
+        disk.make(Kind.EVENT, 0, b"")
+
+
+def test_a_disk_that_may_fail_is_not_sound(memory: MemoryDisk) -> None:
+    trouble = VirtualTroubles()
+    watched = MemoryDisk(trouble.refuse, lambda: trouble.is_none)
+    sound = [disk_of(memory).is_sound, disk_of(watched).is_sound]
+    memory.cut_power_at(1)
+    trouble.full = True
+    assert sound == [True, True]
+    assert not disk_of(memory).is_sound
+    assert not disk_of(watched).is_sound
+    assert not disk_of(MemoryDisk(trouble.refuse)).is_sound

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.systems.kafka.simulated.compiled import SEAM
 from harness.systems.kafka.simulated.packed import (
-    Item,
     Kind,
     pack,
     pack_values,
@@ -21,8 +20,8 @@ def test_what_is_packed_is_unpacked() -> None:
     first = pack(Kind.APPEND, 7, -1, 2**40, -3, b"abc")
     second = pack(Kind.WAIT, c=2**63 - 1)
     assert list(unpack(first + second)) == [
-        Item(Kind.APPEND, 7, -1, 2**40, -3, b"abc"),
-        Item(Kind.WAIT, 0, 0, 2**63 - 1, 0, b""),
+        (Kind.APPEND, 7, -1, 2**40, -3, b"abc"),
+        (Kind.WAIT, 0, 0, 2**63 - 1, 0, b""),
     ]
     assert list(unpack(b"")) == []
 

@@ -31,7 +31,8 @@ public interface Disk {
 
     /**
      * The thread of the raft client is about to wait for an fsync; what other threads have done by then
-     * ({@code outputs}, as of a turn) does not wait with it.
+     * ({@code outputs}, as of a turn) does not wait with it. Also called before the disk is read, with the
+     * changes that were put off.
      */
     void release(byte[] outputs);
 

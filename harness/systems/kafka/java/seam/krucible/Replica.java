@@ -10,10 +10,14 @@ package krucible;
  */
 public interface Replica {
     /** Open the log and join the quorum; outputs as of a turn. */
-    byte[] start(long steadyNs, long wallMs);
+    byte[] start(long steadyNs, long wallMs, boolean isSound);
 
-    /** Take inputs, and do everything that is to be done now; the outputs, the wait first. */
-    byte[] turn(long steadyNs, long wallMs, byte[] inputs);
+    /**
+     * Take inputs, and do everything that is to be done now; the outputs, the wait last.
+     *
+     * @param isSound no change of the disk can fail in this turn: then they are outputs, not calls
+     */
+    byte[] turn(long steadyNs, long wallMs, boolean isSound, byte[] inputs);
 
     /** Let go of what the JVM would keep. */
     void close();

@@ -1,6 +1,7 @@
 package org.apache.kafka.raft;
 
 import java.util.Collection;
+import java.util.HexFormat;
 import java.util.Optional;
 
 import org.apache.kafka.common.Uuid;
@@ -133,7 +134,8 @@ final class SimEvents {
     }
 
     static String hex(Uuid id) {
-        return String.format("%016x%016x", id.getMostSignificantBits(), id.getLeastSignificantBits());
+        HexFormat hex = HexFormat.of();
+        return hex.toHexDigits(id.getMostSignificantBits()) + hex.toHexDigits(id.getLeastSignificantBits());
     }
 
     private void text(String value) {

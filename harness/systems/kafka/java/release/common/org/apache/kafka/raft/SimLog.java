@@ -46,14 +46,16 @@ final class SimLog implements SimRaftLog {
     /** A file of the log. */
     private static final class Segment {
         final long base;
+        final String name;
         long bytes;
 
         Segment(long base) {
             this.base = base;
+            this.name = String.format("%020d.log", base);
         }
 
         String name() {
-            return String.format("%020d.log", base);
+            return name;
         }
     }
 

@@ -24,6 +24,7 @@ public final class SimLogger extends MarkerIgnoringBase {
     private static final int ERROR = 40;
 
     // of an object in its default text: another one in each JVM
+    private static final String FAILING = "failing ";
     private static final Pattern HASH = Pattern.compile("(?<=Listener|Loader|Told)@\\d+|(?<=failing \\w{1,60})\\(\\d+\\)");
 
     public SimLogger(String name) {
@@ -42,7 +43,9 @@ public final class SimLogger extends MarkerIgnoringBase {
             text.getThrowable().printStackTrace(new PrintWriter(all));
         }
         all.append(" (").append(name.substring(name.lastIndexOf('.') + 1)).append(')');
-        node.log(level, HASH.matcher(all.toString()).replaceAll(""));
+        String said = all.toString();
+        boolean mayHash = said.indexOf('@') >= 0 || said.contains(FAILING);
+        node.log(level, mayHash ? HASH.matcher(said).replaceAll("") : said);
     }
 
     private void say(int level, String text, Throwable error) {

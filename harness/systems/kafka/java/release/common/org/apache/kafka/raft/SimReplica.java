@@ -1,6 +1,5 @@
 package org.apache.kafka.raft;
 
-import java.io.ByteArrayOutputStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.ByteBuffer;
@@ -45,7 +44,6 @@ import krucible.Replica;
 public final class SimReplica implements Replica {
     private static final int TURNS_MAX = 10_000;
     private static final int IDLE_POLLS_MAX = 5;
-    private static final int HEAD_BYTES = 23;
     static SimReplica current; // whose turn it is: there is one thread
 
     /** A request that left, until its answer comes. */
@@ -68,7 +66,8 @@ public final class SimReplica implements Replica {
     private final SimQueue queue = new SimQueue();
     private final SimExpirations expirations = new SimExpirations();
     private final Map<Integer, Sent> sent = new HashMap<>();
-    private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+    private final SimOutputs out = new SimOutputs();
+    private final SimDisk disk;
     private SimLog log;
     private VoterSet voters; // the set last told of
     private OptionalLong votersAt = OptionalLong.empty();
@@ -91,15 +90,16 @@ public final class SimReplica implements Replica {
         this.seed = Long.parseLong(identity.get("seed"));
         this.random = new Random(~seed);
         this.isWhole = identity.get("machine").equals("controller");
-        this.files = new SimFiles(disk, events);
+        this.disk = new SimDisk(disk);
+        this.files = new SimFiles(this.disk, events);
         this.raft = new SimRaft<>(this, identity);
     }
 
     // ------------------------------------------------------------------ turns
 
     @Override
-    public byte[] start(long steadyNs, long wallMs) {
-        return during(steadyNs, wallMs, () -> {
+    public byte[] start(long steadyNs, long wallMs, boolean isSound) {
+        return during(steadyNs, wallMs, isSound, () -> {
             log = new SimLog(files, this, clock, settings);
             SimElectionStore store = new SimElectionStore(this);
             Optional<ElectionState> found = store.readElectionState();
@@ -121,8 +121,8 @@ public final class SimReplica implements Replica {
     }
 
     @Override
-    public byte[] turn(long steadyNs, long wallMs, byte[] inputs) {
-        return during(steadyNs, wallMs, () -> {
+    public byte[] turn(long steadyNs, long wallMs, boolean isSound, byte[] inputs) {
+        return during(steadyNs, wallMs, isSound, () -> {
             ByteBuffer in = ByteBuffer.wrap(inputs);
             while (in.hasRemaining()) {
                 byte kind = in.get();
@@ -139,8 +139,9 @@ public final class SimReplica implements Replica {
     }
 
     /** Do something at a time; what ends the process is an output, too. */
-    private byte[] during(long steadyNs, long wallMs, Runnable work) {
+    private byte[] during(long steadyNs, long wallMs, boolean isSound, Runnable work) {
         current = this;
+        disk.begin(isSound);
         Chance.random = random;
         Thread.currentThread().setContextClassLoader(SimReplica.class.getClassLoader()); // of this release
         clock.steadyNs = steadyNs;
@@ -152,7 +153,7 @@ public final class SimReplica implements Replica {
             waitMs = Math.min(waitMs, queues.waitMs(clock.nanoseconds()));
         } catch (PowerFailure e) {
             isOver = true;
-            out.reset();
+            out.clear();
         } catch (Throwable e) {
             isOver = true;
             StringWriter text = new StringWriter();
@@ -163,29 +164,26 @@ public final class SimReplica implements Replica {
             Chance.random = null;
         }
         put(Kinds.WAIT, 0, 0, waitMs, (short) 0, new byte[0]);
-        return outputs();
+        return disk.before(outputs());
     }
 
     /** All that was put out, events first: what the others bring about is told after them. */
     private byte[] outputs() {
-        byte[] rest = out.toByteArray();
-        out.reset();
+        byte[] rest = out.take();
         String told = events.take();
         if (told.isEmpty()) {
             return rest;
         }
         put(Kinds.EVENT, 0, 0, 0, (short) 0, told.getBytes(StandardCharsets.UTF_8));
-        out.writeBytes(rest);
-        byte[] all = out.toByteArray();
-        out.reset();
-        return all;
+        out.add(rest);
+        return out.take();
     }
 
     /** Let the other threads go on while this one waits for an fsync of the log: they may answer clients. */
     void beforeFsync() {
         if (raft.quorum() != null) {
             queues.drain();
-            files.disk().release(outputs());
+            disk.release(outputs());
         }
     }
 
@@ -245,10 +243,7 @@ public final class SimReplica implements Replica {
     // ------------------------------------------------------------------ outputs
 
     void put(byte kind, int a, int b, long c, short d, byte[] data) {
-        ByteBuffer head = ByteBuffer.allocate(HEAD_BYTES);
-        head.put(kind).putInt(a).putInt(b).putLong(c).putShort(d).putInt(data.length);
-        out.write(head.array(), 0, HEAD_BYTES);
-        out.write(data, 0, data.length);
+        out.put(kind, a, b, c, d, data);
     }
 
     void log(int level, String text) {
