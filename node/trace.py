@@ -70,6 +70,12 @@ rpc_ok   api, peer, peer_dir, req_ep     a quorum request other than Vote and Fe
 turn     ms, cpu_ms                      a turn of the event loop took longer than the limit, or was
          clearly longer than all before; cpu_ms = of it in which the thread had a CPU
 stop     why                             orderly end of the process
+left     file, may[object], torn         of a simulated host: what a loss of power in this instant
+         may leave of a file that is replaced as a whole, each content as a restart would read it,
+         null = no such file, bad = why nobody could; torn = or a part of a write
+durable  begin, upto, from, batches[[base, last, bep, h]], back   of a simulated host: what a loss
+         of power would leave of the log; batches = those at ``from`` or above, news since the last
+         such event; back = what was cut and may come back
 ======== =====================================================================================
 
 ``vote``, ``fetch_rx`` and ``rpc_ok`` have ``foreign``, true, if the request names another cluster.

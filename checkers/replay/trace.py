@@ -35,6 +35,9 @@ _MEMBERS = {"replicas": _LIST, "isr": _LIST, "elr": _LIST}
 REQUIRED: dict[str, dict[str, _Kinds]] = {
     "start": {"leo": _INT, "log_start": _INT, "flushed": _INT, "qs": (dict,), "voters": _LIST},
     "disk": {"what": _STR},  # of the host: damage that no node has done
+    # of a simulated host: what a loss of power would leave of a file, and of the log
+    "left": {"file": _STR, "may": _LIST, "torn": _BOOL},
+    "durable": {"begin": _INT, "upto": _INT, "from": _INT, "batches": _LIST, "back": _LIST},
     "role": {"to": _STR} | _EPOCH,
     "qs": _EPOCH,
     "votereq": {"pre": _BOOL} | _EPOCH,
@@ -69,6 +72,7 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
 # An event of these types changes what a replica has or has told: without it the rest is guesswork.
 _STATE_TYPES = frozenset(
     {"start", "qs", "vote", "append", "flush", "trunc", "hwm", "snap", "lstart", "voters"}
+    | {"left", "durable"}
 )
 
 

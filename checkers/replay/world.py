@@ -41,6 +41,31 @@ def stored(batch: LogBatch) -> Batch:
     return Batch(batch.base, batch.last, batch.epoch, batch.crc)
 
 
+class Left(NamedTuple):
+    """What a loss of power may leave of a file: each content as an object, None = no such file."""
+
+    may: tuple[Mapping[str, Any] | None, ...]
+    torn: bool  # or a part of one
+
+    @classmethod
+    def of(cls, event: Event) -> Left:
+        """Read a ``left`` event."""
+        return cls(tuple(event["may"]), event["torn"])
+
+
+class Durable(NamedTuple):
+    """The log that a loss of power would leave: where it begins and ends, and what may return."""
+
+    begin: int
+    upto: int
+    back: tuple[Batch, ...]  # that was cut
+
+    @classmethod
+    def of(cls, event: Event) -> Durable:
+        """Read a ``durable`` event."""
+        return cls(event["begin"], event["upto"], tuple(Batch(*each) for each in event["back"]))
+
+
 class ReplicaLog:
     """The log of one replica: batches in order, its ends, and how much of it is on disk.
 
@@ -234,6 +259,8 @@ class Replica:
     leads: int | None = None  # the epoch that it leads at present
     told: Event | None = None  # its last event so far
     applied: int | None = None  # its state is that of all below; None until it says so
+    files: dict[str, Left] = field(default_factory=dict)  # of a simulated disk, by name
+    durable: Durable | None = None  # the log there; None until all that a start finds was told
     key: VoterKey = field(init=False)  # as which a quorum counts it
     counted: tuple[object, VoterKeys, VoterKeys] | None = None  # see ``membership.voters_of``
 
@@ -251,6 +278,7 @@ class Replica:
             self.log, self.quorum, self.agreed = ReplicaLog(), None, 0
             self.sets = VoterHistory()
         self.incarnation, self.known, self.hwm = incarnation, whole, None
+        self.files, self.durable = {}, None
         self.leads = self.applied = None
 
 
@@ -274,6 +302,8 @@ class World:
         self.changes: Mapping[str, Change] = {
             "start": _start,
             "disk": _disk,
+            "left": _left,
+            "durable": _durable,
             "qs": _qs,
             "role": _role,
             "append": self._append,
@@ -389,6 +419,14 @@ def _disk(replica: Replica, event: Event) -> None:
     replica.sets, replica.snapshots = VoterHistory(), {}
     if event["what"] in VOTE_LOST:
         replica.quorum = None
+
+
+def _left(replica: Replica, event: Event) -> None:
+    replica.files[event["file"]] = Left.of(event)
+
+
+def _durable(replica: Replica, event: Event) -> None:
+    replica.durable = Durable.of(event)
 
 
 def _qs(replica: Replica, event: Event) -> None:

@@ -28,10 +28,18 @@ def read_epoch_checkpoint(disk: Disk, directory: Path) -> tuple[tuple[int, int],
     content = read_file(disk, directory / FILE_NAME)
     if content is None:
         return None
+    try:
+        return decode_epochs(content)
+    except ValueError as error:
+        raise ValueError(f"{directory / FILE_NAME}: {error}") from error
+
+
+def decode_epochs(content: bytes) -> tuple[tuple[int, int], ...]:
+    """Read the content of the file; raises ValueError."""
     lines = content.decode("ascii", errors="replace").splitlines()
     if len(lines) < _HEADER_LINES or lines[0].strip() != str(_VERSION):
-        raise ValueError(f"{directory / FILE_NAME}: want version {_VERSION} and a count")
+        raise ValueError(f"want version {_VERSION} and a count")
     entries = [tuple(int(word) for word in line.split()) for line in lines[_HEADER_LINES:]]
     if int(lines[1]) != len(entries) or any(len(entry) != _HEADER_LINES for entry in entries):
-        raise ValueError(f"{directory / FILE_NAME}: want {lines[1]} lines of epoch and offset")
+        raise ValueError(f"want {lines[1]} lines of epoch and offset")
     return tuple((epoch, start) for epoch, start in entries)

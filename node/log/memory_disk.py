@@ -7,7 +7,7 @@ directory. Changes are kept as an undo journal, so an fsync costs O(1) whatever 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ class PowerCutError(Exception):
 
 
 Fault = Callable[[str, Path], None]
+Changed = Callable[[Path], None]
 # How a change is undone: these bytes are put back at an offset, then the file has this length.
 Undo = tuple[int, bytes, int]
 
@@ -31,14 +32,24 @@ class Inode:
     data: bytearray = field(default_factory=bytearray)
     undo: list[Undo] = field(default_factory=list)
     read_only: bool = False
+    safe: int = field(init=False)  # so many bytes at the beginning no crash can change
+    cut: bool = False  # and whether a crash may bring back bytes that were cut or replaced
+
+    def __post_init__(self) -> None:
+        self.safe = min([len(self.data), *(at for at, _, _ in self.undo)])
+        self.cut = any(old for _, old, _ in self.undo)
 
     def change(self, offset: int, new: bytes, *, truncate: bool = False) -> None:
         """Write ``new`` at ``offset``; with ``truncate`` drop all from there."""
+        if offset < self.safe:  # noqa: PLR1730 - a call costs more
+            self.safe = offset
         if truncate:
+            self.cut = self.cut or offset < len(self.data)
             self.undo.append((offset, bytes(self.data[offset:]), len(self.data)))
             del self.data[offset:]
             return
         end = offset + len(new)
+        self.cut = self.cut or offset < len(self.data)
         self.undo.append((offset, bytes(self.data[offset:end]), len(self.data)))
         self.data[offset:end] = new
 
@@ -64,8 +75,33 @@ class Inode:
         if rng is not None and torn:
             part = torn[: rng.randrange(len(torn) + 1)]
             self.data[position : position + len(part)] = part
-        self.undo.clear()
+        self.settle()
         return len(before) - _common(before, self.data[low:])
+
+    def settle(self) -> None:
+        """Make all changes durable."""
+        self.undo.clear()
+        self.safe, self.cut = len(self.data), False
+
+    def earlier(self) -> Iterator[bytes]:
+        """The contents that it had before each change since the last fsync, the newest first."""
+        data = bytearray(self.data)
+        for position, old, size in reversed(self.undo):
+            data[position : position + len(old)] = old
+            del data[size:]
+            data += bytes(size - len(data))
+            yield bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """The contents that a loss of power may leave of a file, each once; None = no such file.
+
+    ``torn``: or some bytes of a change only.
+    """
+
+    contents: tuple[bytes | None, ...]
+    torn: bool
 
 
 class MemoryDisk:
@@ -73,7 +109,8 @@ class MemoryDisk:
 
     Operations are ``open``, ``append``, ``pwrite``, ``read``, ``truncate``, ``fsync``, ``rename``,
     ``unlink`` and ``fsync_dir``; ``operations`` counts those that can change the disk, and
-    ``writing`` holds the bytes of the write that ``fault`` is called for.
+    ``writing`` holds the bytes of the write that ``fault`` is called for. ``changed``, if anybody,
+    is told after each change of a file or of its name, and after each fsync; of a folder, too.
     """
 
     def __init__(
@@ -81,6 +118,7 @@ class MemoryDisk:
     ) -> None:
         self.fault = fault
         self._is_harmless = is_harmless  # tells that ``fault`` would do nothing now
+        self.changed: Changed | None = None
         self.syncs = True  # False: fsync and fsync_dir do nothing, as krucible.fsync=false says
         self.operations = 0
         self.writing = b""
@@ -146,6 +184,8 @@ class MemoryDisk:
         self._unsynced = [
             change for change in self._unsynced if all(p.parent != directory for p in change)
         ]
+        if self.changed is not None:
+            self.changed(directory)
 
     def lock(self, path: Path) -> Lock:
         """Take the lock file ``path`` until released or dead; raises DirectoryLockedError."""
@@ -209,8 +249,41 @@ class MemoryDisk:
 
     def fsynced_size(self, path: Path) -> int:
         """Give the number of bytes at the beginning of a file that no crash can change."""
-        inode = self._existing(path)
-        return min([len(inode.data), *(at for at, _, _ in inode.undo)])
+        return self._existing(path).safe
+
+    def possible(self, path: Path) -> Possible:
+        """Tell what a loss of power in this instant may leave of a file; see ``crash``."""
+        held = [change[path] for change in self._unsynced if path in change]
+        contents: list[bytes | None] = []
+        torn = False
+        for inode in (*held, self._names.get(path)):
+            for content in (None,) if inode is None else (bytes(inode.data), *inode.earlier()):
+                if content not in contents:
+                    contents.append(content)
+            torn = torn or (inode is not None and bool(inode.undo))
+        return Possible(tuple(contents), torn)
+
+    def is_settled(self, path: Path) -> bool:
+        """Tell whether a file is there, and its name is so even after a loss of power."""
+        return path in self._names and not any(path in change for change in self._unsynced)
+
+    def durability(self, path: Path) -> tuple[int, int, bool] | None:
+        """Sum up what is durable of a file, to be compared with what it was before.
+
+        Which one it is, how many bytes at its beginning no crash can change, and whether one may
+        bring back what was cut; None = no such file.
+        """
+        inode = self._names.get(path)
+        return None if inode is None else (id(inode), inode.safe, inode.cut)
+
+    def undone(self, path: Path) -> list[bytes]:
+        """The contents that a file may go back to, if a loss of power may bring back any of it."""
+        held = [change[path] for change in self._unsynced if path in change]
+        found = [bytes(inode.data) for inode in held if inode is not None]
+        inode = self._names.get(path)
+        if inode is not None and inode.cut:
+            found += inode.earlier()
+        return found
 
     def tear(self, path: Path, rng: Random) -> int:
         """Write a part of the present append into the file; for ``fault``, just before a crash."""
@@ -238,7 +311,7 @@ class MemoryDisk:
         if self.writing:
             torn = copy._names[path]  # noqa: SLF001 - of this very class
             torn.data += self.writing[:size]
-            torn.undo.clear()
+            torn.settle()
         if lose_others:
             copy.crash()
         return copy.clone()
@@ -301,6 +374,9 @@ class MemoryDisk:
                 self._names.pop(path, None)
             else:
                 self._names[path] = inode
+        if self.changed is not None:
+            for path in entries:
+                self.changed(path)
 
 
 class MemoryFile:
@@ -318,6 +394,7 @@ class MemoryFile:
         self._before("append")
         self._disk.writing = b""
         self._inode.change(len(self._inode.data), data)
+        self._changed()
 
     def pwrite(self, offset: int, data: bytes) -> None:
         """Write all of ``data`` over what is at ``offset``, which must not be beyond the end."""
@@ -327,6 +404,7 @@ class MemoryFile:
                 f"write at {offset} leaves a hole: the file ends at {len(self._inode.data)}"
             )
         self._inode.change(offset, data)
+        self._changed()
 
     def read(self, offset: int, size: int) -> bytes:
         """Read up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
@@ -337,12 +415,14 @@ class MemoryFile:
         """Drop everything from ``size`` on."""
         self._before("truncate")
         self._inode.change(size, b"", truncate=True)
+        self._changed()
 
     def fsync(self) -> None:
         """Make the content durable."""
         self._before("fsync")
         if self._disk.syncs:
-            self._inode.undo.clear()
+            self._inode.settle()
+            self._changed()
 
     def size(self) -> int:
         """Length in bytes."""
@@ -350,6 +430,10 @@ class MemoryFile:
 
     def close(self) -> None:
         """Release the file, without making anything durable."""
+
+    def _changed(self) -> None:
+        if self._disk.changed is not None:
+            self._disk.changed(self._path)
 
     def _before(self, operation: str, *, changes: bool = True) -> None:
         if self._incarnation != self._disk._incarnation:  # noqa: SLF001 - as above

@@ -40,7 +40,7 @@ def load_meta_properties(disk: Disk, log_dir: Path) -> MetaProperties | None:
     if content is None:
         return None
     try:
-        return _decode(_properties(content.decode()))
+        return decode_properties(content)
     except (ValueError, KeyError) as error:
         detail = f"no property {error}" if isinstance(error, KeyError) else str(error)
         raise MetaPropertiesError(f"cannot use {path}: {detail}") from error
@@ -95,6 +95,11 @@ def random_id(rng: Random) -> UUID:
 def is_reserved(directory_id: UUID) -> bool:
     """Tell whether a directory id is reserved for a special meaning and names no directory."""
     return directory_id.int < _RESERVED_IDS
+
+
+def decode_properties(content: bytes) -> MetaProperties:
+    """Read the content of the file; raises ValueError, KeyError."""
+    return _decode(_properties(content.decode()))
 
 
 def _decode(properties: Mapping[str, str]) -> MetaProperties:

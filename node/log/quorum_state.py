@@ -48,7 +48,7 @@ class ElectionStateStore:
         if content is None:
             return None
         try:
-            return _decode(content)
+            return decode_state(content)
         except (ValueError, KeyError, msgspec.DecodeError) as error:
             detail = f"no field {error}" if isinstance(error, KeyError) else str(error)
             raise QuorumStateError(
@@ -95,7 +95,8 @@ def _encode(state: ElectionState) -> bytes:
     )
 
 
-def _decode(content: bytes) -> ElectionState:
+def decode_state(content: bytes) -> ElectionState:
+    """Read the content of the file; raises ValueError, KeyError, msgspec.DecodeError."""
     fields = msgspec.json.decode(content, type=dict[str, Any])
     version = fields["data_version"]
     if version not in (0, DATA_VERSION):

@@ -18,6 +18,7 @@ from node.faults.disk.trouble import PROBE_FILE, VirtualTroubles
 from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.sim.fabric import Fabric
 from node.sim.network import VirtualNetwork
+from node.sim.power_loss import CLAIMS, PowerLoss
 from node.sim.process import VirtualProcess
 from node.sim.process_state import PPM, RUNNING, ProcessState
 
@@ -82,15 +83,24 @@ class VirtualClock:
 
 
 class VirtualTracer:
-    """Hands the lines of the event trace on as soon as ``flush`` says that they may be seen."""
+    """Hands the lines of the event trace on as soon as ``flush`` says that they may be seen.
 
-    def __init__(self, sink: Sink, common: Mapping[str, Any], clock_ns: Callable[[], int]) -> None:
+    Among them is what a loss of power would leave on ``disk``: all of it after the first event of
+    a process, and what has changed before any claim.
+    """
+
+    def __init__(
+        self, sink: Sink, common: Mapping[str, Any], clock_ns: Callable[[], int], disk: MemoryDisk
+    ) -> None:
         self._sink = sink
         self._common = dict(common)
         self._encoded = _encode(self._common)[1:-1]
         self._clock_ns = clock_ns
         self._seq = 0
+        self._epoch = 0  # of the newest event
         self._lines: list[bytes] = []
+        self._disk = disk
+        self._power_loss: PowerLoss | None = None
 
     @property
     def seq(self) -> int:
@@ -99,6 +109,24 @@ class VirtualTracer:
 
     def emit(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         """Take one event, stamped now."""
+        self._epoch = epoch
+        if self._power_loss is None:
+            self._take(type_, epoch, fields)
+            self._begin()
+            return
+        if type_ in CLAIMS:
+            self._power_loss.claimed()
+        self._take(type_, epoch, fields)
+
+    def _begin(self) -> None:
+        self._power_loss = PowerLoss(self._disk, self._left)
+        self._disk.changed = self._power_loss.changed
+        self._power_loss.claimed()
+
+    def _left(self, type_: str, fields: Mapping[str, Any]) -> None:
+        self._take(type_, self._epoch, fields)
+
+    def _take(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         self._seq += 1
         event = {
             "ts": self._clock_ns(),
@@ -256,7 +284,8 @@ class VirtualHost:
 
         def tracer(directory_id: str) -> VirtualTracer:
             self._owner = program.node_id, directory_id
-            return VirtualTracer(tell, {**common, "dir": directory_id}, clock.trace_ns)
+            who = {**common, "dir": directory_id}
+            return VirtualTracer(tell, who, clock.trace_ns, self.disk)
 
         world = World(self.disk, clock, life.network, self._lives, tracer)
         try:
@@ -298,6 +327,7 @@ class VirtualHost:
         life.code = code
         life.process.kill()
         life.network.gone()
+        self.disk.changed = None
         self.disk.kill()
 
     def _lets_all_pass(self) -> bool:

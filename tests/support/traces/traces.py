@@ -138,6 +138,10 @@ class Trace:
                 voters=[key[0] for key in disk.voters[-1][1]] if disk.voters else self.voters,
                 roles=["controller" if node in self.voters else "broker"],
             )
+            state = self._quorum(disk)
+            written = state["ep"] or state["voted"] or state["leader"]
+            self.left(node, "quorum-state", state if written else None)
+            self.durable(node, disk.start)
 
     @staticmethod
     def _quorum(disk: Disk) -> dict[str, Any]:
@@ -148,6 +152,18 @@ class Trace:
             "voted": disk.voted,
             "voted_dir": voted_dir,
         }
+
+    def left(self, node: int, file: str, *may: dict[str, Any] | None, torn: bool = False) -> Event:
+        """The simulated host tells what a loss of power may leave of a file."""
+        return self.emit(node, "left", file=file, may=list(may), torn=torn)
+
+    def durable(self, node: int, since: int, **changes: Any) -> Event:
+        """The simulated host tells what a loss of power would leave of the log, from an offset."""
+        disk = self.disks[node]
+        batches = [[b.base, b.last, b.epoch, b.crc] for b in disk.log if since <= b.base]
+        fields: dict[str, Any] = {"begin": disk.start, "upto": disk.end, "from": since}
+        fields |= {"batches": batches, "back": []}
+        return self.emit(node, "durable", **(fields | changes))
 
     def damage(self, node: int, what: str) -> Event:
         """The disk of a node that is down is damaged."""
@@ -164,7 +180,8 @@ class Trace:
             voted = disk.voted
         disk.epoch, disk.leader, disk.voted = epoch, leader, voted
         state = self._quorum(disk)
-        del state["ep"]
+        self.left(node, "quorum-state", state)
+        state = {name: value for name, value in state.items() if name != "ep"}
         return self.emit(node, "qs", **state)
 
     def role(self, node: int, to: str, **fields: Any) -> Event:
@@ -281,7 +298,13 @@ class Trace:
         self.contents[id_[0]] = LogSnapshot(id_[0], last.epoch, tuple(_data(records)))
         fields: dict[str, Any] = {"id": id_, "size": 100, "sha": f"{id_}", "kv": len(keys[:1])}
         fields["voters"] = keys[-1] if keys else None
+        self.left_snapshot(node, id_, fields)
         return self.emit(node, "snap", op="freeze", **(fields | changes))
+
+    def left_snapshot(self, node: int, id_: list[int], fields: Mapping[str, Any]) -> Event:
+        """The simulated host tells that a snapshot is on the disk."""
+        file = f"{id_[0]:020d}-{id_[1]:010d}.checkpoint"
+        return self.left(node, file, {"size": fields.get("size"), "sha": fields.get("sha")})
 
     def clean(self, node: int) -> Event:
         """The node's log begins after its newest snapshot."""
@@ -308,6 +331,7 @@ class Trace:
             "voters": voters,
             "kv": len(keys),
         }
+        self.left_snapshot(node, [end, epoch], fields)
         event = self.emit(node, "snap", op="install", **fields)
         self.emit(node, "lstart", v=end)
         disk.voters = [(end - 1, voters)] if voters else []
@@ -321,6 +345,7 @@ class Trace:
     def flush(self, node: int) -> Event:
         """Fsync all of a node's log."""
         disk = self.disks[node]
+        self.durable(node, disk.flushed)
         disk.flushed = disk.end
         return self.emit(node, "flush", upto=disk.end)
 
