@@ -27,7 +27,8 @@ import msgspec
 from harness import registry, seeds
 from harness.contracts.nemesis import Fault, Nemesis
 from harness.errors import HarnessError, UsageError
-from harness.spec import STEADY, RunSpec
+from harness.moments.trigger import trigger_from_json
+from harness.spec import SIM, STEADY, RunSpec
 
 _NODE = re.compile(r"n([1-9]\d*)")
 Span = tuple[int, int]  # from, to: both inclusive, ms
@@ -245,7 +246,7 @@ def fault_from_json(fields: Any) -> Fault:
     """Build a fault from its JSON object; raises ValueError that names the field at fault."""
     if not isinstance(fields, dict):
         raise ValueError(f"want an object, found {type(fields).__name__}")
-    known = {"id", "nemesis", "at_ms", "duration_ms", "params", "draw", "late"}
+    known = {"id", "nemesis", "at_ms", "duration_ms", "params", "draw", "late", "trigger"}
     if extra := sorted(set(fields) - known):
         raise ValueError(f"unknown fields {extra}; there are {sorted(known)}")
     for name in ("id", "at_ms", "duration_ms"):
@@ -263,7 +264,10 @@ def fault_from_json(fields: Any) -> Fault:
     if not isinstance(late, bool):
         raise ValueError(f"late is {late!r}, want true or false")
     times = fields["at_ms"], fields["duration_ms"]
-    return Fault(fields["id"], nemesis, *times, params, float(draw), late)
+    trigger = None if fields.get("trigger") is None else trigger_from_json(fields["trigger"])
+    if late and trigger is not None:
+        raise ValueError("late and trigger: want one of them, not both")
+    return Fault(fields["id"], nemesis, *times, params, float(draw), late, trigger)
 
 
 def check(faults: Iterable[Fault], spec: RunSpec, place: str) -> None:
@@ -285,11 +289,28 @@ def check(faults: Iterable[Fault], spec: RunSpec, place: str) -> None:
                 f"{place}: fault {fault.id} ({fault.nemesis}) begins at {fault.at_ms} ms, when "
                 f"the run is over ({spec.time_limit_s:g} s): move it, or give more time"
             )
+        if (why := _unseen(fault, spec)) is not None:
+            raise UsageError(f"{place}: fault {fault.id} ({fault.nemesis}) {why}")
+
+
+def _unseen(fault: Fault, spec: RunSpec) -> str | None:
+    """Tell why nobody would see a fault's moment come in such a run; None when it is seen."""
+    if fault.trigger is None:
+        return None
+    if "events" not in registry.systems.traits(spec.system).of(spec).leaves:
+        return f"waits for an event, and nodes of system {spec.system!r} tell of none: give a time"
+    if fault.trigger.needs_disks and spec.env != SIM:
+        return (
+            f"waits for a change of a disk, which env {spec.env!r} does not tell of before it is "
+            "made; only simulations do: wait for an event of the trace, or give a time"
+        )
+    return None
 
 
 def named(fault: Fault) -> int:
-    """The highest number of a node that a fault names; 0 when it names none."""
-    return max(_nodes(fault.params), default=0)
+    """The highest number of a node that a fault or its trigger names; 0 when there is none."""
+    role = () if fault.trigger is None else (fault.trigger.role,)
+    return max(_nodes((*fault.params.values(), *role)), default=0)
 
 
 def _nodes(value: Any) -> Iterator[int]:
@@ -306,12 +327,18 @@ def _nodes(value: Any) -> Iterator[int]:
 
 
 def summary(faults: Sequence[Fault]) -> dict[str, Any]:
-    """Sum a schedule up as a JSON object: counts by nemesis, time under fault, its end."""
+    """Sum a schedule up as a JSON object: counts by nemesis, time under fault, its end.
+
+    Times are of the faults that go by time; how many wait for moments is told where any do.
+    """
+    timed = [fault for fault in faults if fault.trigger is None]
+    aimed = len(faults) - len(timed)
     return {
         "faults": len(faults),
         "by_nemesis": dict(sorted(Counter(f.nemesis for f in faults).items())),
-        "fault_ms": _covered_ms(faults),
-        "end_ms": max((f.at_ms + f.duration_ms for f in faults), default=0),
+        "fault_ms": _covered_ms(timed),
+        "end_ms": max((f.at_ms + f.duration_ms for f in timed), default=0),
+        **({"at_moments": aimed} if aimed else {}),
     }
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from harness import seeds
 from harness.clock import NS_PER_MS, Clock, LoopClock
+from harness.contracts.moments import Moments
 from harness.contracts.nemesis import Cluster, Fault, Nemesis
 from harness.contracts.workload import Workload
 from harness.generators.basic import Generator, coerce, only, stagger, time_limit, unlimited
@@ -42,6 +43,7 @@ class RunPlan:
     faults: Sequence[Fault] = ()
     nemeses: Mapping[str, Nemesis] = field(default_factory=dict)
     keep_late: KeepLate = ignore_late  # told of the late faults that the schedule did not have
+    moments: Moments | None = None  # tells of events; only faults with a trigger need it
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ class Run:
             plan.cluster,
             self._recorder,
             plan.keep_late,
+            plan.moments,
             heal_tries=self._options.heal_tries,
         )
         self._enter("main")
