@@ -36,7 +36,8 @@ class LosePower:
     """Cut the power of nodes: un-fsynced writes are lost, some torn; heal starts them again.
 
     Params: ``target``, a name of ``nemesis.common.targets``; ``mid_write``, whether it fails within
-    a write of each node, which must then never be found half done.
+    a write of each node, which must then never be found half done; ``clean``, whether nothing that
+    was not fsynced survives, where else a drawn part of it may.
     """
 
     family = "power"
@@ -67,7 +68,8 @@ class LosePower:
         if not nodes:
             return Injection("skipped", reason=f"already down: {taken.chosen}")
         mid_write = bool(fault.params.get("mid_write", False))
-        lose = partial(environment.power.lose, mid_write=mid_write)
+        clean = bool(fault.params.get("clean", False))
+        lose = partial(environment.power.lose, mid_write=mid_write, clean=clean)
         lost = await strike(fault, nodes, lose)
         if (broken := next((e for e in lost if isinstance(e, BaseException)), None)) is not None:
             raise broken

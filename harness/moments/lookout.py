@@ -6,11 +6,12 @@ that triggers ask for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.moments.trigger import ANY, Trigger
+from harness.moments.trigger import ANY, CHANGE, Trigger
 
 VOTER, OBSERVER, FOLLOWER, LEADER = "voter", "observer", "follower", "leader"
 _LOOKING = frozenset({"unattached", "prospective", "candidate"})
@@ -99,6 +100,7 @@ class Lookout:
         self._observers = frozenset(observers)
         self._nodes = {node: NodeState(_plain(role)) for node, role in roles.items()}
         self._armed: dict[int, _Armed] = {}
+        self.changes: Counter[str] = Counter()  # of disks, by node
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -121,6 +123,8 @@ class Lookout:
         if state is None:
             state = self._nodes[node] = NodeState()
         state.update(event)
+        if event.get("t") == CHANGE:
+            self.changes[node] += 1
         struck = []
         for key, armed in list(self._armed.items()):
             until_ms = armed.trigger.until_ms

@@ -107,6 +107,7 @@ class FaultPlayer:
             )
         self._faults = sorted(faults, key=lambda f: (f.late, f.at_ms, f.id))
         self._moments = moments
+        self._is_watching = bool(aimed)
         roles = cluster.system.roles() if aimed and isinstance(cluster.system, Roles) else {}
         self._lookout = Lookout(cluster.system.observers if aimed else (), roles)
         self._nemeses = {name: GuardedNemesis(name, n) for name, n in nemeses.items()}
@@ -123,6 +124,10 @@ class FaultPlayer:
         self._stopping = asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    def count_changes(self) -> None:
+        """Have the changes of disks counted, whether a fault waits for any or not; before start."""
+        self._is_watching = True
+
     def start(self, origin_ns: int) -> None:
         """Begin to play; fault times count from ``origin_ns``; ``failed`` gets what goes wrong."""
         self._origin_ns = origin_ns
@@ -130,9 +135,9 @@ class FaultPlayer:
             if not fault.late and fault.trigger is None:
                 self._spawn(self._play(fault, origin_ns), f"fault-{fault.id}")
         aimed = [fault for fault in self._faults if fault.trigger is not None]
-        if self._moments is not None and aimed:
-            for fault in aimed:
-                self._arm(fault)
+        for fault in aimed:
+            self._arm(fault)
+        if self._moments is not None and self._is_watching:
             self._moments.watch(self._happens)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -185,6 +190,10 @@ class FaultPlayer:
     def unplayed(self) -> tuple[Fault, ...]:
         """The faults that were never tried, because the run ended first."""
         return tuple(f for f in self._faults if f.id not in self._reports)
+
+    def changes(self) -> dict[str, int]:
+        """Count the changes of each node's disk while the schedule was played, if it is watched."""
+        return dict(sorted(self._lookout.changes.items()))
 
     def added(self) -> tuple[Fault, ...]:
         """The late faults that were tried and that the schedule did not have, in their order."""

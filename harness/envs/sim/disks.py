@@ -43,7 +43,7 @@ class SimPower:
         self._hosts = hosts
         self._rng = rng
 
-    async def lose(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
+    async def lose(self, node: str, *, mid_write: bool, clean: bool = False) -> Mapping[str, Any]:
         """See ``PowerOrders``; a host that writes nothing for a while loses it all the same.
 
         In the middle of a change of the disk, at which a trigger strikes, that is the write.
@@ -57,7 +57,7 @@ class SimPower:
                 await asyncio.sleep(POLL_S)
         torn = amid or (mid_write and not host.awaits_power_loss)
         if not torn:
-            host.lose_power()
+            host.lose_power(torn=not clean)
         lost = {path.name: size for path, size in host.lost.items()}
         return {"lost_bytes": sum(lost.values()), "lost": lost, "torn_write": torn}
 
