@@ -9,6 +9,7 @@ from checkers.timeline.windows import FaultWindow, fault_windows
 from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
 from harness.history.ops import Interval
+from harness.moments.words import told
 from harness.registry import checkers, nemeses
 from harness.verdict import CheckResult, Valid
 
@@ -64,8 +65,8 @@ def _not_ended(run: RunData) -> Iterator[str]:
     if not ends:
         yield "the run was cut short: it did not reach the recovery at its end"
     elif down := ends[-1].get("down"):
-        told = ", ".join(f"{node} is down{_since(run, node)} ({how})" for node, how in down.items())
-        yield f"the system did not recover: {told}"
+        names = [f"{node} is down{_since(run, node)} ({how})" for node, how in down.items()]
+        yield f"the system did not recover: {', '.join(names)}"
     elif not ends[-1]["recovered"]:
         waited_s = (ends[-1].get("elapsed_ms") or 0) / MS_PER_S
         yield f"the system did not recover within {waited_s:g} s after the last heal"
@@ -86,7 +87,7 @@ def _not_installed(run: RunData, windows: Sequence[FaultWindow]) -> Iterator[str
     planned, asked = _planned(run, windows), run.spec.asked
     for kind in planned:
         if kind not in installed and (asked is None or kind in asked):
-            yield f"{kind} was never installed{_why(kind, windows)}"
+            yield f"{kind} was never installed{_no_moment(run, kind) or _why(kind, windows)}"
     known = {ALL, NONE, *(name for kind in planned for name in (kind, _family(kind)))}
     if unplanned := [name for name in asked or run.spec.nemeses if name not in known]:
         yield (
@@ -113,6 +114,16 @@ def _planned(run: RunData, windows: Sequence[FaultWindow]) -> list[str]:
 
 def _family(kind: str) -> str | None:
     return str(nemeses.get(kind)().family) if kind in nemeses.names() else None
+
+
+def _no_moment(run: RunData, kind: str) -> str | None:
+    """Tell that no fault of a kind was tried because the moments that they wait for never came."""
+    of_kind = [fault for fault in run.faults if fault.nemesis == kind]
+    tried = {op.value.get("id") for op in run.history.nemesis() if op.f == "inject"}
+    moments = [f.trigger for f in of_kind if f.trigger is not None and f.id not in tried]
+    if not moments or len(moments) < len(of_kind):
+        return None
+    return f": its moment never came ({told(moments[0])})"
 
 
 def _why(kind: str, windows: Sequence[FaultWindow]) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 SIM = "sim"  # the environment of simulated runs
 STEADY = "steady"  # the usual pace of faults
+FAIR = "fair"  # the usual weather: links as they are by themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class RunSpec:
     only_ops: tuple[int, ...] | None = None  # numbers of the main phase's ops that are done; all
     stop_at: tuple[str, ...] | None = None  # what ends a simulation when it is broken; anything
     asked: tuple[str, ...] | None = None  # --nemesis, where it named families or all; the nemeses
+    moments: int = 0  # faults that strike at drawn moments, beside those that go by time
+    weather: str = FAIR  # what all links are like: a name of harness.faults.weather
     luck: int = 0  # which of the seed's draws of latencies, losses and timeouts is taken
 
     def lucky(self) -> tuple[int | str, ...]:
@@ -46,8 +49,9 @@ class RunSpec:
                 del fields[name]
             else:
                 fields[name] = list(fields[name])
-        if not self.luck:
-            del fields["luck"]
+        for name, usual in (("luck", 0), ("moments", 0), ("weather", FAIR)):
+            if fields[name] == usual:
+                del fields[name]
         return {**fields, "version": 1}
 
     @classmethod

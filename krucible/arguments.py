@@ -13,8 +13,10 @@ from harness.envs.ssh.hosts import HOSTS_VARIABLE
 from harness.errors import UsageError
 from harness.faults.choice import ALL, NONE
 from harness.faults.schedule import PACES, told
+from harness.faults.weather import WEATHERS
+from harness.faults.weather import told as weather_told
 from harness.registry import environments, mutant_names, unknown
-from harness.spec import RunSpec
+from harness.spec import FAIR, RunSpec
 from harness.store.origin import Origin
 
 SEED_MAX = 2**63 - 1
@@ -28,6 +30,11 @@ NEMESIS_HELP = (
     "Faults: names and families, separated by commas; or all, or none. Of all, or of a family, the "
     "run installs as many kinds as fit into its time. A kind that is named is always installed, "
     "after the main phase if there is no time for it before."
+)
+MOMENTS_MAX = 1_000
+WEATHER_HELP = (
+    "What the links between nodes are like in the whole run: "
+    f"{'; '.join(map(weather_told, (FAIR, *WEATHERS)))}."
 )
 PACE_HELP = f"Pace of the faults, which is how long they last: {'; '.join(map(told, PACES))}."
 

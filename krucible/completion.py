@@ -9,7 +9,9 @@ import typer
 
 from harness.faults.choice import ALL, NONE
 from harness.faults.schedule import PACES
+from harness.faults.weather import WEATHERS
 from harness.registry import Registry, environments, mutant_names, nemeses, systems, workloads
+from harness.spec import FAIR
 
 
 def named(help_: str, names: Callable[[], Iterable[str]], metavar: str = "NAME") -> Any:
@@ -36,6 +38,11 @@ def faults() -> list[str]:
 def mutants() -> list[str]:
     """The seeded bugs of all systems."""
     return sorted({name for system in systems.names() for name in mutant_names(system)})
+
+
+def weathers() -> list[str]:
+    """The kinds of weather."""
+    return [FAIR, *WEATHERS]
 
 
 def paces() -> list[str]:

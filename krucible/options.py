@@ -15,6 +15,7 @@ from harness.sessions.swarm import DEFAULT_SYSTEM, draw
 from krucible import completion
 from krucible.arguments import (
     CONCURRENCY_MAX,
+    MOMENTS_MAX,
     NEMESIS_HELP,
     OBSERVERS_MAX,
     PACE_HELP,
@@ -22,6 +23,7 @@ from krucible.arguments import (
     SEED_MAX,
     TIME_LIMIT_MAX_S,
     VOTERS_MAX,
+    WEATHER_HELP,
     KafkaHome,
     KafkaVersion,
     check_mutant,
@@ -48,6 +50,16 @@ TimeLimit = Annotated[
 Rate = Annotated[float | None, number("Ops per simulated second.", least=0, most=RATE_MAX_HZ)]
 Concurrency = Annotated[int | None, whole("Client processes.", least=1, most=CONCURRENCY_MAX)]
 Pace = Annotated[str | None, named(PACE_HELP, completion.paces)]
+Moments = Annotated[
+    int | None,
+    whole(
+        "Faults that strike at drawn moments, such as the 2nd disk change of a new leader, beside "
+        "those that go by time.",
+        least=0,
+        most=MOMENTS_MAX,
+    ),
+]
+Weather = Annotated[str | None, named(WEATHER_HELP, completion.weathers)]
 Mutant = Annotated[str | None, named("Seeded bug to switch on.", completion.mutants)]
 Settings = Annotated[
     list[str] | None,
@@ -82,6 +94,8 @@ def pinned(  # noqa: PLR0913 - one parameter per option
     rate: Rate = None,
     concurrency: Concurrency = None,
     pace: Pace = None,
+    moments: Moments = None,
+    weather: Weather = None,
     mutant: Mutant = None,
     setting: Settings = None,
     kafka_version: KafkaVersion = None,
@@ -97,6 +111,8 @@ def pinned(  # noqa: PLR0913 - one parameter per option
         "rate_hz": rate,
         "concurrency": concurrency,
         "pace": pace,
+        "moments": moments,
+        "weather": weather,
         "mutant": mutant,
     }
     given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
@@ -16,6 +15,7 @@ from harness.registry import nemeses
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS
 from nemesis.common.restarts import restart
+from nemesis.common.strike import strike
 from nemesis.common.taking import take
 from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
@@ -58,7 +58,7 @@ class KillNodes:
         if not nodes:
             return Injection("skipped", reason=f"down or frozen already: {taken.chosen}")
         undo = _Undo(taken.pids)
-        results = await asyncio.gather(*map(system.kill, nodes), return_exceptions=True)
+        results = await strike(fault, nodes, system.kill)
         seen = [_gone(node, taken.before[node], cluster) for node in nodes]
         evidence = (taken.evidence(), *seen)
         problems = [f"{n}: {r}" for n, r in zip(nodes, results, strict=True) if r is not None]

@@ -15,6 +15,7 @@ from harness.registry import nemeses
 from nemesis.common import claims
 from nemesis.common.evidence import answers
 from nemesis.common.hosts import PROCESS
+from nemesis.common.strike import strike
 from nemesis.common.taking import take
 from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
@@ -60,7 +61,7 @@ class PauseNodes:
         if not nodes:
             return Injection("skipped", reason=f"down or frozen already: {taken.chosen}")
         undo = _Undo(taken.pids)
-        results = await asyncio.gather(*map(system.pause, nodes), return_exceptions=True)
+        results = await strike(fault, nodes, system.pause)
         seen = await asyncio.gather(*(_look(node, cluster) for node in nodes))
         evidence = (taken.evidence(), *seen)
         problems = [f"{n}: {r}" for n, r in zip(nodes, results, strict=True) if r is not None]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -16,6 +16,7 @@ from harness.spec import RunSpec
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS, needs, needs_kill, needs_seam
 from nemesis.common.restarts import restart
+from nemesis.common.strike import strike
 from nemesis.common.taking import take
 from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
@@ -35,7 +36,8 @@ class LosePower:
     """Cut the power of nodes: un-fsynced writes are lost, some torn; heal starts them again.
 
     Params: ``target``, a name of ``nemesis.common.targets``; ``mid_write``, whether it fails within
-    a write of each node, which must then never be found half done.
+    a write of each node, which must then never be found half done; ``clean``, whether nothing that
+    was not fsynced survives, where else a drawn part of it may.
     """
 
     family = "power"
@@ -66,9 +68,11 @@ class LosePower:
         if not nodes:
             return Injection("skipped", reason=f"already down: {taken.chosen}")
         mid_write = bool(fault.params.get("mid_write", False))
-        lost = await asyncio.gather(
-            *(environment.power.lose(node, mid_write=mid_write) for node in nodes)
-        )
+        clean = bool(fault.params.get("clean", False))
+        lose = partial(environment.power.lose, mid_write=mid_write, clean=clean)
+        lost = await strike(fault, nodes, lose)
+        if (broken := next((e for e in lost if isinstance(e, BaseException)), None)) is not None:
+            raise broken
         seen = [
             {
                 "saw": "power loss",
@@ -78,6 +82,7 @@ class LosePower:
                 **told,
             }
             for node, told in zip(nodes, lost, strict=True)
+            if not isinstance(told, BaseException)
         ]
         undo = _Undo(taken.pids)
         evidence = (taken.evidence(), *seen)

@@ -7,6 +7,8 @@ from typing import Any
 
 from harness.contracts.nemesis import Fault
 from harness.history.ops import Op
+from harness.moments.trigger import trigger_from_json
+from harness.moments.words import told
 from reports.effects import Effect, effect
 from reports.model import FaultView
 from reports.sentences import sentence, words
@@ -60,11 +62,11 @@ def _view(id_: str, plan: Fault | None, ops: list[Op], nodes: Sequence[str]) -> 
     return FaultView(
         id=id_,
         nemesis=nemesis,
-        params=words(value.get("params") or ""),
+        params="; ".join(filter(None, (words(value.get("params") or ""), _moment(value)))),
         targets=targets,
         outcome=outcome,
         reason=reason,
-        planned_ms=integer(value.get("at_ms")),
+        planned_ms=None if value.get("trigger") else integer(value.get("at_ms")),
         planned_duration_ms=integer(value.get("duration_ms")),
         begin_ns=inject[0].time_ns if inject else None,
         installed_ns=injected.time_ns if injected and outcome == "installed" else None,
@@ -79,6 +81,19 @@ def _view(id_: str, plan: Fault | None, ops: list[Op], nodes: Sequence[str]) -> 
         hit=did.words,
         leader=_leader(injected.value.get("evidence")) if injected else None,
     )
+
+
+def _moment(value: Mapping[str, Any]) -> str:
+    """Tell the moment that a fault waited for, and how long it was to last; else nothing."""
+    trigger = value.get("trigger")
+    if not trigger:
+        return ""
+    try:
+        when = told(trigger_from_json(trigger))
+    except ValueError:
+        when = words(trigger)
+    lasts_ms = integer(value.get("duration_ms"))
+    return clean(when if lasts_ms is None else f"{when}, for {lasts_ms / 1_000:g} s", limit=300)
 
 
 def _after(healed: Op) -> Any:

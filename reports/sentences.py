@@ -135,8 +135,18 @@ def _stranger(item: Item) -> str:
     return f"{_of(item, 'node')}, in epoch {_of(item, 'epoch')}, answered: {told}"
 
 
+def _moment(item: Item) -> str:
+    event = item.get("event")
+    fields = event
+    if isinstance(event, Mapping):
+        fields = {k: v for k, v in event.items() if k not in _STAMPS}
+    return f"its moment, {clean(item.get('when'))}, came at {_of(item, 'node')}: {words(fields)}"
+
+
+_STAMPS: Final = frozenset({"ts", "seq", "node", "dir", "inc", "rx_ns"})
 _SAY: Final[Mapping[str, Callable[[Item], str]]] = {
     "targets": _targets,
+    "moment": _moment,
     "process": _process,
     "request": _request,
     "probe": _probe,

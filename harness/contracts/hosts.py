@@ -80,12 +80,32 @@ class Repeats(Packets, Protocol):
 
 
 @runtime_checkable
+class LosesAnswers(Protocol):
+    """Links (a ``Net``) that can lose single answers, and let the requests through."""
+
+    async def lose_answers(
+        self, node: str, count: int, to: Collection[str], *, resets: bool
+    ) -> None:
+        """Lose the next so many answers that a node gives to these nodes; 0: no more.
+
+        With ``resets`` the connection of a lost answer breaks; without, it stays, and whoever asked
+        waits in vain.
+        """
+        ...
+
+    async def lost_answers(self, node: str) -> int:
+        """Count the answers of a node that were lost since the last order."""
+        ...
+
+
+@runtime_checkable
 class PowerOrders(Protocol):
     """Orders to the power of an environment's hosts."""
 
-    async def lose(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
+    async def lose(self, node: str, *, mid_write: bool, clean: bool = False) -> Mapping[str, Any]:
         """Cut the power now or, with ``mid_write``, within a write; returns what was lost.
 
+        With ``clean`` nothing that was not fsynced survives; without, a part of it may.
         Keys: ``lost_bytes``, ``lost`` (bytes by file name), ``torn_write``.
         """
         ...

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.contracts.environment import Environment
 from harness.contracts.system import System
+from harness.moments.trigger import Trigger
 from harness.spec import RunSpec
 
 
@@ -19,7 +20,9 @@ class Fault:
     Times are milliseconds since the schedule's start. ``params`` names targets by role or by size
     ("leader", "minority"), never by what happened to be true in one run; ``draw`` is a number
     in [0, 1) that decides what the params leave open (which follower). A ``late`` one is played
-    when all others are over and healed, in the order of ``at_ms``, whatever the time is then.
+    when all others are over and healed, in the order of ``at_ms``, whatever the time is then. One
+    with a ``trigger`` waits for its moment from ``at_ms`` on, and may never strike; a target
+    ``event`` is the node at which the moment came.
     """
 
     id: int
@@ -29,6 +32,7 @@ class Fault:
     params: Mapping[str, Any] = field(default_factory=dict)
     draw: float = 0.0
     late: bool = False
+    trigger: Trigger | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fault as a JSON object."""
@@ -40,7 +44,11 @@ class Fault:
             "params": dict(self.params),
             "draw": self.draw,
         }
-        return {**fields, "late": True} if self.late else fields
+        if self.late:
+            fields["late"] = True
+        if self.trigger is not None:
+            fields["trigger"] = self.trigger.to_json()
+        return fields
 
 
 @dataclass(frozen=True, slots=True)

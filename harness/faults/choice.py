@@ -8,7 +8,7 @@ from types import MappingProxyType
 from harness import seeds
 from harness.contracts.nemesis import Asks, Chooses, Fault, Nemesis
 from harness.errors import UsageError
-from harness.faults import schedule
+from harness.faults import aimed, schedule, weather
 from harness.registry import nemeses, unknown
 from harness.spec import SIM, RunSpec
 
@@ -71,14 +71,30 @@ def plan(spec: RunSpec, *, asked_for: bool = True) -> tuple[list[tuple[str, Neme
         asked_for: Whether the nemeses were asked for, not only drawn: then what is named itself,
             and something of each family, comes late where there is no time for it.
     """
-    pace = schedule.paced(spec.pace)
+    pace = schedule.paced(spec.pace, spec.settings)
     chosen = select(spec.nemeses, spec)
     if not asked_for:
         chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
     room = schedule.room(spec.seed, spec.time_limit_s, pace)
     must = owed(spec, chosen) if asked_for else ()
+    pool = chosen
     chosen = fitting(spec, chosen, room, must, pace.weights)
-    return chosen, schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
+    faults = schedule.build(spec.seed, chosen, spec.time_limit_s, pace)
+    faults += weather.faults(spec.weather, spec.time_limit_s, len(faults))
+    if spec.moments and spec.env == SIM and pool:
+        if not asked_for:  # whatever families were drawn: a moment is nothing without its fault
+            pool = [(name, n) for name, n in select((ALL,), spec) if not misfit(n, spec)]
+        faults += aimed.build(
+            spec.seed, spec.moments, pool, spec.time_limit_s, pace, first_id=len(faults)
+        )
+    return _needed(chosen, faults), faults
+
+
+def _needed(
+    chosen: Sequence[tuple[str, Nemesis]], faults: Iterable[Fault]
+) -> list[tuple[str, Nemesis]]:
+    """The nemeses that were chosen, and those of faults beside them, sorted by name."""
+    return sorted({**dict(of_schedule(faults)), **dict(chosen)}.items())
 
 
 def what_does_not_fit(spec: RunSpec, faults: Sequence[Fault]) -> Iterator[str]:
@@ -88,10 +104,11 @@ def what_does_not_fit(spec: RunSpec, faults: Sequence[Fault]) -> Iterator[str]:
         spec: The options, with the words of ``--nemesis`` as they were given.
         faults: The schedule that was drawn.
     """
-    kinds, chosen = {fault.nemesis for fault in faults}, select(spec.nemeses, spec)
+    chosen = select(spec.nemeses, spec)
+    kinds = {fault.nemesis for fault in faults}.intersection(name for name, _ in chosen)
     if not kinds:
         return
-    enough_s = schedule.length_s(spec.seed, len(chosen), schedule.paced(spec.pace))
+    enough_s = schedule.length_s(spec.seed, len(chosen), schedule.paced(spec.pace, spec.settings))
     if len(kinds) < len(chosen):
         yield (
             f"{len(kinds)} of the {len(chosen)} kinds of fault of --nemesis "

@@ -15,11 +15,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from math import ceil
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +28,8 @@ import msgspec
 from harness import registry, seeds
 from harness.contracts.nemesis import Fault, Nemesis
 from harness.errors import HarnessError, UsageError
-from harness.spec import STEADY, RunSpec
+from harness.moments.trigger import trigger_from_json
+from harness.spec import SIM, STEADY, RunSpec
 
 _NODE = re.compile(r"n([1-9]\d*)")
 Span = tuple[int, int]  # from, to: both inclusive, ms
@@ -64,6 +66,30 @@ _SILENCING: Final[Mapping[str, float]] = {
     **dict.fromkeys(("partition-halves", "partition-isolate-one", "partition-one-way"), 2.0),
 }
 
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A timer of the nodes, and how long it may be until a check wants to see its effect."""
+
+    setting: str
+    usual_ms: int  # 0: it is off
+    times: float
+    more_ms: int
+
+
+# A session as C12 allows it, with its grace; four elections that nobody wins; a fetch that is not
+# answered, and the election after it; a snapshot and the cleaning that follows it.
+TIMERS: Final = (
+    Timer("broker.session.timeout.ms", 9_000, 9 / 8, 3_000),
+    Timer("controller.quorum.election.timeout.ms", 1_000, 4, 1_000),
+    Timer("controller.quorum.fetch.timeout.ms", 2_000, 2, 2_000),
+    Timer("metadata.log.max.snapshot.interval.ms", 0, 1, 2_000),
+    Timer("krucible.log.clean.interval.ms", 0, 2, 1_000),
+)
+LONGEST_MS: Final = 40_000  # of ``outlasting``: what is slower is not waited for
+OUTLASTING: Final = "outlasting"
+_NUMBERS: Final = {2: "two", 3: "three", 4: "four"}
+
 # How faults follow each other, by what ``--pace`` calls it.
 PACES: Final[Mapping[str, ScheduleOptions]] = {
     STEADY: ScheduleOptions(),
@@ -73,25 +99,45 @@ PACES: Final[Mapping[str, ScheduleOptions]] = {
     "lasting": ScheduleOptions(  # than a broker's session, and mostly than what C12 allows it
         fault_ms=(12_000, 18_000), gap_ms=(800, 2_500), lanes=2, weights=_SILENCING
     ),
+    "crowded": ScheduleOptions(fault_ms=(1_000, 6_000), gap_ms=(300, 1_500), lanes=3),
+    OUTLASTING: ScheduleOptions(  # ``fault_ms`` with the usual timers; see ``outlasting_ms``
+        fault_ms=(13_781, 18_375), gap_ms=(800, 2_500), lanes=3, weights=_SILENCING
+    ),
 }
 
 
-def paced(name: str) -> ScheduleOptions:
-    """The options of a pace.
+def paced(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> ScheduleOptions:
+    """The options of a pace; those of ``outlasting`` go by the timers that the settings set.
 
     Raises:
         UsageError: There is none of that name.
     """
     if name not in PACES:
         raise UsageError(registry.unknown("pace", name, list(PACES)))
-    return PACES[name]
+    options = PACES[name]
+    return replace(options, fault_ms=outlasting_ms(settings)) if name == OUTLASTING else options
+
+
+def outlasting_ms(settings: Mapping[str, str]) -> Span:
+    """The lengths of faults that outlast the slowest of ``TIMERS``, with what is set of them."""
+    slowest = 0.0
+    for timer in TIMERS:
+        text = settings.get(timer.setting, "")
+        set_ms = int(text) if text.isdecimal() else timer.usual_ms
+        slowest = max(slowest, set_ms * timer.times + timer.more_ms)
+    slowest_ms = min(int(slowest), LONGEST_MS)
+    return slowest_ms + slowest_ms // 20, slowest_ms + slowest_ms * 2 // 5
 
 
 def told(name: str) -> str:
     """A pace in words: how long its faults last, in seconds, and how many at a time."""
     low_ms, high_ms = PACES[name].fault_ms
-    at_a_time = ", two at a time" if PACES[name].lanes > 1 else ""
-    return f"{name} ({low_ms / 1_000:g} to {high_ms / 1_000:g} s{at_a_time})"
+    lanes = PACES[name].lanes
+    at_a_time = f", {_NUMBERS.get(lanes, lanes)} at a time" if lanes > 1 else ""
+    lasts = f"{low_ms / 1_000:g} to {high_ms / 1_000:g} s"
+    if name == OUTLASTING:
+        lasts = "longer than the slowest timer that a check waits for"
+    return f"{name} ({lasts}{at_a_time})"
 
 
 def build(
@@ -245,7 +291,7 @@ def fault_from_json(fields: Any) -> Fault:
     """Build a fault from its JSON object; raises ValueError that names the field at fault."""
     if not isinstance(fields, dict):
         raise ValueError(f"want an object, found {type(fields).__name__}")
-    known = {"id", "nemesis", "at_ms", "duration_ms", "params", "draw", "late"}
+    known = {"id", "nemesis", "at_ms", "duration_ms", "params", "draw", "late", "trigger"}
     if extra := sorted(set(fields) - known):
         raise ValueError(f"unknown fields {extra}; there are {sorted(known)}")
     for name in ("id", "at_ms", "duration_ms"):
@@ -263,7 +309,10 @@ def fault_from_json(fields: Any) -> Fault:
     if not isinstance(late, bool):
         raise ValueError(f"late is {late!r}, want true or false")
     times = fields["at_ms"], fields["duration_ms"]
-    return Fault(fields["id"], nemesis, *times, params, float(draw), late)
+    trigger = None if fields.get("trigger") is None else trigger_from_json(fields["trigger"])
+    if late and trigger is not None:
+        raise ValueError("late and trigger: want one of them, not both")
+    return Fault(fields["id"], nemesis, *times, params, float(draw), late, trigger)
 
 
 def check(faults: Iterable[Fault], spec: RunSpec, place: str) -> None:
@@ -285,11 +334,28 @@ def check(faults: Iterable[Fault], spec: RunSpec, place: str) -> None:
                 f"{place}: fault {fault.id} ({fault.nemesis}) begins at {fault.at_ms} ms, when "
                 f"the run is over ({spec.time_limit_s:g} s): move it, or give more time"
             )
+        if (why := _unseen(fault, spec)) is not None:
+            raise UsageError(f"{place}: fault {fault.id} ({fault.nemesis}) {why}")
+
+
+def _unseen(fault: Fault, spec: RunSpec) -> str | None:
+    """Tell why nobody would see a fault's moment come in such a run; None when it is seen."""
+    if fault.trigger is None:
+        return None
+    if "events" not in registry.systems.traits(spec.system).of(spec).leaves:
+        return f"waits for an event, and nodes of system {spec.system!r} tell of none: give a time"
+    if fault.trigger.needs_disks and spec.env != SIM:
+        return (
+            f"waits for a change of a disk, which env {spec.env!r} does not tell of before it is "
+            "made; only simulations do: wait for an event of the trace, or give a time"
+        )
+    return None
 
 
 def named(fault: Fault) -> int:
-    """The highest number of a node that a fault names; 0 when it names none."""
-    return max(_nodes(fault.params), default=0)
+    """The highest number of a node that a fault or its trigger names; 0 when there is none."""
+    role = () if fault.trigger is None else (fault.trigger.role,)
+    return max(_nodes((*fault.params.values(), *role)), default=0)
 
 
 def _nodes(value: Any) -> Iterator[int]:
@@ -306,12 +372,18 @@ def _nodes(value: Any) -> Iterator[int]:
 
 
 def summary(faults: Sequence[Fault]) -> dict[str, Any]:
-    """Sum a schedule up as a JSON object: counts by nemesis, time under fault, its end."""
+    """Sum a schedule up as a JSON object: counts by nemesis, time under fault, its end.
+
+    Times are of the faults that go by time; how many wait for moments is told where any do.
+    """
+    timed = [fault for fault in faults if fault.trigger is None]
+    aimed = len(faults) - len(timed)
     return {
         "faults": len(faults),
         "by_nemesis": dict(sorted(Counter(f.nemesis for f in faults).items())),
-        "fault_ms": _covered_ms(faults),
-        "end_ms": max((f.at_ms + f.duration_ms for f in faults), default=0),
+        "fault_ms": _covered_ms(timed),
+        "end_ms": max((f.at_ms + f.duration_ms for f in timed), default=0),
+        **({"at_moments": aimed} if aimed else {}),
     }
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,6 +30,7 @@ COLLECTING = "collecting"  # beside the copies, while there is more to read
 PERIOD_MS = 25
 CHUNK_BYTES = 1 << 20  # read at most so much of one file before the loop gets a turn
 LINE_BYTES_MAX = 16 << 20  # a longer line is no event: kept as torn
+Tell = Callable[[str, Mapping[str, Any]], None]  # takes a node's name and an event of it
 START = b'{"ts":'  # every event of our nodes begins so
 
 
@@ -64,13 +65,18 @@ class EventCollector:
         """``one_host``: nodes stamp events by the clock of this loop, and write them to here."""
         self.status = {node: NodeStatus() for node in sources}
         self._tails = [
-            _Tail(source, folder / f"{node}.jsonl", self.status[node], clock)
+            _Tail(source, folder / f"{node}.jsonl", self.status[node], clock, node)
             for node, source in sources.items()
         ]
         self._one_host = one_host
         self._mark = folder / COLLECTING
         self._whole: BinaryIO | None = None  # the mark, open
         self._task: asyncio.Task[None] | None = None
+
+    def watch(self, tell: Tell | None) -> None:
+        """Tell of each event that is read from now on, node by node; None: of none any more."""
+        for tail in self._tails:
+            tail.watch = tell
 
     def start(self) -> None:
         """Begin to collect."""
@@ -146,7 +152,11 @@ def before(events: Iterable[Mapping[str, Any]], until_ns: int) -> Iterator[Mappi
 class _Tail:
     """One file on its way into the store."""
 
-    def __init__(self, source: Path, target: Path, status: NodeStatus, clock: Clock) -> None:
+    def __init__(
+        self, source: Path, target: Path, status: NodeStatus, clock: Clock, node: str
+    ) -> None:
+        self.watch: Tell | None = None
+        self._node = node
         self._source = source
         self._target = target
         self._status = status
@@ -220,6 +230,17 @@ class _Tail:
             view = view[self._out.write(view) :]
         self._status.events += count
         self._note(lines)
+        if self.watch is not None:
+            for line in filter(None, lines.split(b"\n")):
+                self._tell(self.watch, line)
+
+    def _tell(self, watch: Tell, line: bytes) -> None:
+        try:
+            event = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            return  # torn; it is copied as it is
+        if isinstance(event, dict):
+            watch(self._node, event)
 
     def _note(self, lines: bytes) -> None:
         """Keep what the status wants; of many high watermarks only the last is decoded."""

@@ -20,8 +20,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.clock import NS_PER_MS, NS_PER_S
+from harness.contracts.abilities import Roles
+from harness.contracts.moments import Moments
 from harness.contracts.nemesis import Cluster, Fault, Injection, Nemesis
 from harness.errors import HarnessError, SystemStuckError
+from harness.moments.lookout import Lookout
+from harness.moments.trigger import EVENT
+from harness.moments.words import told
 from harness.run.guard import GuardedNemesis
 from harness.run.recorder import Recorder
 
@@ -53,6 +58,24 @@ class FaultReport:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The moment of a fault with a trigger: an event of a node."""
+
+    node: str
+    event: Mapping[str, Any]
+
+    def aimed(self, fault: Fault) -> Fault:
+        """The fault with the node in the place of ``event`` among its params."""
+        params = {k: self.node if v == EVENT else v for k, v in fault.params.items()}
+        return replace(fault, params=params)
+
+    def evidence(self, fault: Fault) -> dict[str, Any]:
+        """The event as evidence of the fault."""
+        words = "" if fault.trigger is None else told(fault.trigger)
+        return {"saw": "moment", "node": self.node, "when": words, "event": dict(self.event)}
+
+
 KeepLate = Callable[[Sequence[Fault]], None]  # all of them so far, before the last is played
 
 
@@ -70,13 +93,23 @@ class FaultPlayer:
         cluster: Cluster,
         recorder: Recorder,
         keep_late: KeepLate = ignore_late,
+        moments: Moments | None = None,
         *,
         heal_tries: int = HEAL_TRIES,
     ) -> None:
         missing = sorted({f.nemesis for f in faults} - set(nemeses))
         if missing:
             raise HarnessError(f"the schedule names nemeses that the run lacks: {missing}")
+        aimed = [fault.id for fault in faults if fault.trigger is not None]
+        if aimed and moments is None:
+            raise HarnessError(
+                f"faults {aimed} wait for events, and nobody tells of any here: give them a time"
+            )
         self._faults = sorted(faults, key=lambda f: (f.late, f.at_ms, f.id))
+        self._moments = moments
+        self._is_watching = bool(aimed)
+        roles = cluster.system.roles() if aimed and isinstance(cluster.system, Roles) else {}
+        self._lookout = Lookout(cluster.system.observers if aimed else (), roles)
         self._nemeses = {name: GuardedNemesis(name, n) for name, n in nemeses.items()}
         self._cluster = cluster
         self._recorder = recorder
@@ -91,15 +124,26 @@ class FaultPlayer:
         self._stopping = asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    def count_changes(self) -> None:
+        """Have the changes of disks counted, whether a fault waits for any or not; before start."""
+        self._is_watching = True
+
     def start(self, origin_ns: int) -> None:
         """Begin to play; fault times count from ``origin_ns``; ``failed`` gets what goes wrong."""
         self._origin_ns = origin_ns
         for fault in self._faults:
-            if not fault.late:
+            if not fault.late and fault.trigger is None:
                 self._spawn(self._play(fault, origin_ns), f"fault-{fault.id}")
+        aimed = [fault for fault in self._faults if fault.trigger is not None]
+        for fault in aimed:
+            self._arm(fault)
+        if self._moments is not None and self._is_watching:
+            self._moments.watch(self._happens)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=name)
+        return self._follow(asyncio.create_task(work, name=name))
+
+    def _follow(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
         task.add_done_callback(self._task_done)
         self._tasks.append(task)
         return task
@@ -113,6 +157,8 @@ class FaultPlayer:
             stuck: the fault then has no evidence that it was healed.
         """
         self._stopping.set()
+        if self._moments is not None:
+            self._moments.watch(None)
         if self._tasks:
             await asyncio.wait(self._tasks)
         broken: list[BaseException] = []
@@ -144,6 +190,10 @@ class FaultPlayer:
     def unplayed(self) -> tuple[Fault, ...]:
         """The faults that were never tried, because the run ended first."""
         return tuple(f for f in self._faults if f.id not in self._reports)
+
+    def changes(self) -> dict[str, int]:
+        """Count the changes of each node's disk while the schedule was played, if it is watched."""
+        return dict(sorted(self._lookout.changes.items()))
 
     def added(self) -> tuple[Fault, ...]:
         """The late faults that were tried and that the schedule did not have, in their order."""
@@ -201,7 +251,7 @@ class FaultPlayer:
         """Copy a fault as a late one that begins now, with an id of its own."""
         at_ms = (self._recorder.clock.now_ns() - self._origin_ns) // NS_PER_MS
         number = 1 + max(f.id for f in (*self._faults, *self._added))
-        return replace(fault, id=number, at_ms=at_ms, late=True)
+        return replace(fault, id=number, at_ms=at_ms, late=True, trigger=None)
 
     async def _is_well(self, timeout_s: float) -> bool:
         """Tell whether the cluster came back, before anybody said stop."""
@@ -213,14 +263,36 @@ class FaultPlayer:
         await asyncio.wait((back, stop))
         return not back.cancelled() and back.result() and not self._stopping.is_set()
 
+    # ---------------------------------------------------------------- faults with a trigger
+
+    def _arm(self, fault: Fault) -> None:
+        if fault.trigger is not None and fault.at_ms == 0:
+            self._lookout.arm(fault.id, fault.trigger)
+        else:
+            self._spawn(self._arm_in_time(fault), f"arm-{fault.id}")
+
+    async def _arm_in_time(self, fault: Fault) -> None:
+        due_ns = self._origin_ns + fault.at_ms * NS_PER_MS
+        if fault.trigger is not None and not await self._stopped_before(due_ns):
+            self._lookout.arm(fault.id, fault.trigger)
+
+    def _happens(self, node: str, event: Mapping[str, Any]) -> None:
+        """Take an event, and strike where it is the moment of a fault."""
+        now_ms = (self._recorder.clock.now_ns() - self._origin_ns) // NS_PER_MS
+        for number in self._lookout.feed(node, event, now_ms):
+            fault = next(f for f in self._faults if f.id == number)
+            if self._moments is not None and not self._stopping.is_set():
+                work = self._play_now(fault, Moment(node, event))
+                self._follow(self._moments.begin(work, name=f"fault-{number}"))
+
     # ---------------------------------------------------------------- one fault
 
     async def _play(self, fault: Fault, origin_ns: int) -> None:
         if not await self._stopped_before(origin_ns + fault.at_ms * NS_PER_MS):
             await self._play_now(fault)
 
-    async def _play_now(self, fault: Fault) -> None:
-        report = await self._inject(fault)
+    async def _play_now(self, fault: Fault, moment: Moment | None = None) -> None:
+        report = await self._inject(fault, moment)
         if report.injection.outcome == "skipped":
             return
         if report.injection.outcome == "failed":
@@ -244,20 +316,24 @@ class FaultPlayer:
             return False
         return True
 
-    async def _inject(self, fault: Fault) -> FaultReport:
+    async def _inject(self, fault: Fault, moment: Moment | None = None) -> FaultReport:
         value = fault.to_json()
         self._recorder.nemesis_op("inject", value)
         self._recorder.tell_fault(fault, "inject", {})
         nemesis = self._nemeses[fault.nemesis]
         try:
             async with asyncio.timeout(INJECT_TIMEOUT_S):
-                injection = await nemesis.inject(fault, self._cluster)
+                aimed = fault if moment is None else moment.aimed(fault)
+                injection = await nemesis.inject(aimed, self._cluster)
         except Exception as error:
             self._recorder.nemesis_op("inject", value, error=_text(error))
             raise HarnessError(
                 f"nemesis {fault.nemesis}: inject of fault {fault.id} raised {_text(error)}; "
                 "what cannot be installed is an outcome (skipped, failed), not an exception"
             ) from error
+        if moment is not None and injection.outcome != "skipped":
+            evidence = (moment.evidence(fault), *injection.evidence)
+            injection = replace(injection, evidence=evidence)
         outcome = injection.to_json()
         self._recorder.nemesis_op("inject", {**value, **outcome})
         self._recorder.tell_fault(fault, injection.outcome, outcome)

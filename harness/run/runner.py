@@ -19,6 +19,7 @@ from typing import Any
 
 from harness import seeds
 from harness.clock import NS_PER_MS, Clock, LoopClock
+from harness.contracts.moments import Moments
 from harness.contracts.nemesis import Cluster, Fault, Nemesis
 from harness.contracts.workload import Workload
 from harness.generators.basic import Generator, coerce, only, stagger, time_limit, unlimited
@@ -42,6 +43,7 @@ class RunPlan:
     faults: Sequence[Fault] = ()
     nemeses: Mapping[str, Nemesis] = field(default_factory=dict)
     keep_late: KeepLate = ignore_late  # told of the late faults that the schedule did not have
+    moments: Moments | None = None  # tells of events; only faults with a trigger need it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class RunOptions:
     last_round_s: float = LAST_ROUND_S  # for kinds that never took hold; 0 = no try more
     settle_s: float = 0.0  # of peace at the end, for what needs time to show; 0 = none
     heal_tries: int = HEAL_TRIES  # until a fault is given up
+    count_changes: bool = False  # of disks, under the schedule; a simulation has them told
 
 
 @dataclass(slots=True)
@@ -68,6 +71,7 @@ class RunResult:
     recovered: bool | None = None  # None: it never came to that
     phases_ns: dict[str, int] = field(default_factory=dict)  # when each phase began
     ended_ns: int = 0
+    changes: dict[str, int] = field(default_factory=dict)  # of disks, by node, if they are counted
     interrupted: bool = False
     crash: str | None = None  # the harness broke: one line
     crash_trace: str | None = None
@@ -176,8 +180,11 @@ class Run:
             plan.cluster,
             self._recorder,
             plan.keep_late,
+            plan.moments,
             heal_tries=self._options.heal_tries,
         )
+        if self._options.count_changes:
+            self._player.count_changes()
         self._enter("main")
         generator = self._paced(plan.workload.generator, spec.time_limit_s, "main")
         self._player.start(self._recorder.clock.now_ns())
@@ -295,4 +302,5 @@ class Run:
             result.faults = self._player.reports()
             result.unplayed = self._player.unplayed()
             result.added = self._player.added()
+            result.changes = self._player.changes()
         return replace(result, phases_ns=dict(result.phases_ns))

@@ -24,6 +24,7 @@ from harness.clock import LoopClock
 from harness.contracts.abilities import LeavesEvents
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import Expects, Mirrors
+from harness.contracts.moments import Tell
 from harness.contracts.nemesis import Cluster, Fault
 from harness.contracts.system import System
 from harness.errors import HarnessError
@@ -274,6 +275,7 @@ async def _run(
             session.plan.faults,
             session.plan.nemeses,
             partial(_keep_late, session),
+            None if collector is None else _LiveMoments(collector),
         )
         session.result = await run_plan(
             plan, session.run_dir.history, clock=clock, progress=progress
@@ -281,6 +283,21 @@ async def _run(
         session.crash = session.crash or session.result.crash
     finally:
         await _uninterrupted(session, _end(session, environment, system, collector))
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveMoments:
+    """``Moments`` of real nodes: what the collector has read of their events, a little later."""
+
+    collector: EventCollector
+
+    def watch(self, tell: Tell | None) -> None:
+        """See ``Moments``."""
+        self.collector.watch(tell)
+
+    def begin(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        """See ``Moments``."""
+        return asyncio.create_task(work, name=name)
 
 
 def _keep_late(session: Session, added: Sequence[Fault]) -> None:

@@ -290,7 +290,14 @@ class _Stage:
         await system.setup()
         cluster = Cluster(system, environment)
         self._run = Run(
-            RunPlan(spec, plan.workload, cluster, plan.faults, plan.nemeses),
+            RunPlan(
+                spec,
+                plan.workload,
+                cluster,
+                plan.faults,
+                plan.nemeses,
+                moments=environment.moments,
+            ),
             Recorder(self._tape, clock, Silence()),
             options if plan.asked_for else replace(options, last_round_s=0.0),
         )

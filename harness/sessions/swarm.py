@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from harness import seeds
 from harness.faults.schedule import about, length_s, paced, room
+from harness.faults.weather import WEATHERS
 from harness.registry import nemeses, systems
 from harness.spec import SIM, STEADY, RunSpec
 
@@ -38,6 +39,12 @@ PACES: Final[Mapping[str, float]] = {
     "overlapping": 2,
     "lasting": 2,
 }
+AT_MOMENTS: Final = frozenset({"answers"})  # drawn for moments alone: more would shift all draws
+MOMENTS_CHANCE: Final = 1 / 3
+MOMENTS_MAX: Final = 4
+LENGTHS_CHANCE: Final = 1 / 12
+LENGTHS: Final = ("crowded", "outlasting")
+WEATHER_CHANCE: Final = 1 / 12
 BRIEFER: Final = (STEADY, "dense")  # for who has no time for a fault of the pace it drew
 FAMILY_CHANCE: Final = 0.5
 CALM_CHANCE: Final = 0.05  # no faults at all
@@ -69,6 +76,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         "nemeses": _nemeses(seeds.rng(seed, "swarm", "nemeses")),
         "pace": _weighted(seeds.rng(seed, "swarm", "pace"), PACES),
     }
+    if "nemeses" not in given:  # what is asked for is all that there is
+        drawn |= _unusual(seed)
     settings = _settings(seeds.rng(seed, "swarm", "settings"))
     settings = {name: value for name, value in settings.items() if traits.takes(name)}
     settings |= given.pop("settings", {})
@@ -81,24 +90,40 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         settings = {**settings, QUORUM: "dynamic"}  # there must be voters to change,
         spec["voters"] = max(MEMBERS_MIN, spec["voters"])
         spec["nemeses"] = given.get("nemeses") or _without_losses(spec["nemeses"])
+    if spec["nemeses"] == ("none",) and "weather" not in given:
+        spec.pop("weather", None)  # calm is calm
     if "time_limit_s" not in given:
         least = len(given.get("nemeses", ()))  # what was asked for comes in time
-        spec["time_limit_s"] = _length_s(seed, spec, least)
+        spec["time_limit_s"] = _length_s(seed, spec, settings, least)
     elif "pace" not in given:
-        spec["pace"] = _in_time(seed, spec)
+        spec["pace"] = _in_time(seed, spec, settings)
     return RunSpec(seed=seed, env=SIM, settings=settings, **spec)
 
 
-def _length_s(seed: int, spec: Mapping[str, Any], least: int) -> float:
+def _unusual(seed: int) -> dict[str, Any]:
+    """What most seeds do without, each from a stream of its own: the other draws are as before."""
+    moments, lengths, sky = (seeds.rng(seed, "swarm", n) for n in ("moments", "lengths", "weather"))
+    found: dict[str, Any] = {}
+    if moments.random() < MOMENTS_CHANCE:
+        found["moments"] = moments.randint(1, MOMENTS_MAX)
+    if lengths.random() < LENGTHS_CHANCE:
+        found["pace"] = lengths.choice(LENGTHS)
+    if sky.random() < WEATHER_CHANCE:
+        found["weather"] = sky.choice(list(WEATHERS))
+    return found
+
+
+def _length_s(seed: int, spec: Mapping[str, Any], settings: Mapping[str, str], least: int) -> float:
     """As long as so many faults need as take about the time that was drawn, or as so many."""
-    pace = paced(spec["pace"])
+    pace = paced(spec["pace"], settings)
     return length_s(seed, max(least, about(spec["time_limit_s"], pace)), pace)
 
 
-def _in_time(seed: int, spec: Mapping[str, Any]) -> str:
+def _in_time(seed: int, spec: Mapping[str, Any], settings: Mapping[str, str]) -> str:
     """The pace that was drawn, or a brisker one that the time has room for a fault of."""
     paces = (spec["pace"], *BRIEFER)
-    return next((p for p in paces if room(seed, spec["time_limit_s"], paced(p))), STEADY)
+    time_s = spec["time_limit_s"]
+    return next((p for p in paces if room(seed, time_s, paced(p, settings))), STEADY)
 
 
 def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,8 +132,8 @@ def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def families() -> list[str]:
-    """The families of all nemeses there are, sorted."""
-    return sorted({str(factory.family) for _, factory in nemeses})
+    """The families of faults that seeds draw for times, sorted."""
+    return sorted({str(factory.family) for _, factory in nemeses} - AT_MOMENTS)
 
 
 def _nemeses(rng: Random) -> tuple[str, ...]:

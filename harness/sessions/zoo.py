@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 from harness.contracts.nemesis import Fault
+from harness.faults.schedule import fault_from_json
 from harness.registry import mutants_of
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, reason_of, simulate
@@ -128,7 +129,8 @@ def spec_of(
 
 def faults_of(scenario: Mapping[str, Any]) -> list[Fault] | None:
     """Give the scenario's schedule of faults; None when it is to be drawn from the seed."""
-    return [Fault(id=n, **each) for n, each in enumerate(scenario["faults"])] or None
+    faults = enumerate(scenario["faults"])
+    return [fault_from_json({"id": n, **each}) for n, each in faults] or None
 
 
 def found(run: SimRun) -> frozenset[str]:

@@ -15,6 +15,7 @@ import msgspec
 from harness import registry
 from harness.contracts.nemesis import Fault
 from harness.faults import schedule
+from harness.moments.trigger import ANY, EVENT
 from harness.spec import RunSpec
 
 AFTER_S = (0.1, 1.0, 3.0)  # how long after the violation a run may end
@@ -55,6 +56,14 @@ class Candidate:
     def named(self) -> int:
         """The highest number of a node that a fault names; 0 when none does."""
         return max(map(schedule.named, self.faults), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """The moment of a fault with a trigger in a run: ms into the main phase, and the node."""
+
+    at_ms: int
+    node: str | None
 
 
 def families(faults: Sequence[Fault]) -> list[str]:
@@ -111,10 +120,13 @@ def _sizes(count: int) -> list[int]:
 
 def _window(candidate: Candidate, luck: int, begin: int, end: int) -> Candidate:
     chosen = candidate.faults[begin:end]
-    sooner = max(0, chosen[0].at_ms - LEAD_MS)
-    moved = tuple(f if f.late else replace(f, at_ms=f.at_ms - sooner) for f in chosen)
+    timed = [fault.at_ms for fault in chosen if fault.trigger is None]
+    sooner = max(0, min(timed, default=0) - LEAD_MS)
+    moved = tuple(f if f.late else replace(f, at_ms=max(0, f.at_ms - sooner)) for f in chosen)
     over_ms = max((f.at_ms + f.duration_ms for f in moved if not f.late), default=LEAD_MS)
-    limit_s = min(candidate.spec.time_limit_s, ceil(over_ms / 100) / 10 + SLACK_S)
+    limit_s = candidate.spec.time_limit_s
+    if all(fault.trigger is None for fault in moved):  # nobody knows when a moment comes
+        limit_s = min(limit_s, ceil(over_ms / 100) / 10 + SLACK_S)
     return replace(candidate.with_spec(luck=luck, time_limit_s=limit_s), faults=moved)
 
 
@@ -165,7 +177,7 @@ def _closer(faults: tuple[Fault, ...], idle_ms: int) -> tuple[Fault, ...]:
     moved: list[Fault] = []
     sooner = end = 0
     for fault in faults:
-        if fault.late:
+        if fault.late or fault.trigger is not None:
             moved.append(fault)
             continue
         at = min(fault.at_ms - sooner, end + idle_ms)
@@ -178,7 +190,7 @@ def _closer(faults: tuple[Fault, ...], idle_ms: int) -> tuple[Fault, ...]:
 def earlier(candidate: Candidate, at: int) -> list[Candidate]:
     """The fault and all after it sooner: closer to the fault before it, or at a rounder moment."""
     faults = candidate.faults
-    if faults[at].late:  # it comes when all others are over
+    if faults[at].late or faults[at].trigger:  # it comes when others are over, or at its moment
         return []
     now = faults[at].at_ms
     floor = faults[at - 1].at_ms if at else 0
@@ -190,11 +202,43 @@ def earlier(candidate: Candidate, at: int) -> list[Candidate]:
             candidate,
             faults=(
                 *faults[:at],
-                *(replace(f, at_ms=f.at_ms - (now - moment)) for f in faults[at:]),
+                *(f if f.trigger else _sooner(f, now - moment) for f in faults[at:]),
             ),
         )
         for moment in sorted(moments, key=lambda ms: (ms, -ms % 100))
         if floor <= moment < now
+    ]
+
+
+def _sooner(fault: Fault, by_ms: int) -> Fault:
+    return replace(fault, at_ms=fault.at_ms - by_ms)
+
+
+def timed(candidate: Candidate, at: int, struck: Struck) -> Candidate:
+    """The fault at the time at which its moment came, at the node of that."""
+    fault = candidate.faults[at]
+    params = {k: struck.node if v == EVENT else v for k, v in fault.params.items()}
+    fault = replace(fault, at_ms=struck.at_ms, trigger=None, params=params)
+    faults = candidate.with_fault(at, fault).faults
+    return replace(candidate, faults=tuple(sorted(faults, key=lambda f: (f.at_ms, f.id))))
+
+
+def sooner(candidate: Candidate, at: int) -> list[Candidate]:
+    """The fault at an earlier or a plainer moment: with a lower number, or fewer conditions."""
+    fault = candidate.faults[at]
+    trigger = fault.trigger
+    if trigger is None:
+        return []
+    plain = [
+        replace(trigger, until_ms=None),
+        replace(trigger, during=None),
+        replace(trigger, after=None),
+        replace(trigger, role=ANY),
+    ]
+    numbers = sorted({1, trigger.nth // 2, trigger.nth - 1})
+    plain += [replace(trigger, nth=number) for number in numbers if 0 < number < trigger.nth]
+    return [
+        candidate.with_fault(at, replace(fault, trigger=each)) for each in plain if each != trigger
     ]
 
 

@@ -14,15 +14,15 @@ that of ``harness.shrink.beliefs``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
 from harness.contracts.nemesis import Fault
 from harness.shrink import moves
 from harness.shrink.beliefs import Beliefs, families
-from harness.shrink.moves import Candidate
+from harness.shrink.moves import Candidate, Struck
 
 T = TypeVar("T")
 SECONDS = 100.0  # what a search may take when nobody says
@@ -40,6 +40,7 @@ class Failure:
     found: tuple[tuple[str, float | None], ...]  # invariant, seconds into the main phase: by time
     ops: int  # issued in the main phase
     idle: frozenset[int] = frozenset()  # ids of faults that did nothing before it was broken
+    struck: Mapping[int, Struck] = field(default_factory=dict)  # those with a trigger, by id
 
     @property
     def invariants(self) -> frozenset[str]:
@@ -253,6 +254,7 @@ class _Search:
             self._ops,
             self._settings,
             self._times,
+            self._moments,
             self._params,
             self._at_last,
         )
@@ -365,6 +367,17 @@ class _Search:
             for move in (moves.earlier, moves.briefer):
                 while self._any(move(self.best, at)):
                     pass
+
+    def _moments(self) -> None:
+        """Have faults go by time where that fails, too; else wait for a plainer moment."""
+        self._doing = "moments"
+        for number in [fault.id for fault in self.best.faults if fault.trigger is not None]:
+            at = next(n for n, fault in enumerate(self.best.faults) if fault.id == number)
+            struck = self.failure.struck.get(number)
+            if struck is not None and self._any([moves.timed(self.best, at, struck)]):
+                continue
+            while self._any(moves.sooner(self.best, at)):
+                pass
 
     def _params(self) -> None:
         self._doing = "params"

@@ -16,6 +16,8 @@ from typing import Any
 from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
 from harness.history.ops import Op
+from harness.moments.trigger import trigger_from_json
+from harness.moments.words import told as when
 from harness.verdict import Anomaly
 
 LINES_MAX = 15  # with the violation itself
@@ -140,9 +142,15 @@ def _faults(data: RunData) -> Iterator[Moment]:
         at_ns = begun.setdefault((op.f, number), op.time_ns)
         if op.f == "inject" and op.value.get("outcome") == "installed":
             hit[number] = op.value
-            yield Moment(at_ns, _phrase(_DONE, op.value), 6)
+            yield Moment(at_ns, _phrase(_DONE, op.value) + _when(op.value), 6)
         elif op.f == "heal" and first and number in hit:
             yield Moment(at_ns, _phrase(_UNDONE, hit[number]), 4)
+
+
+def _when(fault: Mapping[str, Any]) -> str:
+    """Tell at which event a fault struck; nothing of one that went by time."""
+    trigger = fault.get("trigger")
+    return "" if trigger is None else f" {when(trigger_from_json(trigger))}"
 
 
 def _phrase(phrases: Mapping[str, str], fault: Mapping[str, Any]) -> str:

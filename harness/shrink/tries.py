@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from harness.clock import NS_PER_S
+from harness.clock import NS_PER_MS, NS_PER_S
 from harness.contracts.checker import RunData
 from harness.errors import HarnessError
 from harness.history.ops import History
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import OPTIONS, SimRun, save, simulate
-from harness.shrink.moves import Candidate
+from harness.shrink.moves import Candidate, Struck
 from harness.shrink.search import Failure, HaltedError
 from harness.shrink.story import story
 from harness.store.folder import Store
@@ -70,10 +70,30 @@ def failure_of(run: SimRun) -> Failure | None:
         before = times.get(anomaly.invariant)
         times[anomaly.invariant] = at_s if before is None or at_s is None else min(before, at_s)
     found = sorted(times.items(), key=lambda item: (item[1] is None, item[1] or 0.0))
-    idle = frozenset(
-        report.fault.id for report in run.result.faults if report.injection.outcome == "skipped"
+    skipped = [r.fault.id for r in run.result.faults if r.injection.outcome == "skipped"]
+    never = [fault.id for fault in run.result.unplayed if fault.trigger is not None]
+    return Failure(
+        tuple(found),
+        issued(run.data.history, healed_ns),
+        frozenset((*skipped, *never)),
+        struck_at(run, began_ns),
     )
-    return Failure(tuple(found), issued(run.data.history, healed_ns), idle)
+
+
+def struck_at(run: SimRun, began_ns: int) -> dict[int, Struck]:
+    """Tell when and where each fault with a trigger struck, by its id."""
+    began: dict[Any, int] = {}
+    for op in run.data.history.nemesis():
+        if op.f == "inject":
+            began.setdefault(op.value.get("id"), op.time_ns)
+    return {
+        report.fault.id: Struck(
+            max(0, began[report.fault.id] - began_ns) // NS_PER_MS,
+            next((e["node"] for e in report.injection.evidence if e.get("saw") == "moment"), None),
+        )
+        for report in run.result.faults
+        if report.fault.trigger is not None
+    }
 
 
 def moment_ns(anomaly: Anomaly, data: RunData) -> int | None:

@@ -8,7 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count as numbers
 from pathlib import Path
@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from harness import catalogue
 from harness.errors import UsageError
 from harness.processes.crew import Job, Said, work_off
+from harness.sessions.crash_points import CrashPoint, points, spread
 from harness.sessions.reached import never, reached
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
@@ -32,10 +33,12 @@ from krucible.quantities import whole
 from krucible.stores import opened
 
 if TYPE_CHECKING:
+    from harness.sessions.plan import Plan
     from harness.sessions.simulated import SimRun
 
 JOBS_MAX = 256
 SEEDS_MAX = 10_000_000
+CRASH_POINTS_MAX = 1_000_000
 SHOWN_MAX = 20  # failing seeds in full
 LINES_AT_S = (5.0, 15.0, 30.0)  # the first lines of progress; after them one a minute
 LINE_EVERY_S = 60.0
@@ -55,7 +58,8 @@ def add_to(app: typer.Typer) -> None:
         "network and disk. The same seed gives the same bytes. Options that are not given are "
         "drawn from the seed: sizes, workload, faults, settings. A failing seed is stored as a "
         "run, with its schedule. A seed in which the harness fails is stored, too, and the other "
-        "seeds go on. Exits 1 when a seed was invalid, else 255 when the harness failed in one, "
+        "seeds go on. --crash-points has the power fail between any two disk changes of a seed. "
+        "Exits 1 when a seed was invalid, else 255 when the harness failed in one, "
         "else with the worst exit code of a seed.",
         short_help="Simulate runs in virtual time, from seeds.",
         epilog="Example: krucible sim --seeds 1..100 --jobs 2",
@@ -79,6 +83,15 @@ def sim(  # noqa: PLR0913 - one parameter per option
     ] = False,
     save: Annotated[bool, typer.Option(help="Store every run, not only failing ones.")] = False,
     stop: Annotated[bool, typer.Option(help="Stop at the first seed that is not valid.")] = False,
+    crash_points: Annotated[
+        int | None,
+        whole(
+            "Simulate the seed, count the changes of each node's disk, and simulate it again so "
+            "often, each time with a power failure before another change; evenly among all.",
+            least=1,
+            most=CRASH_POINTS_MAX,
+        ),
+    ] = None,
     go_on: options.GoOn = False,
     given: dict[str, Any],
     store: StoreDir = DEFAULT_STORE,
@@ -87,14 +100,24 @@ def sim(  # noqa: PLR0913 - one parameter per option
     """Simulate one seed or many; the exit code is the worst one's."""
     pinned = options.to_the_end(given, go_on=go_on)
     wanted = seeds_of(seed, seeds)
-    options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
-    batch = _Batch(pinned, wanted, twice=twice, keep=save, store=store)
+    plan = options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
+    work = [_Work(seed, pinned, twice, save, store) for seed in wanted]
+    census: _Census | None = None
+    if crash_points is not None:
+        if seeds is not None:
+            raise UsageError("--crash-points goes with one seed: give --seed N, not --seeds")
+        census = _Census.of(plan, crash_points)
+        work += [replace(work[0], crash=point) for point in census.chosen]
+    batch = _Batch(work)
     began_s = time.monotonic()
     try:
         batch.run(jobs or os.cpu_count() or 1, stop=stop, loud=not json)
     finally:  # also when it is interrupted: what was found is not to be lost
         batch.results.sort(key=lambda result: result["seed"])
-        if seeds is None:
+        if census is not None:
+            figures = {**batch.figures(time.monotonic() - began_s), **census.figures(batch.results)}
+            print_json(figures) if json else _show_crashes(figures, batch.failing)
+        elif seeds is None:
             for result in batch.results:
                 print_json(result) if json else show_simulation(result)
         elif batch.results:
@@ -128,6 +151,17 @@ class _Work:
     twice: bool
     keep: bool
     store: Path
+    crash: CrashPoint | None = None  # where the power fails, beside what the seed draws
+
+    @property
+    def name(self) -> str:
+        """The seed, and where its power fails."""
+        return str(self.seed) if self.crash is None else f"{self.seed}, {self.crash.told()}"
+
+    def plan(self) -> Plan:
+        """The plan of the seed; raises UsageError."""
+        plan = options.plan_of_seed(self.seed, self.pinned)
+        return plan if self.crash is None else self.crash.of(plan)
 
     def do(self) -> dict[str, Any]:
         """Simulate and judge; what is not valid, or wanted, goes into the store.
@@ -137,13 +171,15 @@ class _Work:
         from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
 
         try:
-            plan = options.plan_of_seed(self.seed, self.pinned)
+            plan = self.plan()
         except UsageError as error:  # the options do not go with what this seed draws
             told = {"harness_reasons": [str(error)], "exit_code": error.exit_code}
-            return _result({"seed": self.seed, "verdict": str(Valid.UNKNOWN), **told})
+            return self._result({"seed": self.seed, "verdict": str(Valid.UNKNOWN), **told})
         try:
             run = simulated.simulate(plan)
-            result = _result({**run.summary(), "reached": reached(run.data)})
+            result = self._result({**run.summary(), "reached": reached(run.data)})
+            if self.crash is not None:
+                result["struck"] = self.crash.struck(run.result.faults)
             if self.twice:
                 again = simulated.simulate(plan)
                 result["same_bytes"] = again.trace_sha256 == run.trace_sha256
@@ -158,14 +194,17 @@ class _Work:
         """The result of a seed in which its process died; the run that is stored has no events."""
         from harness.sessions.simulated import never_done  # noqa: PLC0415 - as above
 
-        plan = options.plan_of_seed(self.seed, self.pinned)
-        return self._stored(never_done(plan, reason))
+        return self._stored(never_done(self.plan(), reason))
 
     def _stored(self, run: SimRun) -> dict[str, Any]:
         from harness.sessions.simulated import save  # noqa: PLC0415 - as above
 
         store = save(run, opened(self.store)).path
-        return _result({**run.summary(), "store": str(store)})
+        return self._result({**run.summary(), "store": str(store)})
+
+    def _result(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        crash = {} if self.crash is None else {"crash": self.crash.to_json()}
+        return _result({**known, "name": self.name, **crash})
 
 
 def _result(known: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,18 +221,10 @@ def _each(part: Sequence[_Work]) -> Iterator[dict[str, Any]]:
 
 
 class _Batch:
-    """Many seeds."""
+    """Many simulations."""
 
-    def __init__(
-        self,
-        pinned: Mapping[str, Any],
-        seeds: Sequence[int],
-        *,
-        twice: bool,
-        keep: bool,
-        store: Path,
-    ) -> None:
-        self._work = [_Work(seed, pinned, twice, keep, store) for seed in seeds]
+    def __init__(self, work: Sequence[_Work]) -> None:
+        self._work = list(work)
         self.results: list[dict[str, Any]] = []
 
     def run(self, jobs: int, *, stop: bool, loud: bool) -> None:
@@ -291,6 +322,36 @@ class _Batch:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Census:
+    """The disk changes of a seed by node, and the crash points that are tried of all there are."""
+
+    changes: Mapping[str, int]
+    total: int
+    chosen: Sequence[CrashPoint]
+
+    @classmethod
+    def of(cls, plan: Plan, most: int) -> _Census:
+        """Simulate a plan and count."""
+        from harness.sessions import simulated  # noqa: PLC0415 - it brings the node
+
+        counting = replace(simulated.OPTIONS, count_changes=True)
+        changes = simulated.simulate(plan, counting).result.changes
+        every = points(changes)
+        return cls(changes, len(every), spread(every, most))
+
+    def figures(self, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Tell what came of the crash points, as fields of a JSON object."""
+        crashed = [result for result in results if "crash" in result]
+        return {
+            "changes": dict(self.changes),
+            "crash_points": self.total,
+            "tried": len(crashed),
+            "struck": sum(result.get("struck", False) for result in crashed),
+            "crashes_failing": [r["crash"] for r in crashed if _fails(r)],
+        }
+
+
 def _moments(began_s: float) -> Iterator[float]:
     """The moments at which lines of progress are due."""
     yield from (began_s + after_s for after_s in LINES_AT_S)
@@ -314,7 +375,7 @@ def _line(result: Mapping[str, Any]) -> str:
     )
     if result["same_bytes"] is False:
         names = "; ".join(filter(None, ("not the same bytes twice", names)))
-    seed, verdict, store = (result[name] for name in ("seed", "verdict", "store"))
+    seed, verdict, store = (result[name] for name in ("name", "verdict", "store"))
     if _is_broken(result) and verdict != Valid.INVALID:
         verdict = "the harness broke"
     again = "" if store is None else f"  {_again(store)}"
@@ -354,6 +415,27 @@ def show_simulation(result: Mapping[str, Any]) -> None:
         console.print(f"  reproduce: {_again(result['store'])}", markup=False)
         if stopped is not None:
             console.print(f"  to the end: {_again(result['store'], '--go-on')}", markup=False)
+
+
+def _show_crashes(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> None:
+    console = out()
+    for result in failing[:SHOWN_MAX]:
+        console.print(_line(result), markup=False)
+    if len(failing) > SHOWN_MAX:
+        console.print(f"and {len(failing) - SHOWN_MAX} more")
+    changes, tried, total = figures["changes"], figures["tried"], figures["crash_points"]
+    per_node = ", ".join(f"{node} {count}" for node, count in changes.items())
+    console.print(
+        f"{tried} of {total} crash points: {len(figures['crashes_failing'])} not valid; "
+        f"{sum(changes.values())} disk changes ({per_node}), each with nothing, and with a part, "
+        "of what was not fsynced",
+        markup=False,
+    )
+    if figures["struck"] < tried:
+        console.print(
+            f"{tried - figures['struck']} did not strike: another fault had the node, or the "
+            "simulation ended before"
+        )
 
 
 def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.contracts.abilities import Roles
 from harness.contracts.nemesis import Cluster, Fault
+from harness.moments.trigger import EVENT
 from nemesis.common import claims
 from nemesis.common.evidence import can_answer
 
@@ -69,10 +70,14 @@ async def choose(target: str, rng: Random, cluster: Cluster, fits: Fits | None =
     note says so; nobody stands in for a leader that is there, and does not fit. Where some fit, the
     rest is not made up for: what is down already counts as part of a minority.
 
+    A node's own name means that node, for which nobody stands in.
+
     Raises:
         ValueError: No such target.
     """
     choice = await _draw(target, rng, cluster)
+    if target in cluster.system.nodes:
+        return choice
     if fits is None or choice.leader in choice.nodes or any(map(fits, choice.nodes)):
         return choice
     system = cluster.system
@@ -89,7 +94,9 @@ async def _draw(target: str, rng: Random, cluster: Cluster) -> Choice:
     """The nodes of a target, whether they can be hit or not."""
     system = cluster.system
     voters = list(system.voters)
-    if target == "one":
+    if target in system.nodes:
+        return Choice((target,))
+    if target in ("one", EVENT):  # an event's node is named where there was one
         return Choice((rng.choice(voters),))
     if target in ("leader", "follower"):
         leader, note = await leader_or_stand_in(rng, cluster)

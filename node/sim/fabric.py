@@ -35,6 +35,27 @@ class Flow:
     link: Link | None = None  # that between the two hosts, once it was used
 
 
+@dataclass(slots=True)
+class AnswerLoss:
+    """The loss of answers that a host gives: of so many of them, to these hosts.
+
+    A lost answer takes its connection along, or is waited for in vain on one that stays.
+    """
+
+    left: int  # how many are lost yet
+    to: frozenset[str]  # hosts
+    resets: bool  # whether the connection breaks
+    lost: int = 0
+
+    def takes(self, destination: str) -> bool:
+        """Tell whether the next answer to a host is lost, and count it."""
+        if not self.left or destination not in self.to:
+            return False
+        self.left -= 1
+        self.lost += 1
+        return True
+
+
 Held = tuple[Flow, Context, Callable[..., object], tuple[Any, ...]]
 
 
@@ -109,6 +130,7 @@ class Fabric:
         self.default = default
         # What delivers a message a second time, out of order; None: it must not come twice.
         self.again: Callable[[Callable[..., object]], Callable[..., object] | None] | None = None
+        self.answer_loss: dict[str, AnswerLoss] = {}  # by the host that answers
         self._links: dict[tuple[str, str], Link] = {}
         self._connections = 0
 

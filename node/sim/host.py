@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -26,10 +27,14 @@ log = logging.getLogger("krucible.sim")
 
 Failed = Callable[[BaseException], None]
 Sink = Callable[[bytes], None]  # takes one line of JSON
+Watch = Callable[[Mapping[str, Any]], None]  # takes an event while its node is at it
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 EXIT_UNSTARTABLE: Final = 254
+_KINDS: Final = {".log": "log", ".checkpoint": "snapshot"}
 EXIT_KILLED: Final = -9
 CHANGES: Final = frozenset({"append", "pwrite", "truncate", "fsync", "rename", "unlink"})
+WATCHED: Final = CHANGES | {"fsync_dir"}  # what is told of before it is done
 EPOCH_MS: Final = 1_700_000_000_000  # what the wall clocks show when a simulation begins
 
 
@@ -85,21 +90,26 @@ class VirtualClock:
 class VirtualTracer:
     """Hands the lines of the event trace on as soon as ``flush`` says that they may be seen.
 
-    Among them is what a loss of power would leave on ``disk``: all of it after the first event of
-    a process, and what has changed before any claim.
+    Among them is what a loss of power would leave on the host's disk: all of it after the first
+    event of a process, and what has changed before any claim. Who watches the host is told of each
+    event at once, in the middle of what the node does.
     """
 
     def __init__(
-        self, sink: Sink, common: Mapping[str, Any], clock_ns: Callable[[], int], disk: MemoryDisk
+        self,
+        sink: Sink,
+        common: Mapping[str, Any],
+        clock_ns: Callable[[], int],
+        host: VirtualHost,
     ) -> None:
         self._sink = sink
+        self._host = host
         self._common = dict(common)
         self._encoded = _encode(self._common)[1:-1]
         self._clock_ns = clock_ns
         self._seq = 0
         self._epoch = 0  # of the newest event
         self._lines: list[bytes] = []
-        self._disk = disk
         self._power_loss: PowerLoss | None = None
 
     @property
@@ -119,8 +129,8 @@ class VirtualTracer:
         self._take(type_, epoch, fields)
 
     def _begin(self) -> None:
-        self._power_loss = PowerLoss(self._disk, self._left)
-        self._disk.changed = self._power_loss.changed
+        self._power_loss = PowerLoss(self._host.disk, self._left)
+        self._host.disk.changed = self._power_loss.changed
         self._power_loss.claimed()
 
     def _left(self, type_: str, fields: Mapping[str, Any]) -> None:
@@ -137,12 +147,16 @@ class VirtualTracer:
             **fields,
         }
         self._lines.append(_encode(event))
+        if self._host.watch is not None:
+            self._host.happens(_decode(self._lines[-1]))
 
     def emit_encoded(self, tail: bytes) -> None:
         """Take one event that is a line of JSON already, but for what all events have in front."""
         self._seq += 1
         head = b'{"ts":%d,"seq":%d,%b' % (self._clock_ns(), self._seq, self._encoded)
         self._lines.append(head + tail)
+        if self._host.watch is not None:
+            self._host.happens(_decode(self._lines[-1]))
 
     def flush(self) -> None:
         """Show the others what was emitted."""
@@ -184,6 +198,8 @@ class VirtualHost:
         self.rate_ppm = PPM
         self.trouble = VirtualTroubles()
         self.lost: dict[Path, int] = {}  # bytes, in the last loss of power
+        self.watch: Watch | None = None  # told of events and disk changes as they happen
+        self._changing: tuple[str, Path] | None = None  # the disk change that is told of now
         self._owner: tuple[int, str] | None = None  # node and directory id that last ran here
         self._power_until: int | None = None  # so many writes from now the power fails
         self._rng = rng
@@ -233,6 +249,13 @@ class VirtualHost:
         self._power_until = None
         self.kill()
         self.lost = self.disk.crash(self._rng if torn else None)
+
+    def lose_power_amid(self) -> bool:
+        """Lose the power in the middle of the disk change that is watched now; if there is one."""
+        if self._changing is None:
+            return False
+        self._tear(*self._changing)
+        return True
 
     def lose_power_in(self, writes: int) -> None:
         """Lose the power in the middle of a change of the disk, so many from now (1 = the next)."""
@@ -284,8 +307,7 @@ class VirtualHost:
 
         def tracer(directory_id: str) -> VirtualTracer:
             self._owner = program.node_id, directory_id
-            who = {**common, "dir": directory_id}
-            return VirtualTracer(tell, who, clock.trace_ns, self.disk)
+            return VirtualTracer(tell, {**common, "dir": directory_id}, clock.trace_ns, self)
 
         world = World(self.disk, clock, life.network, self._lives, tracer)
         try:
@@ -332,7 +354,7 @@ class VirtualHost:
 
     def _lets_all_pass(self) -> bool:
         """Tell whether ``_on_disk`` would do nothing now, whatever the operation."""
-        return self._power_until is None and self.trouble.is_none
+        return self._power_until is None and self.trouble.is_none and self.watch is None
 
     def _on_disk(self, operation: str, path: Path) -> None:
         if RUNNING.get() is not None or path == PROBE_FILE:  # the harness reads what it likes
@@ -340,6 +362,12 @@ class VirtualHost:
         process = self.process
         if process is None or RUNNING.get() is not process.state:
             return
+        if self.watch is not None and operation in WATCHED:
+            self._changing = operation, path
+            try:
+                self.happens({"t": "change", "op": operation, "file": kind_of(path)})
+            finally:
+                self._changing = None
         if operation == "fsync" and self.trouble.fsync_ns:
             self.trouble.slowed += 1
             process.stall(self.trouble.fsync_ns)
@@ -348,8 +376,30 @@ class VirtualHost:
             if self._power_until == 0:
                 self._lose_power_in(operation, path)
 
+    def happens(self, event: Mapping[str, Any]) -> None:
+        """Tell who watches of an event; a process that did not survive that goes no further.
+
+        Raises:
+            PowerCutError: The process is gone.
+        """
+        if self.watch is not None and self.process is not None:
+            Context().run(self.watch, event)
+        if self.process is None:
+            raise PowerCutError(f"{self.address} did not survive {event['t']}")
+
     def _lose_power_in(self, operation: str, path: Path) -> None:
+        self._tear(operation, path)
+        raise PowerCutError(f"the power failed in {operation} {path}")
+
+    def _tear(self, operation: str, path: Path) -> None:
         if operation == "append":
             self.disk.tear(path, self._rng)
         self.lose_power()
-        raise PowerCutError(f"the power failed in {operation} {path}")
+
+
+def kind_of(path: Path) -> str:
+    """Tell what kind of file it is: log, snapshot, or its name."""
+    name = path.name
+    for ending in (".tmp", ".part", ".deleted"):
+        name = name.removesuffix(ending)
+    return _KINDS.get(Path(name).suffix, name)

@@ -278,6 +278,24 @@ class VirtualLoop(_Base):
             process.tasks.add(task)
         return task
 
+    def begin(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Run a coroutine outside of all processes, from its start to its first wait at once.
+
+        It may be called in the middle of a process's callback: what the coroutine does before it
+        waits comes between two of that callback's lines. (Python 3.12 has it as eager tasks.)
+        """
+        task = asyncio.Task(coro, loop=self, name=name, context=Context())
+        first_step = self._ready.pop()  # queued just now
+        interrupted = asyncio.current_task(self)
+        if interrupted is not None:
+            asyncio.tasks._leave_task(self, interrupted)  # noqa: SLF001 - offered to loops
+        try:
+            first_step.context.run(first_step.call, *first_step.arguments)
+        finally:
+            if interrupted is not None:
+                asyncio.tasks._enter_task(self, interrupted)  # noqa: SLF001
+        return task
+
     def keep(self, process: ProcessState) -> None:
         """Hold on to what a killed process was doing, lest its clean-up code runs."""
         self._kept += process.tasks

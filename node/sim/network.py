@@ -214,6 +214,11 @@ class VirtualLink:
         if self.id not in self.listener.links:
             return
         connection = self._connection
+        loss = connection.fabric.answer_loss.get(self.listener.at.host)
+        if loss is not None and loss.takes(connection.source_host):
+            if loss.resets:
+                self.reset()
+            return
         connection.fabric.carry(self.back, connection.context, connection.arrived, number, answer)
 
 

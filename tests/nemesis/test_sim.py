@@ -45,6 +45,7 @@ SIM_ONLY = {
     "disk-wipe-keep-id",
     "jam-links",
     "lossy-links",
+    "lost-answers",
     "membership",
     "move-voter",
     "narrow-links",
@@ -1014,3 +1015,36 @@ def test_what_damage_excuses_is_an_alarm_where_nobody_tells_of_damage() -> None:
     clients = History([op for op in data.history if op.process != NEMESIS])
     found = checkers.get("log-scan")(replace(data, history=clients))
     assert any("No space left on device" in a.message for a in found.anomalies)
+
+
+# --------------------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize("resets", [True, False])
+def test_lost_answers_are_counted_and_their_requests_were_done(resets: bool) -> None:
+    async def main(scene: Scene) -> None:
+        leader = await scene.leader()
+        host = scene.env.host(leader)
+        fault = await scene.inject("lost-answers", target=leader, answers=2, resets=resets)
+        assert fault.injection.targets == (leader,)
+        before = len(scene.kinds("fetch_rx", leader))
+        while (loss := scene.env.fabric.answer_loss[host.address]).left:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        while len(scene.kinds("fetch_rx", leader)) == before:  # noqa: ASYNC110 - requests get there
+            await asyncio.sleep(0.05)
+        assert loss.lost == 2
+        assert (await fault.heal())["answers_lost"] == 2
+
+    play(main)
+
+
+def test_all_answers_are_lost_until_the_heal_and_a_leader_nobody_hears_is_replaced() -> None:
+    async def main(scene: Scene) -> None:
+        leader = await scene.leader()
+        fault = await scene.inject("lost-answers", target=leader, answers=0, resets=False)
+        while not [e for e in scene.kinds("elected") if f"n{e['node']}" != leader]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        assert (await fault.heal())["answers_lost"] > 0
+        assert scene.env.fabric.answer_loss[scene.env.host(leader).address].left == 0
+
+    play(main)

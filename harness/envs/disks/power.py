@@ -30,7 +30,13 @@ class NodePower:
         """Prepare the node's power to be lost; ``rng`` decides what a failure leaves."""
         self._rng = rng
 
-    async def lose(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
+    async def lose(
+        self,
+        node: str,
+        *,
+        mid_write: bool,
+        clean: bool = False,  # noqa: ARG002 - as it is here in any case
+    ) -> Mapping[str, Any]:
         """See ``PowerOrders``; a host that writes nothing for a while loses it all the same."""
         rng = self._chance()
         if mid_write:

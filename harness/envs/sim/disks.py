@@ -43,17 +43,21 @@ class SimPower:
         self._hosts = hosts
         self._rng = rng
 
-    async def lose(self, node: str, *, mid_write: bool) -> Mapping[str, Any]:
-        """See ``PowerOrders``; a host that writes nothing for a while loses it all the same."""
+    async def lose(self, node: str, *, mid_write: bool, clean: bool = False) -> Mapping[str, Any]:
+        """See ``PowerOrders``; a host that writes nothing for a while loses it all the same.
+
+        In the middle of a change of the disk, at which a trigger strikes, that is the write.
+        """
         host = known(self._hosts, node)
-        if mid_write:
+        amid = mid_write and host.lose_power_amid()
+        if mid_write and not amid:
             host.lose_power_in(self._rng.randint(1, WRITES_MAX))
             deadline_ns = self._loop.now_ns + WRITE_WAIT_NS
             while host.awaits_power_loss and self._loop.now_ns < deadline_ns:  # noqa: ASYNC110
                 await asyncio.sleep(POLL_S)
-        torn = mid_write and not host.awaits_power_loss
+        torn = amid or (mid_write and not host.awaits_power_loss)
         if not torn:
-            host.lose_power()
+            host.lose_power(torn=not clean)
         lost = {path.name: size for path, size in host.lost.items()}
         return {"lost_bytes": sum(lost.values()), "lost": lost, "torn_write": torn}
 

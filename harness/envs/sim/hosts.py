@@ -14,6 +14,7 @@ from harness.contracts.environment import Address, Net, ProcessState
 from harness.envs.nodes.names import known
 from harness.envs.sim.clocks import SimClocks
 from harness.envs.sim.disks import NODE_DIR, SimDisks, SimPower, down
+from harness.envs.sim.moments import SimMoments
 from harness.envs.sim.net import SimNet
 from harness.errors import EnvError
 from harness.spec import SIM
@@ -71,6 +72,7 @@ class Sim:
         self.disks = SimDisks(self._hosts)
         self.power = SimPower(loop, self._hosts, rng)
         self.clocks = SimClocks(loop, self._hosts)
+        self.moments = SimMoments(loop, self._hosts)
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Make the hosts."""

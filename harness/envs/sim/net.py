@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from harness.contracts.environment import Link, Probe
 from harness.contracts.hosts import Shape
 from harness.envs.nodes.names import known
-from node.sim.fabric import MS, Fabric
+from node.sim.fabric import MS, AnswerLoss, Fabric
 from node.sim.host import VirtualHost
 from node.sim.network import VirtualNetwork
 
@@ -106,6 +106,19 @@ class SimNet:
             "repeated": found.repeated,
             "kept_back": found.kept_back,
         }
+
+    async def lose_answers(
+        self, node: str, count: int, to: Collection[str], *, resets: bool
+    ) -> None:
+        """See ``LosesAnswers``."""
+        host = known(self._nodes, node).address
+        hosts = frozenset(known(self._nodes, name).address for name in to)
+        self._fabric.answer_loss[host] = AnswerLoss(count, hosts, resets)
+
+    async def lost_answers(self, node: str) -> int:
+        """See ``LosesAnswers``."""
+        loss = self._fabric.answer_loss.get(known(self._nodes, node).address)
+        return 0 if loss is None else loss.lost
 
     def _hosts(self, link: Link) -> tuple[str, str]:
         source, destination = link

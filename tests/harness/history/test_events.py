@@ -240,3 +240,22 @@ def test_where_collecting_failed_the_mark_stays(tmp_path: Path) -> None:
         assert collected_until(rig.target.parent) == 0
 
     run_virtual(body())
+
+
+def test_who_watches_is_told_of_whole_events_and_of_no_torn_line(tmp_path: Path) -> None:
+    async def body() -> None:
+        rig = Rig(tmp_path)
+        told: list[tuple[str, int]] = []
+        rig.write(event(1) + "\n")
+        rig.collector.drain()
+        rig.collector.watch(lambda node, each: told.append((node, each["seq"])))
+        rig.write(event(2) + "\n" + event(3)[:9])
+        rig.collector.drain()
+        rig.write("not json\n[1]\n" + event(4) + "\n")
+        rig.collector.drain()
+        rig.collector.watch(None)
+        rig.write(event(5) + "\n")
+        await rig.collector.stop()
+        assert told == [("n1", 2), ("n1", 4)]
+
+    run_virtual(body())

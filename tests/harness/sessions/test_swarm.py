@@ -13,7 +13,7 @@ from harness.history.ops import NEMESIS, History, Op
 from harness.sessions.plan import Plan
 from harness.sessions.reached import WANTED, never, reached
 from harness.sessions.swarm import OBSERVERS, VOTERS, WORKLOADS, draw, families
-from harness.spec import RunSpec
+from harness.spec import FAIR, RunSpec
 
 SEEDS = range(300)
 DOWN = ("kill", "pause", "power", "stop")
@@ -47,21 +47,22 @@ def test_what_is_pinned_stays_and_does_not_shift_the_rest() -> None:
 
 
 def test_a_seed_is_as_long_as_its_faults_need_and_all_of_them_come() -> None:
-    lasts: dict[str, list[int]] = {pace: [] for pace in PACES}
+    lasts: dict[str, list[float]] = {pace: [] for pace in PACES}
     lengths_s = []
     for seed in SEEDS:
-        plan = Plan.simulated(draw(seed), asked_for=False)
-        options = paced(plan.spec.pace)
+        plan = Plan.simulated(draw(seed, {"moments": 0, "weather": FAIR}), asked_for=False)
+        options = paced(plan.spec.pace, plan.spec.settings)
+        low_ms, high_ms = options.fault_ms
         lengths_s.append(plan.spec.time_limit_s)
         if plan.faults:
             rest_ms = plan.spec.time_limit_s * 1_000 - plan.faults[-1].at_ms
             need_ms = options.fault_ms[1] + options.tail_ms
             assert need_ms <= rest_ms < need_ms + 100
-        lasts[plan.spec.pace] += [fault.duration_ms for fault in plan.faults]
+        shares = [(fault.duration_ms - low_ms) / (high_ms - low_ms) for fault in plan.faults]
+        lasts[plan.spec.pace] += shares
     assert 20 < mean(lengths_s) < 26
     for pace, found in lasts.items():
-        low_ms, high_ms = paced(pace).fault_ms
-        assert 0.4 < (median(found) - low_ms) / (high_ms - low_ms) < 0.6, pace
+        assert 0.4 < median(found) < 0.6, pace
 
 
 def test_what_is_asked_for_by_name_comes_in_a_time_that_nobody_gave() -> None:

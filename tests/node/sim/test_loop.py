@@ -388,3 +388,45 @@ def test_the_same_seed_gives_the_same_order() -> None:
     assert trace(5) == trace(5)
     assert len(trace(5)) > 30
     assert trace(5) != trace(6)
+
+
+# ---------------------------------------------------------------------- in the middle of a callback
+
+
+def test_what_is_begun_goes_to_its_first_wait_within_the_callback(loop: VirtualLoop) -> None:
+    process = VirtualProcess(loop, "n1")
+    seen: list[Any] = []
+
+    async def struck() -> None:
+        seen.append(("struck", asyncio.current_task() is not None))
+        process.set_rate(PPM)  # whose process it is not
+        await asyncio.sleep(1)
+        seen.append("healed")
+
+    async def node() -> None:
+        mine = asyncio.current_task()
+        seen.append("before")
+        task = loop.begin(struck(), name="strike")
+        seen.append(("after", asyncio.current_task() is mine, task.done()))
+        process.kill()
+
+    async def main() -> None:
+        spawn(process, node)
+        await asyncio.sleep(2)
+
+    loop.run_until_complete(main())
+    assert seen == ["before", ("struck", True), ("after", True, False), "healed"]
+
+
+def test_what_is_begun_may_be_over_at_once_and_its_error_is_its_own(loop: VirtualLoop) -> None:
+    async def fails() -> None:
+        raise ValueError("no")
+
+    async def main() -> str:
+        loop.call_soon(seen.append, "later")
+        task = loop.begin(fails(), name="fails")
+        assert (task.done(), seen) == (True, [])
+        return str(task.exception())
+
+    seen: list[str] = []
+    assert loop.run_until_complete(main()) == "no"
