@@ -1,8 +1,8 @@
 """Makes new candidates of known ones: data in, data out.
 
-Faults are moved onto moments at which something rare happened, aimed at other nodes, prolonged,
-shortened, added, dropped and taken from other runs; settings and workload are taken from other
-seeds; and the same is tried with other luck.
+Faults are moved onto moments at which something rare happened, made to wait for an event, aimed at
+other nodes, prolonged, shortened, added, dropped and taken from other runs; settings, weather and
+workload are taken from other seeds; and the same is tried with other luck.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Final
 
 from harness import registry
 from harness.contracts.nemesis import Fault
+from harness.faults import aimed, schedule
 from harness.faults.choice import misfit
+from harness.moments.trigger import EVENT
 from harness.shrink.moves import Candidate
 from harness.spec import RunSpec
 
@@ -23,6 +25,8 @@ MOVES_MAX = 3  # in one step from a run to the next
 FAULTS_MAX = 40
 LUCK_MAX = 1 << 30
 BEFORE_MS, AFTER_MS = 300, 100  # about a moment: a fault takes its time to strike
+COUNTED_SHARE = 0.5  # of the moves of a fault that waits: which event of its kind it waits for
+COUNTS: Final = (-1, 1, 1, 2, 5)
 FACTORS: Final = (0.25, 0.5, 2.0, 4.0)  # of a fault's duration
 DURATION_MS: Final = (50, 20_000)  # from, to
 TAIL_MS = 1_000  # quiet behind the last fault
@@ -52,21 +56,39 @@ def changed(candidate: Candidate, stuff: Stuff) -> Candidate:
 
 
 def _shift(candidate: Candidate, stuff: Stuff) -> Candidate:
-    """Move a fault onto a rare moment, or anywhere where there is none."""
+    """Move a fault onto a rare moment, or anywhere where there is none.
+
+    One that waits for an event waits for a later or an earlier one, or from another moment on.
+    """
     rng, at = stuff.rng, stuff.rng.randrange(len(candidate.faults))
+    fault = candidate.faults[at]
+    if fault.trigger is not None and rng.random() < COUNTED_SHARE:
+        nth = max(1, fault.trigger.nth + rng.choice(COUNTS))
+        return candidate.with_fault(at, replace(fault, trigger=replace(fault.trigger, nth=nth)))
     if stuff.moments:
         at_ms = rng.choice(stuff.moments) + rng.randint(-BEFORE_MS, AFTER_MS)
     else:
         at_ms = rng.randint(0, ceil(candidate.spec.time_limit_s * 1_000))
-    fault = replace(candidate.faults[at], at_ms=max(0, at_ms), late=False)
-    return candidate.with_fault(at, fault)
+    return candidate.with_fault(at, replace(fault, at_ms=max(0, at_ms), late=False))
+
+
+def _await(candidate: Candidate, stuff: Stuff) -> Candidate:
+    """Add a fault that waits for an event, of a kind that one of the two runs has."""
+    names = {fault.nemesis for fault in (*candidate.faults, *stuff.fresh.faults)}
+    nemeses = [(name, registry.nemeses.get(name)()) for name in sorted(names)]
+    spec, seed = candidate.spec, stuff.rng.randrange(LUCK_MAX)
+    pace = schedule.paced(spec.pace)
+    added = aimed.build(seed, 1, nemeses, spec.time_limit_s, pace, len(candidate.faults))
+    return replace(candidate, faults=(*candidate.faults, *added))
 
 
 def _aim(candidate: Candidate, stuff: Stuff) -> Candidate:
-    """Aim a fault anew: its nemesis draws whom it strikes, and how."""
+    """Aim a fault anew: its nemesis draws whom it strikes, and how, be it where its event was."""
     at = stuff.rng.randrange(len(candidate.faults))
     fault = candidate.faults[at]
     params = dict(registry.nemeses.get(fault.nemesis)().params(stuff.rng))
+    if fault.trigger is not None and "target" in params and stuff.rng.random() < COUNTED_SHARE:
+        params["target"] = EVENT
     return candidate.with_fault(at, replace(fault, params=params, draw=stuff.rng.random()))
 
 
@@ -122,6 +144,11 @@ def _settings(candidate: Candidate, stuff: Stuff) -> Candidate:
     return candidate.with_spec(settings=settings)
 
 
+def _weather(candidate: Candidate, stuff: Stuff) -> Candidate:
+    """Take the weather of the fresh run."""
+    return candidate.with_spec(weather=stuff.fresh.spec.weather)
+
+
 def _load(candidate: Candidate, stuff: Stuff) -> Candidate:
     """Take workload, clients and rate of the fresh run, with the cluster and settings they need."""
     spec, given = stuff.fresh.spec, candidate.spec
@@ -137,6 +164,7 @@ def _load(candidate: Candidate, stuff: Stuff) -> Candidate:
 
 WITH_FAULTS: Final[dict[Move, float]] = {
     _shift: 4,
+    _await: 2,
     _aim: 2,
     _stretch: 1.5,
     _double: 1,
@@ -145,9 +173,17 @@ WITH_FAULTS: Final[dict[Move, float]] = {
     _splice: 1.5,
     _luck: 1.5,
     _settings: 0.7,
+    _weather: 0.3,
     _load: 0.5,
 }
-WITHOUT_FAULTS: Final[dict[Move, float]] = {_add: 3, _luck: 1, _settings: 0.7, _load: 0.5}
+WITHOUT_FAULTS: Final[dict[Move, float]] = {
+    _add: 3,
+    _await: 2,
+    _luck: 1,
+    _settings: 0.7,
+    _weather: 0.3,
+    _load: 0.5,
+}
 
 
 def _tidy(candidate: Candidate, stuff: Stuff) -> Candidate:
@@ -156,14 +192,28 @@ def _tidy(candidate: Candidate, stuff: Stuff) -> Candidate:
     fit = [fault for fault in candidate.faults if _fits(fault, spec)]
     while len(fit) > FAULTS_MAX:
         fit.pop(stuff.rng.randrange(len(fit)))
-    end_ms = max((f.at_ms + f.duration_ms for f in fit if not f.late), default=0) + TAIL_MS
+    timed = [fault for fault in fit if not fault.late and fault.trigger is None]
+    end_ms = max((fault.at_ms + fault.duration_ms for fault in timed), default=0) + TAIL_MS
     limit_s = min(max(spec.time_limit_s, ceil(end_ms / 100) / 10), TIME_MAX_S)
-    fit = [fault for fault in fit if fault.late or fault.at_ms < limit_s * 1_000 - TAIL_MS]
+    last_ms = int(limit_s * 1_000) - TAIL_MS
+    fit = [f for f in (_in_time(fault, last_ms) for fault in fit) if f is not None]
     ordered = sorted(fit, key=lambda fault: (fault.late, fault.at_ms))
     faults = tuple(replace(fault, id=number) for number, fault in enumerate(ordered))
     names = tuple(dict.fromkeys(fault.nemesis for fault in faults))
     spec = replace(spec, time_limit_s=limit_s, nemeses=names or ("none",), asked=None)
     return Candidate(spec, faults)
+
+
+def _in_time(fault: Fault, last_ms: int) -> Fault | None:
+    """Give a fault that begins before ``last_ms``, and ends before it if it waits for an event."""
+    if fault.late:
+        return fault
+    if fault.trigger is None:
+        return fault if fault.at_ms < last_ms else None
+    until_ms = last_ms - fault.duration_ms
+    trigger = replace(fault.trigger, until_ms=until_ms)
+    at_ms = min(fault.at_ms, until_ms)
+    return None if until_ms < 0 else replace(fault, at_ms=at_ms, trigger=trigger)
 
 
 def _fits(fault: Fault, spec: RunSpec) -> bool:

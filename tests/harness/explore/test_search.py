@@ -75,7 +75,8 @@ def test_each_move_changes_something(move: object) -> None:
     assert callable(move)
     candidate = drawn(2)
     others = [
-        move(candidate, Stuff([4_000], drawn(9), drawn(17), Random(seed))) for seed in range(12)
+        move(candidate, Stuff([4_000], drawn(9), drawn(17 + seed), Random(seed)))
+        for seed in range(12)
     ]
     assert any(other != candidate for other in others)
 
