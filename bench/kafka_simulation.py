@@ -1,8 +1,9 @@
-"""Measure how fast Kafka's own raft clients are simulated, and what they leave in the JVM.
+"""Measure how fast Kafka's own classes are simulated, and what they leave in the JVM.
 
-    python bench/kafka_simulation.py [--seeds 1..20] [--seconds 60]
+    python bench/kafka_simulation.py [--workload register] [--seeds 1..20] [--seconds 60]
 
-Three voters, no faults, 20 client ops per simulated second, all invariants online. Times are CPU
+Raft clients alone (``register``), or whole controllers (``producer-ids``). Three voters, no
+faults, 20 client ops per simulated second, all invariants online. Times are CPU
 times of this process with all threads of its JVM, after three seeds that only warm it up. "heap" is
 what Java's heap holds after a collection, when the first and when the last seed is done. Take a
 machine at rest. Prints a table on stdout and one JSON object as the last line.
@@ -26,11 +27,12 @@ VOTERS, RATE_HZ, CLIENTS, WARM = 3, 20.0, 5, 3
 HEAD = ("seed", "simulated s", "CPU s", "simulated s per CPU s", "events", "verdict")
 
 
-def run(seed: int, seconds: float) -> tuple[SimRun, float]:
+def run(workload: str, seed: int, seconds: float) -> tuple[SimRun, float]:
     """Simulate a seed; the run, and its CPU time in seconds."""
     spec = RunSpec(
         seed=seed,
         system="kafka",
+        workload=workload,
         nemeses=("none",),
         voters=VOTERS,
         observers=0,
@@ -54,15 +56,16 @@ def heap_mb() -> float:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workload", default="register")
     parser.add_argument("--seeds", default="1..20")
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
     first, last = map(int, options.seeds.split(".."))
     for seed in range(1_000, 1_000 + WARM):
-        run(seed, options.seconds)
+        run(options.workload, seed, options.seconds)
     rows, speeds, heaps = [], [], []
     for seed in range(first, last + 1):
-        done, cpu_s = run(seed, options.seconds)
+        done, cpu_s = run(options.workload, seed, options.seconds)
         simulated_s = done.simulated_ns / 1e9
         speeds.append(simulated_s / cpu_s)
         if seed in (first, last):
@@ -71,6 +74,7 @@ def main() -> None:
         rows.append((*row, done.events, str(done.verdict)))
     print(table(HEAD, rows))
     figures = {
+        "workload": options.workload,
         "seeds": options.seeds,
         "simulated_s_per_cpu_s": round(statistics.median(speeds), 1),
         "heap_mb": [round(each, 1) for each in heaps],

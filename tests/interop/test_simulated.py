@@ -224,6 +224,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("broker-epoch", "C1"),
         ("before-the-flush-simulated", "C11"),
         ("forgotten-bytes", "L11"),
+        ("unflushed-restart", "S16"),
     ],
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])

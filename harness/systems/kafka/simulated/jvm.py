@@ -27,6 +27,11 @@ OPTIONS: Final = (
     "-XX:-UsePerfData",
     "-Xrs",  # signals are Python's
     "-Xlog:disable",
+    # eight times HotSpot's own: else a run of one seed pays more for C2 than it gets of it
+    "-XX:Tier4InvocationThreshold=40000",
+    "-XX:Tier4MinInvocationThreshold=5000",
+    "-XX:Tier4CompileThreshold=120000",
+    "-XX:Tier4BackEdgeThreshold=320000",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
     # for ``Chance``: compiled code has the salt in it, and some is compiled before we come
     "-XX:CompileCommand=quiet",
