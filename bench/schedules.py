@@ -15,8 +15,9 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bench.support.figures import percentile, say, table
 from checkers.invariants.decisions import GRACE_MS, SESSION_MS
@@ -26,8 +27,10 @@ from harness.faults.schedule import PACES
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
 from harness.sessions.swarm import draw
+from harness.spec import FAIR
 
 LATE_MS = SESSION_MS * 9 // 8 + GRACE_MS
+TIMED: Mapping[str, Any] = {"moments": 0, "weather": FAIR}  # faults that go by time, and no others
 CAN_SILENCE = frozenset({"kill", "pause", "power", "stop"})
 CUTS = frozenset({"partition-isolate-one", "partition-one-way"})
 HEAD = (
@@ -50,7 +53,7 @@ class Drawn:
     @classmethod
     def of(cls, seed: int) -> Drawn:
         """Draw the run of a seed as the swarm does."""
-        plan = Plan.simulated(draw(seed), asked_for=False)
+        plan = Plan.simulated(draw(seed, TIMED), asked_for=False)
         spec = plan.spec
         return cls(spec.pace, spec.time_limit_s, tuple(plan.faults), spec.observers)
 
@@ -99,7 +102,8 @@ def share(drawn: Sequence[Drawn], above_ms: int) -> str:
 def played(seeds: Iterable[int]) -> Iterator[tuple[str, float, float]]:
     """Kind, drawn and played time of each fault that was installed and healed, in ms."""
     for seed in seeds:
-        for report in simulate(Plan.simulated(draw(seed), asked_for=False)).result.faults:
+        plan = Plan.simulated(draw(seed, TIMED), asked_for=False)
+        for report in simulate(plan).result.faults:
             if report.injection.outcome == "installed" and report.healed_ns is not None:
                 lasted_ms = (report.healed_ns - report.injected_ns) / NS_PER_MS
                 yield report.fault.nemesis, report.fault.duration_ms, lasted_ms

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.processes.command import Program
-from harness.spec import SIM, STEADY, RunSpec
+from harness.spec import FAIR, SIM, STEADY, RunSpec
 from harness.store.folder import RunDir
 from harness.verdict import Valid
 from reports.model import Command
@@ -63,6 +63,8 @@ def _run_line(spec: RunSpec, place: RunDir | None, program: Program) -> str:
     ]
     if spec.pace != STEADY:
         options.append(("--pace", spec.pace))
+    if spec.weather != FAIR:
+        options.append(("--weather", spec.weather))
     if spec.mutant is not None:
         options.append(("--mutant", spec.mutant))
     options += [("--set", f"{key}={spec.settings[key]}") for key in sorted(spec.settings)]

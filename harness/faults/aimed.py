@@ -21,6 +21,7 @@ from harness.moments.trigger import ANY, CHANGE, EVENT, Match, Trigger
 # Families of faults that take hold at once, or at least begin to.
 FAMILIES: Final = ("kill", "power", "pause", "partition", "packets", "answers", "membership")
 AT_EVENT: Final = 0.8  # share of targets that are the event's node, and not the drawn role
+LOW: Final = 1.5  # above 1: low numbers are drawn more often
 BRIEF_MS: Final = (300, 2_500)  # a length that leaves the moment much time to come
 EARLY: Final = 0.5  # of the time, in which faults begin to wait
 
@@ -52,13 +53,14 @@ def _at(type_: str, families: Sequence[str], nth_max: int = 2, **more: Any) -> O
 
 
 OCCASIONS: Final = (
-    _changes(_DIES, 8, 3.0, after=_LED),
-    _changes(_DIES, 4, 2.0, after=Match("role", {"to": "candidate"})),
-    _changes(_DIES, 4, 2.0, after=Match("trunc")),
+    _changes(_DIES, 10, 3.0, after=_LED),
+    _changes(_DIES, 10, 2.0, after=Match("role", {"to": "candidate"})),
+    _changes(_DIES, 10, 3.0, after=Match("vote", {"pre": False, "ok": True})),
+    _changes(_DIES, 6, 2.0, after=Match("trunc")),
     _changes(_DIES, 4, 1.0, after=Match("start")),
     _changes(_DIES, 6, 1.0, during="voter-change"),
     _changes(_DIES, 6, 2.0, fields={"file": "snapshot"}),
-    _changes(_DIES, 6, 2.0, fields={"file": "quorum-state"}),
+    _changes(_DIES, 15, 2.0, fields={"file": "quorum-state"}),
     _changes(_DIES, 6, 1.0, fields={"op": "unlink"}),
     _changes(_DIES, 40, 2.0),
     _at("role", (*_DIES, *_SILENT), fields={"to": "leader"}, weight=2.0),
@@ -69,6 +71,7 @@ OCCASIONS: Final = (
     _at("append", ("power",), 20, role="leader", during="unflushed"),
     _at("voters", (*_DIES, *_SILENT), during="voter-change", weight=3.0),
     _at("hwm", (*_DIES, *_SILENT), 30, role="leader"),
+    _at("elected", ("membership",), weight=2.0),
     _at("claim", (*_DIES, *_SILENT)),
     _at("trunc", (*_DIES, *_SILENT), weight=2.0),
     _at("snap", (*_DIES, *_SILENT)),
@@ -123,7 +126,7 @@ def _draw(
     name, nemesis = rng.choice(by_family[family])
     duration_ms = rng.randint(*rng.choice((BRIEF_MS, options.fault_ms)))
     until_ms = int(time_limit_s * 1_000) - options.tail_ms - duration_ms
-    nth = 1 + int(occasion.nth_max * rng.random() ** 3)  # low ones more often
+    nth = 1 + int(occasion.nth_max * rng.random() ** LOW)
     params = _params(dict(nemesis.params(rng)), rng, occasion.trigger.role)
     at_ms = rng.choice((0, int(EARLY * time_limit_s * 1_000 * rng.random())))
     if until_ms < 0:

@@ -13,7 +13,7 @@ from harness import catalogue
 from harness.registry import systems
 from harness.run.judge import Judgement
 from harness.sessions import live as session
-from harness.spec import STEADY, RunSpec
+from harness.spec import FAIR, STEADY, RunSpec
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible import completion
 from krucible.arguments import (
@@ -26,6 +26,7 @@ from krucible.arguments import (
     SEED_MAX,
     TIME_LIMIT_MAX_S,
     VOTERS_MAX,
+    WEATHER_HELP,
     HostsFile,
     KafkaVersion,
     StoreDir,
@@ -83,6 +84,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = 100.0,
     concurrency: Annotated[int, whole("Client processes.", least=1, most=CONCURRENCY_MAX)] = 10,
     pace: Annotated[str, named(PACE_HELP, completion.paces)] = STEADY,
+    weather: Annotated[str, named(WEATHER_HELP, completion.weathers)] = FAIR,
     seed: Annotated[
         int | None,
         whole("Seed of ops and faults (default: random).", least=0, most=SEED_MAX),
@@ -110,6 +112,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         rate_hz=rate,
         concurrency=concurrency,
         pace=pace,
+        weather=weather,
         mutant=mutant,
         settings=of_kafka(parse_settings(setting or []), kafka_version, None),
     )

@@ -17,6 +17,7 @@ from harness.moments.trigger import Match, Trigger
 from harness.run.runner import RunOptions
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, save, simulate
+from harness.sessions.zoo import found
 from harness.shrink import moves
 from harness.shrink.moves import Candidate, Struck
 from harness.shrink.search import Budget, Failure, Shrunk, shrink
@@ -274,9 +275,9 @@ def made_up(needs_trigger: bool, least: int) -> Any:
 def test_a_moment_becomes_a_time_or_a_plainer_moment(needs_trigger: bool) -> None:
     at = Trigger(CHANGE, 40, "leader", after=LED, during="unflushed", until_ms=900)
     start = Candidate(SPEC, (replace(FAULT, trigger=at), Fault(1, "kill", 100, 100)))
-    found = shrink(start, made_up(needs_trigger, 3), budget=Budget(1e9, 400), now_s=lambda: 0.0)
-    assert isinstance(found, Shrunk)
-    (fault,) = found.candidate.faults
+    end = shrink(start, made_up(needs_trigger, 3), budget=Budget(1e9, 400), now_s=lambda: 0.0)
+    assert isinstance(end, Shrunk)
+    (fault,) = end.candidate.faults
     if needs_trigger:
         assert fault.trigger == Trigger(CHANGE, 3)
     else:
@@ -290,3 +291,23 @@ def test_windows_and_gaps_leave_faults_with_a_trigger_where_they_are() -> None:
         assert each.spec.time_limit_s == SPEC.time_limit_s or FAULT not in each.faults
     assert moves.earlier(start, 0) == []
     assert moves.sooner(start, 1) == []
+
+
+def test_a_bug_shows_between_two_disk_changes_and_not_a_millisecond_beside_them() -> None:
+    """A candidate whose power fails between two writes of its vote starts from one never given."""
+    spec = replace(SPEC, time_limit_s=3.0, mutant="two-step-vote", stop_at=("S37",))
+    kill = Fault(0, "kill", 500, 1_000, {"target": "leader"}, 0.5)
+    power = Fault(1, "power", 0, 500, {"target": "event", "clean": True}, 0.5)
+    file = Match("change", {"file": "quorum-state"})
+    at = Trigger(file, 6, after=Match("role", {"to": "prospective"}))
+
+    def played(last: Fault) -> SimRun:
+        return simulate(Plan.simulated(spec, (kill, last), asked_for=False), BRIEF)
+
+    run = played(replace(power, trigger=at))
+    assert "S37" in found(run)
+    assert played(replace(power, trigger=at)).trace_sha256 == run.trace_sha256
+    assert "S37" not in found(played(replace(power, trigger=replace(at, nth=2))))
+    struck = struck_at(run, run.result.phases_ns["main"])[1]
+    timed = moves.timed(Candidate(spec, (replace(power, trigger=at),)), 0, struck)
+    assert "S37" not in found(played(timed.faults[0]))

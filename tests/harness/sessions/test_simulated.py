@@ -377,9 +377,9 @@ def test_a_seed_that_ends_its_process_costs_the_others_nothing(
         return do(work)
 
     monkeypatch.setattr(sim_command._Work, "do", deadly)
-    given = {"time_limit_s": 4.0}
+    pinned = {"time_limit_s": 4.0}
     batch = sim_command._Batch(
-        [sim_command._Work(seed, given, False, False, tmp_path) for seed in range(1, 8)]
+        [sim_command._Work(seed, pinned, False, False, tmp_path) for seed in range(1, 8)]
     )
     batch.run(2, stop=False, loud=False)
     assert sorted(result["seed"] for result in batch.results) == list(range(1, 8))
