@@ -1,4 +1,4 @@
-"""Judges which snapshots a node makes and deletes.
+"""Judges which snapshots a node makes, deletes and finds.
 
 Source: KIP-630; Kafka 4.1 ``KafkaRaftLog.createNewSnapshot`` and ``maybeClean``.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from checkers.invariants.snapshots import SnapshotAtLogStart, SnapshotValidity
+from checkers.invariants.snapshots import SnapshotAtLogStart, SnapshotInstall, SnapshotValidity
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
 from checkers.replay.world import World
@@ -74,5 +74,33 @@ class NewestKept(Invariant):
                 " none that is newer",
                 event,
                 id=list(event["id"]),
+            )
+        ]
+
+
+class ReachedSnapshot(Invariant):
+    """S24: a process starts with a log that reaches to the end of its newest snapshot.
+
+    A crash between the name of an installed snapshot and the new beginning of the log is mended.
+    """
+
+    name: ClassVar[str] = "S24"
+    meaning: ClassVar[Meaning] = SnapshotInstall.meaning
+    listens: ClassVar[tuple[str, ...]] = ("start",)
+
+    def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
+        """Compare the log end with the snapshots that are there."""
+        del world
+        newest = max(snapshots_of(event), default=0)
+        if not newest:
+            return ()
+        self.checked += 1
+        if newest <= event["leo"]:
+            return ()
+        return [
+            self._anomaly(
+                f"n{event['node']} started with a log that ends at {event['leo']}"
+                f" ({label(event)}), and a snapshot that ends at {newest}",
+                event,
             )
         ]

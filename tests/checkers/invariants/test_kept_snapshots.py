@@ -1,14 +1,14 @@
-"""S22 and S23, of snapshots that are made and deleted."""
+"""S22, S23 and S24, of snapshots that are made, deleted and found."""
 
 from __future__ import annotations
 
-from checkers.invariants.kept_snapshots import NewerSnapshots, NewestKept
+from checkers.invariants.kept_snapshots import NewerSnapshots, NewestKept, ReachedSnapshot
 from checkers.monitor.monitor import Monitor
 from tests.support.traces.traces import Trace
 
 
 def judged(trace: Trace) -> set[str]:
-    invariants = [NewerSnapshots(), NewestKept()]
+    invariants = [NewerSnapshots(), NewestKept(), ReachedSnapshot()]
     found = Monitor(invariants).feed_all(trace.run().events)
     return {anomaly.invariant for anomaly in found}
 
@@ -63,3 +63,12 @@ def test_the_newest_is_not_deleted() -> None:
     end, epoch = max(trace.disks[2].snapshots.items())
     trace.emit(2, "snap", op="delete", id=[end, epoch], size=1)
     assert judged(trace) == {"S23"}
+
+
+def test_a_log_reaches_to_the_newest_snapshot() -> None:
+    trace = with_snapshots()
+    trace.start(2)
+    assert judged(trace) == set()
+    trace.disks[2].log.pop()
+    trace.start(2)
+    assert judged(trace) == {"S24"}
