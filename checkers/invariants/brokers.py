@@ -28,7 +28,8 @@ class BrokerEpochs(Invariant):
         title="broker epochs",
         promise=(
             "Each start of a broker gets a higher broker epoch, which is the offset of its "
-            "registration. The process keeps it, and requests with an older one are refused."
+            "registration. The process keeps it, and requests with an older one are refused. While "
+            "its session goes on, no other process registers in its place."
         ),
         why=(
             "The broker epoch tells a restarted broker from the process before it. Without that, a "
@@ -175,7 +176,7 @@ class UnfenceGuard(Invariant):
         title="guarded unfencing",
         promise=(
             "A broker is unfenced, or told that it has caught up, only when it has read the "
-            "metadata log up to its own registration."
+            "metadata log up to its own registration; unfenced only if it wants to be."
         ),
         why=(
             "A broker that serves clients earlier goes by metadata from before its restart: it "

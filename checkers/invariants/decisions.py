@@ -25,10 +25,11 @@ GRACE_MS = 3000  # a busy host, a slow link, a commit
 
 def session_ms_of(settings: Mapping[str, str]) -> int:
     """Tell how long the session of a broker is."""
-    return _number(settings, SESSION_SETTING, SESSION_MS)
+    return number_of(settings, SESSION_SETTING, SESSION_MS)
 
 
-def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+def number_of(settings: Mapping[str, str], name: str, default: int) -> int:
+    """Tell the number that a setting has, or its default."""
     text = settings.get(name, "")
     return int(text) if text.isdecimal() else default
 
@@ -44,8 +45,8 @@ class ShutdownGuard(Invariant):
         name,
         title="guarded shutdown",
         promise=(
-            "A broker that wants to stop is let go only when it leads no partition and every "
-            "active broker has heard who leads instead."
+            "A broker that wants to stop, and no other, is let go, and only when it leads no "
+            "partition and every active broker has heard who leads instead."
         ),
         why=(
             "This keeps a rolling restart smooth. If the broker goes earlier, clients find "
@@ -145,7 +146,7 @@ class SilentFenced(Invariant):
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
         """Make the invariant with the session and heartbeat times that brokers are set to."""
-        return cls(session_ms_of(settings), _number(settings, HEARTBEAT_SETTING, HEARTBEAT_MS))
+        return cls(session_ms_of(settings), number_of(settings, HEARTBEAT_SETTING, HEARTBEAT_MS))
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Follow controllers and brokers, and judge what was fenced and what was not."""

@@ -104,7 +104,7 @@ class MajorityElection(Invariant):
 
 
 class OneChangeAtATime(Invariant):
-    """S27: voter sets that follow each other in a log differ by one replica at most.
+    """S27: voter sets that follow each other in a log differ by one replica, and none is empty.
 
     A leader changes the set only after it has committed in its epoch, and the set before.
     """
@@ -114,7 +114,8 @@ class OneChangeAtATime(Invariant):
         name,
         title="one voter change at a time",
         promise=(
-            "The voter set changes by one controller at a time. A leader changes it only after it "
+            "The voter set changes by one controller at a time, and is never empty. A leader "
+            "changes it only after it "
             "has committed a record of its own epoch and the change before, and adds only a "
             "controller that has caught up."
         ),
@@ -140,6 +141,13 @@ class OneChangeAtATime(Invariant):
             yield self._anomaly(
                 f"the voters went from {told(before)} to {told(keys)} at offset {offset} of"
                 f" {replica.id} in one step ({label(event)})",
+                event,
+                offset=offset,
+            )
+        if not keys:
+            yield self._anomaly(
+                f"the last of the voters {told(before)} was removed at offset {offset} of"
+                f" {replica.id} ({label(event)})",
                 event,
                 offset=offset,
             )

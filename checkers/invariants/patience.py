@@ -26,9 +26,9 @@ class Patience(Invariant):
         name,
         title="few elections",
         promise=(
-            "A crash costs few elections. Candidates wait for random times, a vote that is refused "
-            "delays nobody's own election, and after a resignation the voter with the longest log "
-            "stands first."
+            "A crash costs few elections. Nobody stands before its timeout, candidates wait for "
+            "random times, a vote that is refused delays nobody's own election, and after a "
+            "resignation the voter with the longest log stands first."
         ),
         why=(
             "Candidates that stand at the same moments elect nobody, again and again. The cluster "

@@ -32,7 +32,8 @@ class SnapshotValidity(Invariant):
         title="snapshot validity",
         promise=(
             "A snapshot covers whole, committed batches up to the offset in its name and carries "
-            "the voters in force there. Snapshots of the same name are equal on all nodes."
+            "the voters in force there. Snapshots of the same name are equal on all nodes. Each "
+            "that a node makes is newer than those before."
         ),
         why=(
             "A new broker, or one that is far behind, starts from a snapshot. A wrong one gives it "
@@ -125,7 +126,7 @@ class SnapshotAtLogStart(Invariant):
         title="snapshot at log start",
         promise=(
             "A log that does not begin at offset 0 begins exactly where a complete, readable "
-            "snapshot ends. After a restart it may begin below that."
+            "snapshot ends. After a restart it may begin below that. The newest snapshot stays."
         ),
         why=(
             "What was deleted of the log is in the snapshot only. Without it the node cannot "

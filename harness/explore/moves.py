@@ -1,7 +1,7 @@
 """Makes new candidates of known ones: data in, data out.
 
 Faults are moved onto moments at which something rare happened, made to wait for an event, aimed at
-other nodes, prolonged, shortened, added, dropped and taken from other runs; settings, weather and
+other nodes, prolonged, shortened, added, dropped and taken from other runs; settings and
 workload are taken from other seeds; and the same is tried with other luck.
 """
 
@@ -144,11 +144,6 @@ def _settings(candidate: Candidate, stuff: Stuff) -> Candidate:
     return candidate.with_spec(settings=settings)
 
 
-def _weather(candidate: Candidate, stuff: Stuff) -> Candidate:
-    """Take the weather of the fresh run."""
-    return candidate.with_spec(weather=stuff.fresh.spec.weather)
-
-
 def _load(candidate: Candidate, stuff: Stuff) -> Candidate:
     """Take workload, clients and rate of the fresh run, with the cluster and settings they need."""
     spec, given = stuff.fresh.spec, candidate.spec
@@ -173,7 +168,6 @@ WITH_FAULTS: Final[dict[Move, float]] = {
     _splice: 1.5,
     _luck: 1.5,
     _settings: 0.7,
-    _weather: 0.3,
     _load: 0.5,
 }
 WITHOUT_FAULTS: Final[dict[Move, float]] = {
@@ -181,7 +175,6 @@ WITHOUT_FAULTS: Final[dict[Move, float]] = {
     _await: 2,
     _luck: 1,
     _settings: 0.7,
-    _weather: 0.3,
     _load: 0.5,
 }
 

@@ -27,7 +27,7 @@ def record_identity(tables: Tables) -> Sequence[Wrong]:
     ]
 
 
-@transform("S8")
+@transform("S8", rest="which fetches a leader serves, and which it calls diverging")
 def log_matching(tables: Tables) -> Sequence[Wrong]:
     """Logs that hold the same batch hold the same batches below it, as far as both retain."""
     differ = tables.contents.where("tails > 1").withColumn("time_ns", F.col("tails_ns"))
@@ -67,7 +67,7 @@ def commit_stability(tables: Tables) -> Sequence[Wrong]:
     ]
 
 
-@transform("S10")
+@transform("S10", rest="that a follower cuts nothing that its leader has")
 def no_committed_truncation(tables: Tables) -> Sequence[Wrong]:
     """No truncation, no restart and no snapshot removes a record that is committed."""
     reaches = (

@@ -19,6 +19,7 @@ from node.catalogue.impossible import PENDING, ROWS
 from node.catalogue.rows import NAMES, row_of
 from tests.support.commands.command import krucible
 from tests.support.commands.source import tracked
+from tests.support.pages.design import design_page
 from tests.support.pages.docs import cli_page, plugins_page
 from tests.support.pages.invariants import invariants_page
 from tests.support.pages.nemeses import nemeses_page
@@ -27,6 +28,7 @@ from tests.support.places import ROOT
 
 PAGES = {
     "docs/cli.md": cli_page,
+    "docs/design.md": design_page,
     "docs/invariants.md": invariants_page,
     "docs/nemeses.md": nemeses_page,
     "docs/plugins.md": plugins_page,

@@ -221,7 +221,8 @@ class Trace:
         self.role(winner, "prospective", by=None)
         for other in others:
             self.emit(winner, "votereq", pre=True, to=other)
-            self.role(other, "prospective", by=None)  # it misses its leader, too
+            if self._role_of(other) != "leader":
+                self.role(other, "prospective", by=None)  # it misses its leader, too
             self.grant(other, winner, pre=True)
         self.persist(winner, epoch, voted=winner)
         self.role(winner, "candidate", voted=winner, by=None)
@@ -239,6 +240,11 @@ class Trace:
         self.flush(winner)
         for other in [*others, *self.observers]:
             self.follow(other, winner)
+
+    def _role_of(self, node: int) -> str | None:
+        """The role of a node's process, as far as it has told."""
+        told = [e for e in self.events[f"n{node}"] if e["t"] == "role"]
+        return told[-1]["to"] if told and told[-1]["inc"] == self.disks[node].inc else None
 
     def follow(self, node: int, leader: int) -> None:
         """A node learns of the leader."""

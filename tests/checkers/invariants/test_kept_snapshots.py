@@ -1,0 +1,74 @@
+"""S22, S23 and S24, of snapshots that are made, deleted and found."""
+
+from __future__ import annotations
+
+from checkers.invariants.kept_snapshots import NewerSnapshots, NewestKept, ReachedSnapshot
+from checkers.monitor.monitor import Monitor
+from tests.support.traces.traces import Trace
+
+
+def judged(trace: Trace) -> set[str]:
+    invariants = [NewerSnapshots(), NewestKept(), ReachedSnapshot()]
+    found = Monitor(invariants).feed_all(trace.run().events)
+    return {anomaly.invariant for anomaly in found}
+
+
+def with_snapshots() -> Trace:
+    """Node 2 has made two snapshots."""
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    trace.replicate(1)
+    trace.commit(1)
+    trace.write(1, "r0", 1)
+    trace.freeze(2)
+    trace.write(1, "r0", 2)
+    trace.freeze(2)
+    return trace
+
+
+def test_newer_snapshots_are_made_and_older_ones_go() -> None:
+    trace = with_snapshots()
+    trace.clean(2)
+    trace.write(1, "r0", 3)
+    trace.freeze(2)
+    assert judged(trace) == set()
+
+
+def test_a_snapshot_of_the_same_place_is_not_made_again() -> None:
+    trace = with_snapshots()
+    trace.freeze(2)
+    assert judged(trace) == {"S22"}
+
+
+def test_a_snapshot_that_was_there_at_the_start_is_not_made_again() -> None:
+    trace = with_snapshots()
+    trace.start(2)
+    trace.commit(1)
+    trace.freeze(2)
+    assert judged(trace) == {"S22"}
+
+
+def test_an_installed_one_does_not_count_against_one_that_was_being_made() -> None:
+    trace = with_snapshots()
+    trace.freeze(1)
+    trace.write(1, "r0", 3, 2)
+    trace.install(3, 1)
+    trace.emit(3, "snap", op="freeze", id=[2, 1], size=1)
+    assert judged(trace) == set()
+
+
+def test_the_newest_is_not_deleted() -> None:
+    trace = with_snapshots()
+    end, epoch = max(trace.disks[2].snapshots.items())
+    trace.emit(2, "snap", op="delete", id=[end, epoch], size=1)
+    assert judged(trace) == {"S23"}
+
+
+def test_a_log_reaches_to_the_newest_snapshot() -> None:
+    trace = with_snapshots()
+    trace.start(2)
+    assert judged(trace) == set()
+    trace.disks[2].log.pop()
+    trace.start(2)
+    assert judged(trace) == {"S24"}
