@@ -1,6 +1,6 @@
 """Measure how many machine-made bugs of the node the swarm catches: bugs that nobody chose.
 
-    python -m bench.mutation [--draw 300] [--seed 1] [--budget 120] [--jobs 2] [--out FILE]
+    python bench/mutation.py [--draw 300] [--seed 1] [--budget 120] [--jobs 2] [--out FILE]
 
 Small changes of ``node`` are drawn (``bench/support/mutations.py``), each in a process of its own.
 The node must pass a run of 10 s without faults; then the generic swarm has ``--budget`` seconds of

@@ -18,6 +18,7 @@ from harness.contracts.nemesis import Fault
 from harness.faults import aimed, schedule
 from harness.faults.choice import misfit
 from harness.moments.trigger import EVENT
+from harness.sessions.swarm import QUORUM
 from harness.shrink.moves import Candidate
 from harness.spec import RunSpec
 
@@ -137,9 +138,12 @@ def _luck(candidate: Candidate, stuff: Stuff) -> Candidate:
 
 def _settings(candidate: Candidate, stuff: Stuff) -> Candidate:
     """Take one setting of the fresh run."""
-    if not stuff.fresh.spec.settings:
+    names = set(stuff.fresh.spec.settings)
+    if candidate.spec.workload == "membership":
+        names.discard(QUORUM)  # there must be voters to change
+    if not names:
         return candidate
-    name = stuff.rng.choice(sorted(stuff.fresh.spec.settings))
+    name = stuff.rng.choice(sorted(names))
     settings = {**candidate.spec.settings, name: stuff.fresh.spec.settings[name]}
     return candidate.with_spec(settings=settings)
 

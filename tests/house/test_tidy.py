@@ -39,6 +39,8 @@ CLOCKS = {
     "harness/healing/heal.py": "waits for processes of dead runs to be gone",
     "harness/run/judge.py": "stops checkers that take too long",
     "krucible/commands/nightly.py": "names a night by the moment of its start",
+    "krucible/commands/explore.py": "a search's budget is real time",
+    "harness/explore/play.py": "tells how much CPU a candidate took",
     "harness/nightly/sims.py": "simulates seeds until its slice of the night is over",
     "harness/nightly/work.py": "a night's budget is real time",
     "harness/systems/kafka/distribution.py": "waits for a server that warms up an archive",
