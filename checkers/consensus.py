@@ -26,7 +26,7 @@ NAME = "consensus"
 def consensus(run: RunData) -> CheckResult:
     """Judge elections, votes, logs, commits and acknowledged writes by what nodes told.
 
-    Judges S1 to S37 and L4 of the catalogue, snapshots and voter changes with them. O(n log n) in
+    Judges S1 to S38 and L4 of the catalogue, snapshots and voter changes with them. O(n log n) in
     the events. UNKNOWN without events, and when the trace lacks some of what was to be judged.
     Of a simulation that was stopped only the events are judged, and the clients' ops by what was
     committed: its disks are as they were in the middle of a fault.

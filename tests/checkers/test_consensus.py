@@ -19,6 +19,7 @@ from harness.history.ops import History
 from harness.verdict import CheckResult, Valid
 from tests.support.places import TESTDATA
 from tests.support.traces.broken import MORE_BREAKS, lead_alone
+from tests.support.traces.broken_answers import ANSWER_BREAKS
 from tests.support.traces.broken_disks import DISK_BREAKS
 from tests.support.traces.traces import (
     Event,
@@ -488,6 +489,7 @@ BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S30", lead_on_after_own_removal),
     *MORE_BREAKS,
     *DISK_BREAKS,
+    *ANSWER_BREAKS,
 ]
 
 
