@@ -9,7 +9,15 @@ import typer
 
 from harness.faults.choice import ALL, NONE
 from harness.faults.schedule import PACES
-from harness.registry import Registry, environments, mutant_names, nemeses, systems, workloads
+from harness.registry import (
+    Registry,
+    environments,
+    mutant_names,
+    nemeses,
+    released_bugs,
+    systems,
+    workloads,
+)
 
 
 def named(help_: str, names: Callable[[], Iterable[str]], metavar: str = "NAME") -> Any:
@@ -36,6 +44,11 @@ def faults() -> list[str]:
 def mutants() -> list[str]:
     """The seeded bugs of all systems."""
     return sorted({name for system in systems.names() for name in mutant_names(system)})
+
+
+def bugs() -> list[str]:
+    """The bugs that the zoo hunts: seeded ones, and those of releases."""
+    return sorted({*mutants(), *(bug.name for _, bug in released_bugs() if bug.is_hunted)})
 
 
 def paces() -> list[str]:
