@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from harness.contracts.meaning import Meaning
+from harness.contracts.released import ReleasedBug
 from harness.contracts.traits import EnvironmentTraits, SystemTraits, WorkloadTraits
 from harness.errors import HarnessError, UnknownPluginError
 
@@ -217,3 +218,8 @@ def mutants_of(system: str) -> list[dict[str, Any]]:
 def mutant_names(system: str) -> list[str]:
     """Names of the seeded bugs that a system offers."""
     return [mutant["name"] for mutant in mutants_of(system)]
+
+
+def released_bugs() -> list[tuple[str, ReleasedBug]]:
+    """The bugs that were in releases of systems, each with the name of its system."""
+    return [(name, bug) for name in systems.names() for bug in systems.traits(name).released()]

@@ -10,7 +10,15 @@ import typer
 from harness.faults.choice import ALL, NONE
 from harness.faults.schedule import PACES
 from harness.faults.weather import WEATHERS
-from harness.registry import Registry, environments, mutant_names, nemeses, systems, workloads
+from harness.registry import (
+    Registry,
+    environments,
+    mutant_names,
+    nemeses,
+    released_bugs,
+    systems,
+    workloads,
+)
 from harness.spec import FAIR
 
 
@@ -43,6 +51,11 @@ def mutants() -> list[str]:
 def weathers() -> list[str]:
     """The kinds of weather."""
     return [FAIR, *WEATHERS]
+
+
+def bugs() -> list[str]:
+    """The bugs that the zoo hunts: seeded ones, and those of releases."""
+    return sorted({*mutants(), *(bug.name for _, bug in released_bugs() if bug.is_hunted)})
 
 
 def paces() -> list[str]:

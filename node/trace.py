@@ -10,7 +10,8 @@ t        fields
 start    leo, last_ep, log_start, flushed, qs{ep, leader, voted, voted_dir}, snaps[[offset, epoch]],
          voters[ids], roles[]
 role     from, to, leader, voted, why, by   (from/to: unattached prospective candidate leader
-         follower resigned, lower case); by = the type of message that caused it, null of none
+         follower resigned, lower case); by = the type of message that caused it, null of none;
+         backoff_ms = of a candidate that had lost, and waited by a timer of its own: for how long
 qs       leader, voted, voted_dir        after the fsync and rename of quorum-state
 votereq  pre, to                         a Vote request leaves for voter ``to``
 vote     pre, ok, cand, cand_dir, cl_ep, cl_leo, my_ep, my_leo, req_ep, err, due   a vote was
@@ -69,6 +70,8 @@ rpc_ok   api, peer, peer_dir, req_ep     a quorum request other than Vote and Fe
          preferred[[id, dir]], wait_ms and backoff_ms, the longest that this may be
 turn     ms, cpu_ms                      a turn of the event loop took longer than the limit, or was
          clearly longer than all before; cpu_ms = of it in which the thread had a CPU
+spin     n, as                           a node polls without a pause, for the n-th time in a row;
+         as = its role, or observer
 stop     why                             orderly end of the process
 left     file, may[object], torn         of a simulated host: what a loss of power in this instant
          may leave of a file that is replaced as a whole, each content as a restart would read it,

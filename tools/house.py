@@ -34,6 +34,7 @@ DISCOVERY: Final[Mapping[str, str]] = {
     "reports.pictures": "pictures of anomalies, one file each",
     "pipeline.transforms": "transforms, one file each",
     "node.mutants": "seeded bugs, one file each",
+    "harness.systems.kafka.bugs": "bugs of releases, one file each",
     "node.driver.apis.registry": "handlers of requests, one file each family",
     "krucible.app": "verbs, one file each, loaded when one is wanted",
 }

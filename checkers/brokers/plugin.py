@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from checkers.brokers.newcomers import turned_away
 from checkers.brokers.sessions import Sessions
 from checkers.brokers.words import Registration, Word, registrations, words
 from checkers.invariants.brokers import BrokerEpochs, SessionTruth, UnfenceGuard
@@ -53,6 +54,9 @@ def brokers(run: RunData) -> CheckResult:
         sessions = Sessions(run, said)
         anomalies += sessions.judge()
         checked[SESSIONS] += sessions.checked
+        refusals, turned = turned_away(run, sessions.services)
+        checked[REVIVED] += refusals
+        anomalies += turned
     reason = None if said else "no broker was told anything: nothing was judged"
     verdict = Valid.UNKNOWN if reason else Valid.VALID
     return CheckResult(

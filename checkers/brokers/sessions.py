@@ -40,7 +40,10 @@ class Reign:
 
 
 class Sessions:
-    """Judges the sessions of all played brokers; ``checked`` counts the services looked at."""
+    """Judges the sessions of all played brokers; ``checked`` counts the services looked at.
+
+    ``services`` are the times in which each incarnation was in service.
+    """
 
     def __init__(self, run: RunData, said: Sequence[Word]) -> None:
         self.checked = 0
@@ -51,12 +54,12 @@ class Sessions:
             if word.f in HEARTBEATS:
                 self._heard[word.broker, word.epoch].append(word)
         self._unsure, self._spoken = _unanswered(run)
-        self._services = list(_services(run))
+        self.services = list(_services(run))
         self._reigns = list(_reigns(run))
 
     def judge(self) -> Iterator[Anomaly]:
         """Services that ended early, and those that should have ended."""
-        for service in self._services:
+        for service in self.services:
             heard = self._heard.get(service.who)
             if heard and service.who not in self._unsure:
                 self.checked += 1

@@ -87,14 +87,14 @@ L10 = Meaning(
     "L10",
     title="broker lifecycle",
     promise=(
-        "A living broker that has caught up is unfenced, and one that wants to stop is let go, "
-        "each within a known time."
+        "A living broker that has caught up is unfenced, one that wants to stop is let go, each "
+        "within a known time, and one that comes back after a silence is registered."
     ),
     why=(
         "A broker that stays fenced serves nobody though it runs. One that may not stop holds up a "
         "rolling restart until somebody kills it."
     ),
-    source="KIP-631; KRaft TLA+ specification (EventuallyUnfenced); KAFKA-14292",
+    source="KIP-631; KRaft TLA+ specification (EventuallyUnfenced); KAFKA-14292; KAFKA-19047",
 )
 L11 = Meaning(
     "L11",

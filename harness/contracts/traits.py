@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.contracts.released import ReleasedBug
 from harness.spec import SIM, RunSpec
 from harness.verdict import Known
 
@@ -27,6 +28,10 @@ def _takes_any(_: str) -> bool:
 
 
 def _no_mutants() -> Sequence[dict[str, Any]]:
+    return ()
+
+
+def _no_releases() -> Sequence[ReleasedBug]:
     return ()
 
 
@@ -49,6 +54,8 @@ class SystemTraits:
         check_settings: Raises UsageError for bad settings, before a run is begun.
         mutants: Its seeded bugs: objects with ``name``, ``description``, ``breaks`` and ``source``;
             with ``scenario`` for the zoo.
+        released: Bugs that were in releases of it, for the zoo.
+        release: The setting that names the release of a run; empty: there are none.
         known: What it is known to do wrong; counted, and no anomaly of a run.
         missing: Says in one line what its runs need and this host has not; None: nothing.
         takes: Whether a setting that a swarm draws, by its name, means anything to it.
@@ -70,6 +77,8 @@ class SystemTraits:
     jvms: bool = False
     check_settings: Callable[[Settings], None] = _takes_all
     mutants: Callable[[], Sequence[dict[str, Any]]] = _no_mutants
+    released: Callable[[], Sequence[ReleasedBug]] = _no_releases
+    release: str = ""
     known: tuple[Known, ...] = ()
     missing: Callable[[], str | None] = _no_reason
     takes: Callable[[str], bool] = _takes_any

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from harness.errors import UsageError
 from harness.processes.crew import Ended, Job, Said, work_off
-from harness.registry import mutant_names, unknown
+from harness.registry import mutant_names, released_bugs, unknown
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible import completion
 from krucible.commands.sim import JOBS_MAX
@@ -23,9 +23,13 @@ from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
 from krucible.quantities import duration, whole
 
 if TYPE_CHECKING:
+    from harness.sessions.released import Chase
     from harness.sessions.zoo import Hunt
 
-ARMS = ("directed", "exploratory", "control")
+OF_SEEDED = ("directed", "exploratory")  # arms that hunt bugs
+RELEASES = "releases"
+USUAL = (*OF_SEEDED, "control")
+ARMS = (*USUAL, RELEASES)
 CONTROL_MAX = 10_000_000
 SEEDS_PER_JOB = 10  # of the control arm
 LATE_S = 600.0  # what a hunt may take beyond its budget, or a job that has none per seed
@@ -38,9 +42,11 @@ def add_to(app: typer.Typer) -> None:
         name="zoo",
         help="Simulate every seeded bug, to prove that the checkers catch it: in its own scenario "
         "(directed), and in random simulations that know nothing of it (exploratory); and random "
-        "simulations of the healthy node (control). Exits 0 when every bug was caught by an "
-        "invariant that it breaks and the healthy node had no alarm, 1 when the healthy node was "
-        "found invalid, 255 when the harness failed in a seed, 2 when a bug was not caught.",
+        "simulations of the healthy node (control). Or find bugs of Apache Kafka's releases again, "
+        "and see that they are gone where they are fixed (releases). Exits 0 when every bug was "
+        "caught by an invariant that it breaks and the healthy node, or the fixed release, had no "
+        "alarm, 1 when it had one, 255 when the harness failed in a seed, 2 when a bug was not "
+        "caught.",
         short_help="Prove that seeded bugs are caught, and that the healthy node has no alarm.",
         epilog="Example: krucible zoo --arm directed",
     )(zoo)
@@ -49,18 +55,19 @@ def add_to(app: typer.Typer) -> None:
 def zoo(
     only: Annotated[
         list[str] | None,
-        named("Bug to hunt (default: all); repeatable.", completion.mutants),
+        named("Bug to hunt (default: all); repeatable.", completion.bugs),
     ] = None,
     arm: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ARM", help="directed, exploratory or control (default: all); repeatable."
+            metavar="ARM",
+            help="directed, exploratory, control (default: these), or releases; repeatable.",
         ),
     ] = None,
     budget: Annotated[
         float,
         duration(
-            "Time to look for each bug in the swarm.",
+            "Time to look for each bug in the swarm, or in a release.",
             least_s=0.1,
             most_s=BUDGET_MAX_S,
             default_s=60,
@@ -82,14 +89,14 @@ def zoo(
     ] = False,
 ) -> int:
     """Run the arms; the exit code says whether the zoo is as it should be."""
-    names = mutant_names("kraft")
-    for name in only or ():
-        if name not in names:
-            raise UsageError(unknown("mutant", name, names))
-    arms = tuple(arm or ARMS)
+    arms = tuple(arm or USUAL)
     for each in arms:
         if each not in ARMS:
             raise UsageError(unknown("arm", each, list(ARMS)))
+    names = _names(arms)
+    for name in only or ():
+        if name not in names:
+            raise UsageError(unknown("bug" if arms == (RELEASES,) else "mutant", name, names))
     blanks = dict(_work(arms, only or (), budget, control_seeds))
     found = _Found(blanks, json=json)
     try:
@@ -103,6 +110,14 @@ def zoo(
 
 # --------------------------------------------------------------------------- what is to be done
 
+
+def _names(arms: Sequence[str]) -> list[str]:
+    """Name the bugs that some arms hunt."""
+    seeded = mutant_names("kraft") if set(arms) - {RELEASES} else []
+    released = [bug.name for _, bug in released_bugs() if bug.is_hunted]
+    return [*seeded, *(released if RELEASES in arms else [])]
+
+
 Result = dict[str, Any]  # of a bug in an arm, or of a seed of the control arm
 
 
@@ -112,7 +127,9 @@ def _work(
     """The jobs, each with what is to be said when nothing comes of it."""
     from harness.sessions import zoo as hunts  # noqa: PLC0415 - it brings the node: not for --help
 
-    for arm in ARMS[:2]:
+    if RELEASES in arms:
+        yield from _in_releases(only, budget_s)
+    for arm in OF_SEEDED:
         for bug in hunts.bugs(only) if arm in arms else ():
             if arm == "directed":
                 hunt, limit_s = partial(hunts.directed, bug), LATE_S
@@ -126,7 +143,18 @@ def _work(
             yield Job(f"control, from {first}", partial(_control, some)), _alarm_of(first)
 
 
-def _hunting(hunt: Callable[[], Iterator[Hunt]]) -> Iterator[Result]:
+def _in_releases(only: Sequence[str], budget_s: float) -> Iterator[tuple[Job, Result]]:
+    from harness.sessions import released  # noqa: PLC0415 - as above
+
+    for quarry in released.quarries(only):
+        if (reason := quarry.missing()) is not None:
+            raise UsageError(reason)
+        bug, hunt = quarry.bug, partial(released.chase, quarry, budget_s)
+        blank = released.Chase(bug.name, bug.affected, str(bug.fixed)).to_json()
+        yield Job(f"{bug.name}, {RELEASES}", partial(_hunting, hunt), budget_s + LATE_S), blank
+
+
+def _hunting(hunt: Callable[[], Iterator[Hunt | Chase]]) -> Iterator[Result]:
     return (so_far.to_json() for so_far in hunt())
 
 
@@ -240,6 +268,8 @@ class _Found:
         if any(alarm["verdict"] == "invalid" for alarm in self._alarms):
             return EXIT_INVALID
         hunts = [*self._hunts, *self._so_far.values()]
+        if any(hunt.get("alarms") for hunt in hunts):  # of a release that has it fixed
+            return EXIT_INVALID
         if any(hunt["broken"] for hunt in hunts) or any(a["broken"] for a in self._alarms):
             return EXIT_HARNESS
         got_away = not all(hunt["caught"] for hunt in self._hunts)
@@ -255,9 +285,17 @@ def _line(hunt: Result) -> str:
         how = "NOT CAUGHT" + (f" (but {wrong}, which it does not break)" if wrong else "")
     broken = "".join(f", BROKEN: {why} ({times})" for why, times in hunt["broken"].items())
     return (
-        f"{hunt['mutant']}, {hunt['arm']}: {how}, {hunt['tried']} seeds, "
+        f"{hunt['mutant']}, {hunt['arm']}: {how}{_compared(hunt)}, {hunt['tried']} seeds, "
         f"{hunt['elapsed_s']:.1f} s{broken}"
     )
+
+
+def _compared(hunt: Result) -> str:
+    """Tell of both releases of a bug that was released."""
+    if hunt["arm"] != RELEASES:
+        return ""
+    alarms = ", ".join(f"{name} ({times})" for name, times in hunt["alarms"].items())
+    return f" in {hunt['affected']}, {hunt['fixed']} {'ALARMED: ' + alarms if alarms else 'green'}"
 
 
 def _alarm_line(alarm: Result) -> str:
@@ -275,11 +313,27 @@ def _show(figures: Result) -> None:
             f"{hunt['elapsed_s']:.1f} s",
         )
         for hunt in figures["hunts"]
+        if hunt["arm"] != RELEASES
     ]
     if rows:
         print_table(("mutant", "arm", "caught by", "seeds", "time"), rows)
+    pairs = [
+        (
+            hunt["mutant"],
+            hunt["affected"],
+            ", ".join(hunt["caught_by"]) or "NOT CAUGHT",
+            hunt["fixed"],
+            ", ".join(hunt["alarms"]) or "green",
+            str(hunt["tried"]),
+            f"{hunt['elapsed_s']:.1f} s",
+        )
+        for hunt in figures["hunts"]
+        if hunt["arm"] == RELEASES
+    ]
+    if pairs:
+        print_table(("bug", "release", "caught by", "fixed in", "there", "seeds", "time"), pairs)
     console = out()
-    for name in ARMS[:2]:
+    for name in (*OF_SEEDED, RELEASES):
         of_arm = [hunt for hunt in figures["hunts"] if hunt["arm"] == name]
         if of_arm:
             caught = sum(hunt["caught"] for hunt in of_arm)

@@ -23,6 +23,7 @@ CLOCKS = {
     "krucible/live.py": "what people see while a run lasts",
     "krucible/commands/shrink.py": "its budget is in seconds, and told when it is spent",
     "krucible/commands/sim.py": "tells people how much faster than real time it was",
+    "harness/sessions/released.py": "how long a bug got away, and when to give it up",
     "harness/sessions/zoo.py": "how long a bug got away, and when to give it up",
     "harness/processes/crew.py": "the time that a piece of work may take",
     "krucible/doctor/checks.py": "measures how long an fsync takes",

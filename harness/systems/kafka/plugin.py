@@ -24,6 +24,7 @@ from harness.kafka.client import KafkaClient
 from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
+from harness.systems.kafka import bugs
 from harness.systems.kafka import distribution as kafka_dist
 from harness.systems.kafka.distribution import (
     BROKER_HEAP_MB,
@@ -36,6 +37,7 @@ from harness.systems.kafka.releases import (
     HEARD_AT_ONCE_SINCE,
     HOME,
     LIVE_SINCE,
+    PAUSES_SINCE,
     VERSION,
     VOTES_KEPT_SINCE,
     Release,
@@ -52,6 +54,7 @@ from harness.systems.kafka.simulated.sites import (
 )
 from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import (
+    BOOTSTRAP_SETTING,
     DYNAMIC,
     QUORUM_SETTING,
     KraftNodes,
@@ -122,7 +125,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
         if key == FSYNC_SETTING and settings[key] not in ("true", "false"):
             raise UsageError(f"--set {key}={settings[key]}: want true or false")
-        if key.startswith(OURS) and key not in (QUORUM_SETTING, FSYNC_SETTING):
+        if key.startswith(OURS) and key not in (QUORUM_SETTING, BOOTSTRAP_SETTING, FSYNC_SETTING):
             raise UsageError(f"--set {key}: Apache Kafka has no such setting")
         if not _NAME.fullmatch(key):
             raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
@@ -145,6 +148,7 @@ def check_processes(settings: Mapping[str, str]) -> None:
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
 KNOWN: Final = (
     Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
+    Known("L12", "without a pause as unattached", "docs/kafka.md, a Fetch without end"),
     Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
     Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
 )
@@ -167,12 +171,25 @@ HEARS_LATE: Final = Known(
 )
 
 
+# Before 4.2 a follower polls without a pause when it wants to tell its listeners (KAFKA-19605).
+SPINS: Final = Known("L12", "without a pause as follower", "docs/kafka.md, a busy follower")
+
+# Since then an observer does so while it has no answer after a fetch timeout.
+OBSERVER_SPINS: Final = Known(
+    "L12", "without a pause as observer", "docs/kafka.md, a cut-off observer"
+)
+
+
 def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
     lines = {release.line for release in releases}
     found = list(KNOWN)
     if min(lines) < HEARD_AT_ONCE_SINCE:
         found.append(HEARS_LATE)
+    if min(lines) < PAUSES_SINCE:
+        found.append(SPINS)
+    if max(lines) >= PAUSES_SINCE:
+        found.append(OBSERVER_SPINS)
     if min(lines) < VOTES_KEPT_SINCE:
         found.append(FORGETS)
         if max(lines) >= VOTES_KEPT_SINCE:
@@ -243,7 +260,13 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
 
 @systems.register(
     "kafka",
-    replace(PROCESSES, narrowed=_processes, simulated=replace(SIMULATED, narrowed=_simulated)),
+    replace(
+        PROCESSES,
+        narrowed=_processes,
+        simulated=replace(SIMULATED, narrowed=_simulated),
+        released=bugs.load,
+        release=VERSION,
+    ),
 )
 class Kafka(KraftNodes):
     """Apache Kafka's controllers and brokers; `make kafka` fetches them. Needs Java 17.

@@ -19,6 +19,7 @@ KNOWN: Final = ("3.9.1", "3.9.2", "4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
+PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
 LIVE_SINCE: Final = (4, 0)  # processes of older ones log in another way, and are formatted so
 
 VERSION: Final = "krucible.kafka.version"

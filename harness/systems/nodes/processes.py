@@ -47,6 +47,7 @@ IDLE_SETTING = "metadata.max.idle.interval.ms"  # how often an idle leader write
 # How the quorum is made; ours, not the node's. static: ``controller.quorum.voters``; dynamic: the
 # voters are in the log, with the directory ids of their disks (KIP-853).
 QUORUM_SETTING = "krucible.quorum"
+BOOTSTRAP_SETTING = "krucible.bootstrap.servers"  # how many of the other voters it knows
 STATIC, DYNAMIC = "static", "dynamic"
 
 # Faster than Kafka's, so that half a minute holds many elections; the ratios are Kafka's.
@@ -394,7 +395,7 @@ class KraftNodes:
         return {
             "node.id": str(index),
             "process.roles": "controller" if voter else "broker",
-            **self._quorum_settings(),
+            **self._quorum_settings(name),
             "listeners": f"{listener}://{_text(self._env.bind_address(name))}",
             "advertised.listeners": f"{listener}://{_text(self._env.address(name))}",
             "log.dirs": str(self._site.data_dir(name)),
@@ -412,9 +413,12 @@ class KraftNodes:
     def _is_dynamic(self) -> bool:
         return self._spec.settings.get(QUORUM_SETTING) == DYNAMIC
 
-    def _quorum_settings(self) -> dict[str, str]:
+    def _quorum_settings(self, name: str) -> dict[str, str]:
         addresses = [_text(self._env.address(voter)) for voter in self.voters]
         if self._is_dynamic:
+            if (wanted := self._spec.settings.get(BOOTSTRAP_SETTING)) is not None:
+                others = [voter for voter in self.voters if voter != name] or [name]
+                addresses = [_text(self._env.address(voter)) for voter in others[: int(wanted)]]
             return {"controller.quorum.bootstrap.servers": ",".join(addresses)}
         voters = ",".join(f"{i}@{address}" for i, address in enumerate(addresses, start=1))
         return {"controller.quorum.voters": voters}
@@ -486,7 +490,8 @@ class KraftNodes:
 
 def of_node(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings that the node itself knows."""
-    return {key: value for key, value in settings.items() if key != QUORUM_SETTING}
+    ours = (QUORUM_SETTING, BOOTSTRAP_SETTING)
+    return {key: value for key, value in settings.items() if key not in ours}
 
 
 def check_quorum(settings: Mapping[str, str]) -> None:
@@ -494,6 +499,13 @@ def check_quorum(settings: Mapping[str, str]) -> None:
     quorum = settings.get(QUORUM_SETTING, STATIC)
     if quorum not in (STATIC, DYNAMIC):
         raise UsageError(f"--set {QUORUM_SETTING}={quorum}: want {STATIC} or {DYNAMIC}")
+    servers = settings.get(BOOTSTRAP_SETTING)
+    if servers is None:
+        return
+    if quorum != DYNAMIC:
+        raise UsageError(f"--set {BOOTSTRAP_SETTING}: only with {QUORUM_SETTING}={DYNAMIC}")
+    if not servers.isdecimal() or int(servers) < 1:
+        raise UsageError(f"--set {BOOTSTRAP_SETTING}={servers}: want how many voters, 1 or more")
 
 
 def _text(address: Address) -> str:

@@ -105,3 +105,13 @@ def test_a_run_and_its_results_name_the_release() -> None:
     traits = systems.traits("kafka").of(spec)
     assert traits.settings == {VERSION: DEFAULT}
     assert traits.versions == {"kafka": DEFAULT, "kafka of n2": KNOWN[-1]}
+
+
+def test_how_many_bootstrap_servers_there_are_is_a_number_of_a_dynamic_quorum() -> None:
+    servers, dynamic = "krucible.bootstrap.servers", {"krucible.quorum": "dynamic"}
+    check_settings({**dynamic, servers: "1"})
+    for bad in ("0", "-1", "n1"):
+        with pytest.raises(UsageError, match="want how many voters, 1 or more"):
+            check_settings({**dynamic, servers: bad})
+    with pytest.raises(UsageError, match=r"only with krucible\.quorum=dynamic"):
+        check_settings({servers: "1"})

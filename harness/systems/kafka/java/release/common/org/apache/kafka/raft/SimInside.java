@@ -19,6 +19,15 @@ final class SimInside {
         }
     }
 
+    static boolean has(Class<?> type, String name) {
+        for (Field each : type.getDeclaredFields()) {
+            if (each.getName().equals(name)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     static Object get(Object of, String name) {
         return get(field(of.getClass(), name), of);
     }

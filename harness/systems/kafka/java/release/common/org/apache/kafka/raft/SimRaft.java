@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
@@ -221,6 +222,14 @@ final class SimRaft<T> {
         SimCredits credits = new SimCredits(node, leader);
         SimInside.set(CREDITS, leader, credits);
         return credits;
+    }
+
+    /** How long a candidate has waited before it stands again; releases since 4.1 have no such timer. */
+    static OptionalLong backoff(CandidateState candidate) {
+        if (!SimInside.has(CandidateState.class, "backoffTimer") || !(Boolean) SimInside.call(candidate, "isBackingOff")) {
+            return OptionalLong.empty();
+        }
+        return OptionalLong.of((Long) SimInside.get(SimInside.get(candidate, "backoffTimer"), "timeoutMs"));
     }
 
     static Asked asked(ApiMessage request, ApiMessage response) {

@@ -44,6 +44,7 @@ import krucible.Replica;
 public final class SimReplica implements Replica {
     private static final int TURNS_MAX = 10_000;
     private static final int IDLE_POLLS_MAX = 5;
+    private static final int SPINS_TOLD = 100; // in a row, at a ms each
     static SimReplica current; // whose turn it is: there is one thread
 
     /** A request that left, until its answer comes. */
@@ -72,6 +73,7 @@ public final class SimReplica implements Replica {
     private VoterSet voters; // the set last told of
     private OptionalLong votersAt = OptionalLong.empty();
     private boolean isOver;
+    private int spins; // how often it has polled in vain since something came
     private RaftRequest.Inbound handled; // the Fetch that is being handled, and is not told of yet
     private SimMachine<?> machine;
     private SimCredits credits; // of the last leader that it was
@@ -206,8 +208,12 @@ public final class SimReplica implements Replica {
             boolean isIdle = queue.taken == null && queue.isEmpty() && !queue.woken
                 && expirations.waitMs(clock.hiResClockMs()) > 0;
             idle = isIdle ? idle + 1 : 0;
+            spins = queue.taken == null ? spins : 0;
             if (isIdle && idle >= IDLE_POLLS_MAX) {
-                queue.timeoutMs = Math.max(1, queue.timeoutMs);
+                if (queue.timeoutMs < 1) {
+                    queue.timeoutMs = 1;
+                    spun();
+                }
             }
             if (isIdle && queue.timeoutMs > 0 && !queues.drain()) {
                 return;
@@ -217,6 +223,16 @@ public final class SimReplica implements Replica {
             }
         }
         throw new IllegalStateException("the raft client is never done: " + TURNS_MAX + " polls at one time");
+    }
+
+    /** Tell of a client that would have burnt a CPU for all of the time since something came. */
+    private void spun() {
+        spins++;
+        if (spins == SPINS_TOLD) {
+            String role = ((EpochState) SimInside.get(raft.quorum(), "state")).name().toLowerCase();
+            boolean observes = role.equals("follower") && raft.quorum().isObserver();
+            event("spin").put("n", spins).put("as", observes ? "observer" : role).end();
+        }
     }
 
     private void take(byte kind, int a, int b, long c, short d, byte[] data) {
@@ -436,8 +452,11 @@ public final class SimReplica implements Replica {
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
             .put("why", cause == null ? "by itself" : cause)
-            .put("by", cause)
-            .end();
+            .put("by", cause);
+        if (from instanceof CandidateState candidate) {
+            SimRaft.backoff(candidate).ifPresent(ms -> events.put("backoff_ms", ms));
+        }
+        events.end();
         if (state instanceof LeaderState<?> leader) {
             credits = SimRaft.credits(this, leader);
             events.event(state.epoch(), "elected")

@@ -1,0 +1,94 @@
+"""L10 from outside: a broker that comes back after a silence is not taken for another one's double.
+
+A registration may be refused as a duplicate while somebody else has the id. Nobody has it once the
+broker is fenced and nothing was heard of it for longer than a session, whoever is the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+
+from checkers.brokers.sessions import MS, Service
+from checkers.brokers.words import HEARTBEATS
+from checkers.invariants.decisions import SESSION_MS, SESSION_SETTING
+from harness.contracts.checker import RunData
+from harness.history.ops import Interval
+from harness.verdict import Anomaly
+
+DUPLICATE = "duplicate-broker-registration"
+L10 = "L10"
+OVER = frozenset({"disconnected", "not-controller"})  # of ops without an answer: nobody hears them
+SLACK_MS = 500  # of clocks that go right
+SPEAKS = HEARTBEATS | {"register"}
+
+
+def turned_away(run: RunData, services: Sequence[Service]) -> tuple[int, list[Anomaly]]:
+    """Find registrations that were refused for a broker which was fenced and long silent.
+
+    Args:
+        run: Its history has what brokers said; nodes' clocks kept time.
+        services: When each incarnation was in service.
+
+    Returns:
+        How many refusals were looked at, and what was found.
+    """
+    session_ms = int(run.spec.settings.get(SESSION_SETTING, SESSION_MS))
+    silent_ns = (session_ms + SLACK_MS) * MS
+    spoken = [each for each in run.history.intervals() if each.invocation.f in SPEAKS]
+    checked, found = 0, list[Anomaly]()
+    for refused in spoken:
+        broker, end = _broker(refused), refused.completion
+        if broker is None or end is None or end.error != DUPLICATE:
+            continue
+        checked += 1
+        asked_ns = refused.invocation.time_ns
+        heard = [each for each in _heard(spoken, broker) if each[0] < end.time_ns]
+        last_ns = max((until_ns for _, until_ns in heard), default=-inf)
+        if last_ns + silent_ns < asked_ns and not _serves(services, broker, asked_ns, end.time_ns):
+            found.append(_anomaly(refused, broker, (asked_ns - last_ns) / 1e9, session_ms / 1e3))
+    return checked, found
+
+
+def _heard(spoken: Sequence[Interval], broker: int) -> Iterator[tuple[int, float]]:
+    """Give the times in which the controller may have heard of a broker.
+
+    What was refused told it nothing. What had no answer may be heard at any later time, unless
+    its connection was closed.
+    """
+    for each in spoken:
+        end = each.completion
+        who = _broker(each)
+        if each.outcome == "fail" or who not in (broker, None):
+            continue
+        over = end is not None and (each.outcome == "ok" or end.error in OVER)
+        yield each.invocation.time_ns, end.time_ns if end is not None and over else inf
+
+
+def _serves(services: Sequence[Service], broker: int, begin_ns: int, end_ns: int) -> bool:
+    """Tell whether an incarnation was in service in that time, or not known to be fenced."""
+    return any(
+        each.who[0] == broker
+        and each.begin_ns <= end_ns
+        and (each.end_ns is None or each.end_ns >= begin_ns)
+        for each in services
+    )
+
+
+def _broker(interval: Interval) -> int | None:
+    end = interval.completion
+    value = end.value if end is not None else None
+    broker = value.get("broker") if isinstance(value, Mapping) else None
+    return broker if isinstance(broker, int) else None
+
+
+def _anomaly(refused: Interval, broker: int, silent_s: float, session_s: float) -> Anomaly:
+    op, end = refused.invocation, refused.completion
+    assert end is not None  # noqa: S101 - it was refused
+    return Anomaly(
+        L10,
+        f"broker {broker} (op {end.index}) was refused as a duplicate, though it was fenced and"
+        f" nobody had spoken for it for {silent_s:.3f} s; its session is {session_s:g} s",
+        ops=(op.index, end.index),
+        time_ns=end.time_ns,
+    )

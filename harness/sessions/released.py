@@ -1,0 +1,141 @@
+"""The zoo's arm of releases: bugs that were released are found again, and the fixes hold.
+
+Each seed is simulated twice, with the affected release and with the fixed one: the same options,
+faults and ops. The affected one is to be caught by an invariant that the bug breaks; the fixed one
+must not break any of those on the same seeds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import count
+from typing import Any
+
+from harness.contracts.released import ReleasedBug
+from harness.errors import UsageError
+from harness.registry import released_bugs, systems
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, reason_of, simulate
+from harness.sessions.swarm import draw
+from harness.spec import RunSpec
+
+ARM = "releases"
+FIRST = 1  # the first seed
+_TIMES = ("elapsed_s", "cpu_s", "simulated_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Quarry:
+    """A released bug, and the system whose it is."""
+
+    system: str
+    bug: ReleasedBug
+
+    def spec(self, seed: int, release: str) -> RunSpec:
+        """Draw the options of a seed, with a release in it."""
+        setting = dict(self.bug.setting)
+        settings = {**setting.pop("settings", {}), systems.traits(self.system).release: release}
+        pinned = {"system": self.system, "stop_at": self.bug.breaks, "settings": settings}
+        return draw(seed, {**setting, **pinned})
+
+    def missing(self) -> str | None:
+        """Say in one line what this host has not, to run its releases; None: nothing."""
+        for release in filter(None, (self.bug.affected, self.bug.fixed)):
+            spec = self.spec(FIRST, release)
+            reason = systems.traits(self.system).of(spec).missing()
+            if reason is not None:
+                return reason
+        return None
+
+
+def quarries(only: Sequence[str] = ()) -> list[Quarry]:
+    """The bugs that are hunted, all or those of these names."""
+    return [
+        Quarry(system, bug)
+        for system, bug in released_bugs()
+        if bug.is_hunted and (not only or bug.name in only)
+    ]
+
+
+@dataclass(slots=True)
+class Chase:
+    """The outcome of one bug."""
+
+    mutant: str  # the name of the bug, as every arm of the zoo calls it
+    affected: str
+    fixed: str
+    arm: str = ARM
+    caught_by: list[str] = field(default_factory=list)  # of what it breaks
+    seed: int | None = None  # that caught it
+    said: str = ""  # the first anomaly that did
+    tried: int = 0  # seeds, with both releases
+    elapsed_s: float = 0.0
+    cpu_s: float = 0.0
+    simulated_s: float = 0.0
+    wrong: dict[str, int] = field(default_factory=dict)  # other invariants, of the affected one
+    alarms: dict[str, int] = field(default_factory=dict)  # of the fixed one: of what it breaks
+    others: dict[str, int] = field(default_factory=dict)  # of the fixed one: other invariants
+    broken: dict[str, int] = field(default_factory=dict)  # why seeds could not be judged
+
+    @property
+    def caught(self) -> bool:
+        """Tell whether the affected release was caught for the right reason."""
+        return bool(self.caught_by)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as a JSON object."""
+        times = {name: round(getattr(self, name), 3) for name in _TIMES}
+        return {**asdict(self), **times, "caught": self.caught}
+
+
+def chase(quarry: Quarry, budget_s: float) -> Iterator[Chase]:
+    """Hunt a bug until it is caught or the time is up; the chase so far after each seed.
+
+    A seed that is under way when the time is up is finished, with both releases.
+    """
+    bug = quarry.bug
+    if bug.fixed is None:
+        raise UsageError(f"{bug.name}: no release has it fixed")
+    so_far, breaks = Chase(bug.name, bug.affected, bug.fixed), frozenset(bug.breaks)
+    wrong, alarms, others, broken = (Counter[str]() for _ in range(4))
+    began_s, cpu_began_s = time.monotonic(), time.process_time()
+    for seed in count(FIRST):
+        for release in (bug.affected, bug.fixed):
+            run, reason = _played(quarry, seed, release)
+            if reason is not None:
+                broken[f"{release}: {reason}"] += 1
+            if run is None:
+                continue
+            so_far.simulated_s += run.simulated_ns / 1e9
+            told = {each.invariant: each.message for each in reversed(run.judgement.anomalies)}
+            if release == bug.fixed:
+                alarms.update(told.keys() & breaks)
+                others.update(told.keys() - breaks)
+                continue
+            caught = sorted(told.keys() & breaks)
+            if bug.known is not None and bug.known in run.judgement.known:
+                caught, told = list(bug.breaks), {bug.breaks[0]: bug.known}
+            if caught:
+                so_far.caught_by, so_far.seed, so_far.said = caught, seed, told[caught[0]]
+            else:
+                wrong.update(told.keys())
+        so_far.tried += 1
+        so_far.elapsed_s = time.monotonic() - began_s
+        so_far.cpu_s = time.process_time() - cpu_began_s
+        so_far.wrong, so_far.broken = dict(wrong), dict(broken)
+        so_far.alarms, so_far.others = dict(alarms), dict(others)
+        yield so_far
+        if so_far.caught or so_far.elapsed_s >= budget_s:
+            return
+
+
+def _played(quarry: Quarry, seed: int, release: str) -> tuple[SimRun | None, str | None]:
+    """Simulate a seed; the run, if there was one, and why the harness broke, if it did."""
+    try:
+        run = simulate(Plan.simulated(quarry.spec(seed, release), asked_for=False))
+    except Exception as error:  # told at the end: it must not cost the other seeds
+        return None, reason_of(error)
+    return run, run.broken

@@ -1,0 +1,14 @@
+"""KAFKA-14292: a controlled shutdown waited for a moving offset."""
+
+from harness.contracts.released import ReleasedBug
+
+BUG = ReleasedBug(
+    name="moving-shutdown",
+    source="KAFKA-14292: a broker that stops while metadata is written is let go late: the offset "
+    "that it waits for moves at each heartbeat",
+    affected="3.3.1",
+    fixed="3.3.2",
+    breaks=("L10",),
+    cannot="releases before 3.9 do not run in the simulator; that of 3.3 takes a "
+    "`QuorumController` layer of its own, beside the one that endless-leader asks for",
+)

@@ -1,0 +1,13 @@
+"""KAFKA-14644: a process survived the end of its raft thread."""
+
+from harness.contracts.released import ReleasedBug
+
+BUG = ReleasedBug(
+    name="silent-process",
+    source="KAFKA-14644: after an I/O error of the metadata log the JVM lives on and says nothing",
+    affected="3.4.0",
+    fixed="3.4.1",
+    breaks=("L8",),
+    cannot="it is in what surrounds the raft client in a process (KafkaRaftManager), which the "
+    "simulator has no part of, and releases before 4.0 are not run as processes either",
+)
