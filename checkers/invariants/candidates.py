@@ -143,7 +143,7 @@ class PreVoteHarmless(Invariant):
         title="harmless pre-vote",
         promise=(
             "A pre-vote raises no epoch and uses up no vote, and a node that is in touch with its "
-            "leader grants none."
+            "leader grants none. Nobody stands without the pre-votes of a majority."
         ),
         why=(
             "Pre-votes keep a controller with a bad link from disturbing the others. If they have "
