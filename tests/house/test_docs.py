@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.systems.kafka import bugs
 from krucible.app import VERBS
 from krucible.commands.listing import PLUGINS, rows
 from node import mutants
@@ -23,6 +24,7 @@ from tests.support.pages.design import design_page
 from tests.support.pages.docs import cli_page, plugins_page
 from tests.support.pages.invariants import invariants_page
 from tests.support.pages.nemeses import nemeses_page
+from tests.support.pages.releases import chases, key, releases_page
 from tests.support.pages.zoo import hunts, readme_page, zoo_page
 from tests.support.places import ROOT
 
@@ -32,6 +34,7 @@ PAGES = {
     "docs/invariants.md": invariants_page,
     "docs/nemeses.md": nemeses_page,
     "docs/plugins.md": plugins_page,
+    "docs/releases.md": releases_page,
     "docs/zoo.md": zoo_page,
     "README.md": readme_page,
 }
@@ -74,6 +77,19 @@ def test_every_seeded_bug_was_caught_in_its_scenario() -> None:
     missing = sorted(set(mutants.load()) - caught)
 
     assert not missing, "krucible zoo --arm directed --only NAME --json >> docs/zoo.jsonl"
+
+
+def test_every_bug_of_a_release_was_hunted_and_the_fixed_release_had_no_alarm() -> None:
+    """As docs/releases.jsonl has it, which ``krucible zoo --arm releases`` printed."""
+    found = chases()
+    hunted = [bug for bug in bugs.load() if bug.is_hunted]
+    asked = "krucible zoo --arm releases --only NAME --json >> docs/releases.jsonl"
+
+    assert not [bug.name for bug in hunted if key(bug) not in found], asked
+    for bug in hunted:
+        told = found[key(bug)]
+        assert not told["alarms"], bug.name
+        assert told["caught"] is not bool(bug.missed), f"{bug.name}: caught, or why not"
 
 
 def test_every_row_of_the_catalogue_has_a_seeded_bug_or_a_reason_why_not() -> None:
