@@ -64,11 +64,9 @@ def pipeline_page() -> str:
 
 def _lines() -> Iterator[str]:
     yield from ("# Pipeline", "", REMARK, *_WORDS.splitlines(), "")
-    yield from ("## Who judges what", "", "| invariant | judged by | statement |", "|---|---|---|")
+    yield from ("## Who judges what", "", "| invariant | judged by | promise |", "|---|---|---|")
     names = sorted({each.name for each in INVARIANTS}, key=place)
-    says = {
-        each.name: (each.__doc__ or "").splitlines()[0].partition(": ")[2] for each in INVARIANTS
-    }
+    says = {each.name: each.meaning.promise for each in INVARIANTS}
     for name in names:
         found = TRANSFORMS.get(name)
         if found is None:
