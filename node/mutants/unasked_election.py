@@ -16,6 +16,7 @@ class UnaskedElections(Elections):
 
     def poll_prospective(self, role: Prospective) -> None:
         """Stand at once."""
+        del role
         self._roles.become_candidate("pre-vote won")
 
 
