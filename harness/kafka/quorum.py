@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from harness.contracts.environment import Address
@@ -81,7 +81,7 @@ async def ask(address: Address, network: Network, *, timeout_s: float) -> Quorum
         response.epoch,
         response.leader_id,
         response.high_watermark,
-        _newest((*response.observers, *response.voters)),
+        _newest((*response.observers, *response.voters), response.leader_id),
         tuple(voter.key for voter in response.voters),
         {
             node.node_id: frozenset(Endpoint(each.host, each.port) for each in node.listeners)
@@ -90,11 +90,21 @@ async def ask(address: Address, network: Network, *, timeout_s: float) -> Quorum
     )
 
 
-def _newest(replicas: Iterable[ReplicaStatus]) -> dict[int, Fetcher]:
-    """Each node once: a leader may remember replicas that it was before, on other disks."""
-    found: dict[int, Fetcher] = {}
+def _newest(replicas: Sequence[ReplicaStatus], leader_id: int) -> dict[int, Fetcher]:
+    """Each node once: a leader may remember replicas that it was before, on other disks.
+
+    A leader whose clock was ahead keeps the times of then. One that is not over yet says nothing of
+    which replica is the newer one.
+    """
+    now_ms = next((each.last_fetch_ms for each in replicas if each.key.id == leader_id), None)
+
+    def age(status: ReplicaStatus) -> tuple[bool, int]:
+        fetched_ms = status.last_fetch_ms or 0
+        return now_ms is None or fetched_ms <= now_ms, fetched_ms
+
+    found: dict[int, ReplicaStatus] = {}
     for status in replicas:
-        known, now = found.get(status.key.id), status.last_fetch_ms
-        if known is None or (known.last_fetch_ms or 0) <= (now or 0):
-            found[status.key.id] = Fetcher(status.log_end_offset, now)
-    return found
+        known = found.get(status.key.id)
+        if known is None or age(known) <= age(status):
+            found[status.key.id] = status
+    return {i: Fetcher(each.log_end_offset, each.last_fetch_ms) for i, each in found.items()}
