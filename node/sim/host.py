@@ -150,12 +150,15 @@ class VirtualTracer:
             self._host.happens(_decode(self._lines[-1]))
 
     def emit_encoded(self, tail: bytes) -> None:
-        """Take one event that is a line of JSON already, but for what all events have in front."""
+        """Take one event that is a line of JSON already, but for what all events have in front.
+
+        Such come when a turn of the node is over, one by one: who watches is told after the last.
+        """
         self._seq += 1
         head = b'{"ts":%d,"seq":%d,%b' % (self._clock_ns(), self._seq, self._encoded)
         self._lines.append(head + tail)
         if self._host.watch is not None:
-            self._host.happens(_decode(self._lines[-1]))
+            self._host.has_happened(_decode(self._lines[-1]))
 
     def flush(self) -> None:
         """Show the others what was emitted."""
@@ -385,6 +388,16 @@ class VirtualHost:
             Context().run(self.watch, event)
         if self.process is None:
             raise PowerCutError(f"{self.address} did not survive {event['t']}")
+
+    def has_happened(self, event: Mapping[str, Any]) -> None:
+        """Tell who watches of an event when the present callback is over, if its process lives."""
+        life = self._life
+
+        def tell() -> None:
+            if self.watch is not None and life is self._life and self.process is not None:
+                self.watch(event)
+
+        self.fabric.loop.call_soon(tell, context=Context())
 
     def _lose_power_in(self, operation: str, path: Path) -> None:
         self._tear(operation, path)
