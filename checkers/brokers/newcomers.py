@@ -45,7 +45,10 @@ def turned_away(run: RunData, services: Sequence[Service]) -> tuple[int, list[An
         asked_ns = refused.invocation.time_ns
         heard = [each for each in _heard(spoken, broker) if each[0] < end.time_ns]
         last_ns = max((until_ns for _, until_ns in heard), default=-inf)
-        if last_ns + silent_ns < asked_ns and not _serves(services, broker, asked_ns, end.time_ns):
+        its = [s for s in services if s.who[0] == broker and s.begin_ns <= end.time_ns]
+        serves = any(s.end_ns is None or s.end_ns >= asked_ns for s in its)
+        fenced = bool(its) or _told_fenced(spoken, broker, asked_ns)
+        if last_ns + silent_ns < asked_ns and fenced and not serves:
             found.append(_anomaly(refused, broker, (asked_ns - last_ns) / 1e9, session_ms / 1e3))
     return checked, found
 
@@ -65,14 +68,22 @@ def _heard(spoken: Sequence[Interval], broker: int) -> Iterator[tuple[int, float
         yield each.invocation.time_ns, end.time_ns if end is not None and over else inf
 
 
-def _serves(services: Sequence[Service], broker: int, begin_ns: int, end_ns: int) -> bool:
-    """Tell whether an incarnation was in service in that time, or not known to be fenced."""
-    return any(
-        each.who[0] == broker
-        and each.begin_ns <= end_ns
-        and (each.end_ns is None or each.end_ns >= begin_ns)
-        for each in services
-    )
+def _told_fenced(spoken: Sequence[Interval], broker: int, until_ns: int) -> bool:
+    """Tell whether the last answer that a broker got before a moment has it fenced.
+
+    The log need not say so: the record that unfenced it may be gone for a snapshot, and a new
+    controller gives who is in service a session anew.
+    """
+    answered = [
+        (each.completion.time_ns, each.invocation.f, each.completion.value)
+        for each in spoken
+        if each.outcome == "ok" and each.completion is not None and _broker(each) == broker
+    ]
+    before = [answer for answer in answered if answer[0] < until_ns]
+    if not before:
+        return False
+    _, f, value = max(before, key=lambda answer: answer[0])
+    return f == "register" or (isinstance(value, Mapping) and value.get("fenced") is True)
 
 
 def _broker(interval: Interval) -> int | None:

@@ -23,11 +23,15 @@ REFUSED: Said = (6.0, "register", "fail", B)
 
 
 def found(
-    *said: Said, service: Service | None = FENCED, error: str = DUPLICATE, cut: str = "timed-out"
+    *said: Said,
+    service: Service | None = FENCED,
+    error: str = DUPLICATE,
+    cut: str = "timed-out",
+    fenced: bool = False,
 ) -> list[str]:
     ops = []
     for n, (at_s, f, type_, broker) in enumerate(said):
-        value: dict[str, Any] = {} if broker is None else {"broker": broker}
+        value: dict[str, Any] = {} if broker is None else {"broker": broker, "fenced": fenced}
         told = {"fail": error, "info": cut}.get(type_)
         ops.append(Op(2 * n, int(at_s * S), n, "invoke", f, None))
         ops.append(Op(2 * n + 1, int((at_s + 0.1) * S), n, type_, f, value, error=told))
@@ -39,7 +43,8 @@ def found(
 def test_a_fenced_broker_of_which_nothing_was_heard_for_long_may_come_back() -> None:
     (message,) = found(BEAT, REFUSED)
     assert "nobody had spoken for it for 4.900 s; its session is 1 s" in message
-    assert found(BEAT, REFUSED, service=None), "it was never unfenced"
+    assert found(BEAT, REFUSED, service=None, fenced=True), "it was told so"
+    assert found((1.0, "register", "ok", B), REFUSED, service=None), "nobody begins unfenced"
     assert found(BEAT, (5.0, "heartbeat", "ok", B + 1), REFUSED), "another broker spoke"
     assert found(BEAT, (5.0, "register", "fail", B), REFUSED), "a refusal is no word heard"
 
@@ -63,7 +68,13 @@ def test_what_was_cut_off_is_heard_no_more() -> None:
 @pytest.mark.parametrize("end_ns", [None, 7 * S])
 def test_a_broker_that_may_be_in_service_may_be_refused(end_ns: int | None) -> None:
     assert not found(BEAT, REFUSED, service=Service((B, 5), 1 * S, end_ns))
-    assert found(BEAT, REFUSED, service=Service((B, 5), 8 * S, None)), "it came only later"
+    assert found(BEAT, REFUSED, service=Service((B, 5), 8 * S, None), fenced=True), "it came later"
+
+
+def test_of_a_broker_that_was_told_that_it_serves_the_log_must_say_that_it_is_fenced() -> None:
+    """That record may be gone for a snapshot; a new controller gives who serves a session anew."""
+    assert not found(BEAT, REFUSED, service=None)
+    assert found(BEAT, REFUSED)
 
 
 def test_other_refusals_are_not_judged() -> None:
