@@ -142,9 +142,9 @@ class Fencing(Invariant):
         title="epoch fencing",
         promise=(
             "A node refuses a request of an older epoch as fenced, and one of another cluster. "
-            "What only a leader serves it also refuses for a newer epoch. A request changes its "
-            "role only if it is a vote request of a newer epoch, or of a leader that names itself. "
-            "Its roles follow each other, and begin after a restart, as the quorum's states do."
+            "What only a leader serves it also refuses for a newer epoch. Only a vote request of a "
+            "newer epoch, or a leader that names itself, changes its role. After a restart, too, "
+            "roles follow each other in their order."
         ),
         why=(
             "Fencing silences a leader that was replaced. Without it, records and answers of that "

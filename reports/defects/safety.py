@@ -91,6 +91,22 @@ SAFETY: Final = (
         "{one} has {a} below it, {other} has {b}",
     ),
     rule(
+        "S8",
+        rf"(?P<who>{N}) fetched at offset (?P<at>\d+) after a record of epoch (?P<epoch>\d+), and"
+        rf" (?P<by>{N}) served it, which has (?P<found>.*?)(?: there)?$",
+        "{by} served {who} from offset {at} on, and their logs differ before it",
+        "{by} tells {who} where their logs part: {who} has a record of epoch {epoch} there",
+        "{by} has {found}",
+    ),
+    rule(
+        "S8",
+        rf"(?P<who>{N}) fetched at offset (?P<at>\d+) after a record of epoch (?P<epoch>\d+), and"
+        rf" (?P<by>{N}) called it diverging, which has (?P<found>.*?)(?: there)?$",
+        "{by} told {who} to cut its log at offset {at}, and both have the same before it",
+        "{by} serves {who}: both have a record of epoch {epoch} there",
+        "{by} has {found}",
+    ),
+    rule(
         "S9",
         r"offset (?P<offset>\d+) was committed as (?P<one>.*?) by (?P<by>\S+), but (?P<who>.*?)"
         r" (?P<how>holds|has) (?P<other>.*?)(?: there)?$",

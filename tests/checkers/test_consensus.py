@@ -31,6 +31,7 @@ from tests.support.traces.traces import (
 )
 
 NAMES = names_of("consensus")
+OF_KAFKA = "L12"  # our node's events do not tell of its polls
 
 
 def names(result: CheckResult) -> set[str]:
@@ -64,7 +65,8 @@ def test_healthy_trace_is_valid_and_every_invariant_examined_something(
     assert (result.valid, result.reason) == (Valid.VALID, None)
     assert set(result.checked) == {*NAMES, "S18"}  # the history's own
     idle = {name for name, count in result.checked.items() if not count}
-    assert idle == {"S22", "S23", "S24", "S27"}, "these want snapshots and other voters"
+    wanting = {"S22", "S23", "S24", "S27"}
+    assert idle == {*wanting, OF_KAFKA}, "these want snapshots and other voters"
 
 
 @pytest.mark.parametrize("voters", [3, 5])
@@ -74,7 +76,7 @@ def test_snapshots_and_voter_changes_are_valid_and_every_invariant_examined_some
     result = consensus(changing(voters).run())
     assert result.anomalies == ()
     assert (result.valid, result.reason) == (Valid.VALID, None)
-    assert all(count > 0 for count in result.checked.values()), result.checked
+    assert [name for name, count in result.checked.items() if not count] == [OF_KAFKA]
 
 
 def test_checked_counts_what_was_examined() -> None:
@@ -507,7 +509,7 @@ def test_a_broken_promise_is_called_by_its_name(name: str, change: Callable[[Tra
 
 
 def test_every_invariant_has_a_trace_that_breaks_it() -> None:
-    assert {name for name, _ in BREAKS} == NAMES
+    assert {name for name, _ in BREAKS} == NAMES - {OF_KAFKA}, "see invariants/test_spinning.py"
 
 
 def test_two_leaders_are_told_with_epoch_nodes_and_events() -> None:

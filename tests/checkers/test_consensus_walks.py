@@ -32,8 +32,9 @@ def _traced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raft_walk, "Cluster", TracedCluster)
 
 
-# What a walk of each kind has none of; the core alone acknowledges, applies and reads nothing.
-OUTSIDE = {"S20", "S21", "S34"}
+# What a walk of each kind has none of; the core alone acknowledges, applies and reads nothing, has
+# no disk of a host that could lose its power, and does not tell of its polls.
+OUTSIDE = {"S20", "S21", "S34", "S35", "S36", "S37", "L12"}
 UNEXAMINED = {
     "static": {*OUTSIDE, "S17", "S22", "S23", "S24", "S27"},
     "snapshots": {*OUTSIDE, "S17", "S27"},

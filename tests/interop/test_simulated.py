@@ -55,7 +55,7 @@ def stores(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> list[P
     found = [tmp_path_factory.mktemp(name) for name in ("once", "again")]
     options: Sequence[object] = (
         *("--system", "kafka", "--seeds", "1..30", "--jobs", 1, "--save", "--json"),
-        *("--voters", 3, "--observers", 0, "--time-limit", 2, "--go-on"),
+        *("--voters", 3, "--observers", 0, "--time-limit", 2, "--go-on", "--weather", "fair"),
     )
     with ThreadPoolExecutor(2) as pool:
         ended = list(pool.map(lambda store: sim(*options, "--store", store), found))

@@ -62,15 +62,12 @@ FIRST_SCREENS = {
         "n1 has a state with digest 39dc35ada03ce8bb",
     ),
     "late-divergence": (
-        "The logs of n2 and n1 differ below offset 30 of epoch 2, at 4.6 s (S8)",
         (
-            "Both logs have offset 30 of epoch 2 (crc 62195222), so all that is below it is the"
-            " same, too"
+            "n2 served n1 from offset 30 on, and their logs differ before it, at 4.6 s (S8);"
+            " 1 more anomaly"
         ),
-        (
-            "n2 has offset 29 of epoch 2 (crc 8c2875b4) below it, n1 has offset 29 of epoch 1"
-            " (crc ee26d559)"
-        ),
+        "n2 tells n1 where their logs part: n1 has a record of epoch 1 there",
+        "n2 has offset 29 of epoch 2 (crc 8c2875b4)",
     ),
 }
 
