@@ -164,7 +164,7 @@ def _hunt(
             if seen & bug.breaks:
                 hunt.caught_by, hunt.seed = sorted(seen & bug.breaks), seed
             else:
-                wrong.update(seen)
+                wrong.update(sorted(seen))
         hunt.wrong, hunt.broken = dict(wrong), dict(broken)
         yield hunt
         if hunt.caught or (budget_s is not None and hunt.elapsed_s >= budget_s):
