@@ -56,8 +56,8 @@ def turned_away(run: RunData, services: Sequence[Service]) -> tuple[int, list[An
 def _heard(spoken: Sequence[Interval], broker: int) -> Iterator[tuple[int, float]]:
     """Give the times in which the controller may have heard of a broker.
 
-    What was refused told it nothing. What had no answer may be heard at any later time, unless
-    its connection was closed.
+    The controller learns nothing from what it refused. It may hear what had no answer at any later
+    time, unless the connection was closed.
     """
     for each in spoken:
         end = each.completion

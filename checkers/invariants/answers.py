@@ -1,6 +1,6 @@
 """Judges answers of the quorum's RPCs that nothing else judges: above all refusals.
 
-What is answered follows from what the node had, as its events tell. Source: KIP-595 (Vote, Fetch,
+An answer follows from what the node had, as its events tell. Source: KIP-595 (Vote, Fetch,
 diverging epochs), KIP-996 (who grants pre-votes), KIP-853 (AddRaftVoter).
 """
 

@@ -42,7 +42,7 @@ def stored(batch: LogBatch) -> Batch:
 
 
 class Left(NamedTuple):
-    """What a loss of power may leave of a file: each content as an object, None = no such file."""
+    """The contents that a loss of power may leave of a file, as objects; None = no such file."""
 
     may: tuple[Mapping[str, Any] | None, ...]
     torn: bool  # or a part of one

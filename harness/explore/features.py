@@ -9,7 +9,7 @@ Five kinds, each a short text:
   beyond what is known as committed, candidates of one epoch, votes beyond a majority;
 * ``judged``: an invariant's premise came true, how often in powers of eight.
 
-What comes before the schedule starts is followed, and gives no features.
+Events before the schedule starts tell who is in which state, and give no features.
 
 Sources: ModelFuzz (OOPSLA 2025) for abstract states, Mallory (CCS 2023) for chains of events.
 """

@@ -101,7 +101,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
 
 
 def _unusual(seed: int) -> dict[str, Any]:
-    """What most seeds do without, each from a stream of its own: the other draws are as before."""
+    """Draw moments, lengths and weather, each from a stream of its own, for a few of the seeds."""
     moments, lengths, sky = (seeds.rng(seed, "swarm", n) for n in ("moments", "lengths", "weather"))
     found: dict[str, Any] = {}
     if moments.random() < MOMENTS_CHANCE:

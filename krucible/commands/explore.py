@@ -120,22 +120,21 @@ def _progress(exploration: Exploration) -> str:
     corpus = exploration.search.corpus
     return (
         f"{exploration.played} runs, {len(corpus.counts)} features, {len(corpus.entries)} runs "
-        f"kept, {len(exploration.failures)} ways to fail"
+        f"kept; ways to fail: {len(exploration.failures)}"
     )
 
 
 def figures_of(exploration: Exploration, elapsed_s: float) -> dict[str, Any]:
     """Tell what a search came to, as a JSON object."""
     growth = exploration.growth
-    tenth = max(1, len(growth) // LAST_SHARE)
-    before = growth[-tenth - 1] if len(growth) > tenth else 0
+    tenth = len(growth) // LAST_SHARE
     corpus = exploration.search.corpus
     return {
         "runs": exploration.played,
         "unplayable": exploration.unplayable,
         "features": len(corpus.counts),
         "features_by_kind": _by_kind(corpus.counts),
-        "features_of_last_tenth": (growth[-1] if growth else 0) - before,
+        "features_of_last_tenth": growth[-1] - growth[-tenth - 1] if tenth else None,
         "kept": len(corpus.entries),
         "failures": [
             {"way": way, "runs": len(found), **_first(found)}
@@ -192,12 +191,11 @@ def _show(figures: Mapping[str, Any]) -> None:
         console.print(f"{each['way']}: {each['message']}{times}{again}", markup=False)
     console.print(
         f"{figures['runs']} runs, {figures['simulated_s']:.0f} simulated seconds in "
-        f"{figures['elapsed_s']:.1f} s: {len(figures['failures'])} ways to fail"
+        f"{figures['elapsed_s']:.1f} s; ways to fail: {len(figures['failures'])}"
     )
     kinds = ", ".join(f"{count} {kind}" for kind, count in figures["features_by_kind"].items())
-    console.print(
-        f"{figures['features']} features ({kinds}), {figures['features_of_last_tenth']} of them in "
-        f"the last tenth of the runs; {figures['kept']} runs kept"
-    )
+    late = figures["features_of_last_tenth"]
+    told = "" if late is None else f", {late} of them in the last tenth of the runs"
+    console.print(f"{figures['features']} features ({kinds}){told}; {figures['kept']} runs kept")
     if figures["unplayable"]:
         console.print(f"{figures['unplayable']} changed runs could not be played")

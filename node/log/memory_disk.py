@@ -270,8 +270,8 @@ class MemoryDisk:
     def durability(self, path: Path) -> tuple[int, int, bool] | None:
         """Sum up what is durable of a file, to be compared with what it was before.
 
-        Which one it is, how many bytes at its beginning no crash can change, and whether one may
-        bring back what was cut; None = no such file.
+        The answer is its identity, how many bytes at its beginning no crash can change, and whether
+        one may bring back what was cut; None = no such file.
         """
         inode = self._names.get(path)
         return None if inode is None else (id(inode), inode.safe, inode.cut)

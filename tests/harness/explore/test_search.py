@@ -20,7 +20,7 @@ def drawn(seed: int) -> Candidate:
 
 
 def shown(step: Step) -> Seen:
-    """What a run might show: a few features that many have, and some of its own."""
+    """Make up features of a run: a few that many have, and some of its own."""
     rng = Random(step.candidate.fingerprint())
     sizes = [10 ** rng.randint(1, 4) for _ in range(9)]
     return {f"then {rng.randrange(size)}": rng.randrange(9_000) for size in sizes}

@@ -161,7 +161,7 @@ def test_a_voter_change_is_struck_while_it_is_not_committed() -> None:
 
 
 def test_a_fault_that_waits_changes_nothing_before_its_moment() -> None:
-    """What a run does until then is what it does without."""
+    """The trigger changes nothing of the run before its moment."""
     plain, struck = simulated(), simulated(FAULT)
     at_ns = next(op.time_ns for op in struck.data.history if op.f == "inject")
 

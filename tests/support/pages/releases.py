@@ -33,7 +33,7 @@ Chases = Mapping[tuple[str, str, str | None], dict[str, Any]]  # by bug and its 
 
 
 def chases() -> Chases:
-    """What became of each bug; of what was hunted more than once the last."""
+    """Read the outcome of each bug; of one that was hunted more than once the last."""
     found: dict[tuple[str, str, str | None], dict[str, Any]] = {}
     for line in EVIDENCE.read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
@@ -97,5 +97,5 @@ def _cells(bug: ReleasedBug, told: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _said(told: Mapping[str, Any]) -> str:
-    """What the first anomaly said, without the places of events and ops."""
+    """Give the message of the first anomaly, without the places of events and ops."""
     return _PLACE.sub("", str(told["said"]))
