@@ -60,7 +60,8 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A session, stopped at the end; its workers run this very Python.
 
-    The workers of a cluster are sent our code; what it imports from elsewhere they must have.
+    The workers of a cluster are sent our code; what it imports from elsewhere they must have. They
+    run the Python that ``PYSPARK_PYTHON`` names, where that is set.
 
     Args:
         app: Its name in Spark's pages.
@@ -74,7 +75,7 @@ def spark_session(
         stack.enter_context(
             _environ(
                 JAVA_HOME=str(home),
-                PYSPARK_PYTHON=sys.executable,
+                PYSPARK_PYTHON=_python(master),
                 SPARK_CONF_DIR=_NOWHERE,
             )
         )
@@ -105,6 +106,12 @@ def spark_session(
             yield session
         finally:
             session.stop()
+
+
+def _python(master: str) -> str:
+    """Name the Python of the workers."""
+    own = sys.executable
+    return own if master.startswith("local") else os.environ.get("PYSPARK_PYTHON", own)
 
 
 @contextmanager

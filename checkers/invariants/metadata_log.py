@@ -265,10 +265,13 @@ class MetadataWalk:
     # ------------------------------------------------------------------ what brokers were told
 
     def _shut_down_leads(self, broker: int) -> Iterator[Anomaly]:
-        """C7: once told that it may go, a broker leads nothing until it registers anew."""
+        """C7: once told that it may go, a broker leads nothing until it registers anew.
+
+        It may go when it has the records that moved its partitions: they must have been walked.
+        """
         state = self._image.brokers.get(broker)
         told = None if state is None else self._shut_down.get((broker, state.epoch))
-        if told is None:
+        if told is None or told.get("off", -1) >= self._end:
             return
         self.checked["C7"] += 1
         leads = self._image.led_count(broker)

@@ -1,7 +1,8 @@
-"""Long pieces of work side by side, each in a process of its own that can be watched and ended.
+"""Does long pieces of work side by side, each in a process that can be watched and ended.
 
 A piece of work is an iterator: what it yields is told while it goes on. One that dies, or outlives
-its time, costs nobody else anything; whoever stops listening ends them all.
+its time, costs nobody else anything; whoever stops listening ends them all. A crew is who does it:
+processes of this machine here, workers of a Spark cluster in ``pipeline.crew``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
-from typing import Any
+from typing import Any, Protocol
 
 _CONTEXT = get_context("fork")
 
@@ -53,6 +54,31 @@ class _Failed:
 
 class _Done:
     """Sent when a job has nothing more to say."""
+
+
+class Crew(Protocol):
+    """Whoever does jobs."""
+
+    @property
+    def places(self) -> int:
+        """So many jobs at a time."""
+
+    def work_off(self, jobs: Sequence[Job]) -> Generator[Said | Ended]:
+        """Do all jobs, and tell of all that comes of them.
+
+        Closing the iterator, or an exception in whoever uses it, ends what still runs.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """So many processes of this machine."""
+
+    places: int
+
+    def work_off(self, jobs: Sequence[Job]) -> Generator[Said | Ended]:
+        """Do all jobs in their order; see ``work_off``."""
+        return work_off(jobs, self.places)
 
 
 def work_off(jobs: Sequence[Job], at_a_time: int) -> Generator[Said | Ended]:

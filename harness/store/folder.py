@@ -21,7 +21,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +46,7 @@ NEW_RUN_TRIES = 100  # runs of one seed begun within so many milliseconds get na
 LATEST = "latest"  # the link to the run that was begun last
 SHOWN_MAX = 10  # runs, or seeds, in an error text
 ID_CHARS = 7
+_elsewhere: ContextVar[Path | None] = ContextVar("_elsewhere", default=None)
 _ID_FIRST = "abcdefghjkmnpqrstuvwxyz"  # a letter: no id is a seed
 _ID_OTHER = _ID_FIRST + "23456789"
 _NAME = re.compile(rf"[^-]+-(?P<seed>-?\d+)(?:-(?P<id>[{_ID_FIRST}][{_ID_OTHER}]+))?")
@@ -189,7 +192,11 @@ class RunDir:
 
 
 class Store:
-    """A folder of runs; ``render`` draws their reports, without it they have none."""
+    """A folder of runs; ``render`` draws their reports, without it they have none.
+
+    One that is pickled comes back without ``render``, and in the folder of ``stores_in``: who works
+    for it on another machine need not see its disk.
+    """
 
     def __init__(
         self,
@@ -230,6 +237,37 @@ class Store:
                 f"{self.root}: cannot store a run: {error}; choose a writable --store"
             ) from error
         return run
+
+    def adopt(self, made: Path) -> RunDir:
+        """Take in a run that another store made, whose folder is moved; it gets a new id.
+
+        It appears whole, with a report, and with this machine's version and commit: it was made by
+        the code that was sent from here.
+
+        Raises:
+            UsageError: The folder holds no run, or the store cannot be written.
+        """
+        spec = RunSpec.from_json(_read(made / "spec.json"))
+        origin = RunDir(made).read_origin()
+        family = self.root / f"{safe_name(spec.system)}-{safe_name(spec.workload)}"
+        try:
+            family.mkdir(parents=True, exist_ok=True)
+            begun = datetime.fromisoformat(origin.begun) if origin.begun else self._now()
+            run = self._run(self._fresh(family, spec.seed, begun))
+            home = provenance()
+            made_by = replace(origin, version=home.version, commit=home.commit)
+            write_json(made / "run.json", {**made_by.to_json(), "id": run.id})
+            os.replace(made, run.path)  # noqa: PTH105 - over the empty folder, atomically
+            run.write_report()
+            self._point_latest(run.path)
+        except OSError as error:
+            raise UsageError(
+                f"{self.root}: cannot store a run: {error}; choose a writable --store"
+            ) from error
+        return run
+
+    def __reduce__(self) -> tuple[Callable[[Path], Store], tuple[Path]]:
+        return _unpickled, (self.root,)
 
     def _run(self, path: Path) -> RunDir:
         return RunDir(path, self._render)
@@ -294,6 +332,29 @@ class Store:
             f"it has {', '.join(map(str, seeds[-SHOWN_MAX:]))}" if seeds else "the store is empty"
         )
         return f"{where} the seed {text}: {there}"
+
+
+@contextmanager
+def stores_in(folder: Path) -> Iterator[None]:
+    """Have the stores that are unpickled meanwhile in a folder of this machine."""
+    before = _elsewhere.set(folder)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(before)
+
+
+def _unpickled(root: Path) -> Store:
+    return Store(_elsewhere.get() or root)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a run; raises UsageError."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as a part of a run: {error}") from error
+    return found
 
 
 def _several(text: str, runs: list[RunDir]) -> str:

@@ -16,8 +16,8 @@ from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible import options
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
-from krucible.commands.sim import JOBS_MAX
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json
+from krucible.crews import JOBS_MAX
 from krucible.program import typed
 from krucible.quantities import duration, whole
 from krucible.stores import opened

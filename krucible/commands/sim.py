@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count as numbers
 from pathlib import Path
-from traceback import format_exception
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,23 +18,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from harness import catalogue
 from harness.errors import UsageError
-from harness.processes.crew import Job, Said, work_off
+from harness.processes.crew import Crew, Job, Local, Said
+from harness.sessions import trial
 from harness.sessions.crash_points import CrashPoint, points, spread
-from harness.sessions.reached import never, reached
+from harness.sessions.reached import never
+from harness.sessions.trial import Result, Trial
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import STYLE, Json, err, out, print_json
+from krucible.crews import Jobs, Master, crew
 from krucible.program import typed
 from krucible.quantities import whole
 from krucible.stores import opened
 
 if TYPE_CHECKING:
     from harness.sessions.plan import Plan
-    from harness.sessions.simulated import SimRun
 
-JOBS_MAX = 256
+AWAY_MAX, AWAY_PER_PLACE = 32, 8  # trials of a job on a cluster at most; jobs a processor at least
 SEEDS_MAX = 10_000_000
 CRASH_POINTS_MAX = 1_000_000
 SHOWN_MAX = 20  # failing seeds in full
@@ -75,9 +75,8 @@ def sim(  # noqa: PLR0913 - one parameter per option
     seeds: Annotated[
         str | None, typer.Option(metavar="A..B", help="Seeds A to B, both included.")
     ] = None,
-    jobs: Annotated[
-        int | None, whole("Parallel seeds (default: one per CPU).", least=1, most=JOBS_MAX)
-    ] = None,
+    jobs: Jobs = None,
+    master: Master = None,
     twice: Annotated[
         bool, typer.Option(help="Simulate every seed twice and compare the traces.")
     ] = False,
@@ -92,6 +91,15 @@ def sim(  # noqa: PLR0913 - one parameter per option
             most=CRASH_POINTS_MAX,
         ),
     ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the results to a Parquet file, a row for each seed: verdict, invariants, "
+            "what it reached, what it cost.",
+            show_default=False,
+        ),
+    ] = None,
     go_on: options.GoOn = False,
     given: dict[str, Any],
     store: StoreDir = DEFAULT_STORE,
@@ -101,19 +109,23 @@ def sim(  # noqa: PLR0913 - one parameter per option
     pinned = options.to_the_end(given, go_on=go_on)
     wanted = seeds_of(seed, seeds)
     plan = options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
-    work = [_Work(seed, pinned, twice, save, store) for seed in wanted]
+    trials = [Trial(seed, pinned, twice, save, opened(store)) for seed in wanted]
     census: _Census | None = None
     if crash_points is not None:
         if seeds is not None:
             raise UsageError("--crash-points goes with one seed: give --seed N, not --seeds")
         census = _Census.of(plan, crash_points)
-        work += [replace(work[0], crash=point) for point in census.chosen]
-    batch = _Batch(work)
+        trials += [replace(trials[0], crash=point) for point in census.chosen]
+    batch = _Batch(trials)
+    write = None if table is None else _writer()
     began_s = time.monotonic()
     try:
-        batch.run(jobs or os.cpu_count() or 1, stop=stop, loud=not json)
+        with crew(jobs, master, store, trial.way_to_fail) as players:
+            batch.run(players, stop=stop, loud=not json)
     finally:  # also when it is interrupted: what was found is not to be lost
         batch.results.sort(key=lambda result: result["seed"])
+        if write is not None and table is not None:
+            write(batch.results, table)
         if census is not None:
             figures = {**batch.figures(time.monotonic() - began_s), **census.figures(batch.results)}
             print_json(figures) if json else _show_crashes(figures, batch.failing)
@@ -124,6 +136,17 @@ def sim(  # noqa: PLR0913 - one parameter per option
             figures = batch.figures(time.monotonic() - began_s)
             print_json(figures) if json else _show_many(figures, batch.failing)
     return batch.exit_code
+
+
+def _writer() -> Callable[[Sequence[Result], Path], None]:
+    """Get what writes a table of histories; raises UsageError where its library is missing."""
+    try:
+        from pipeline.histories import write  # noqa: PLC0415 - an extra brings Parquet
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--table needs {error.name}: install krucible with its extra [spark]"
+        ) from error
+    return write
 
 
 def seeds_of(seed: int | None, seeds: str | None) -> range:
@@ -142,101 +165,23 @@ def seeds_of(seed: int | None, seeds: str | None) -> range:
     return range(first, last + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """One seed for a process of the pool."""
-
-    seed: int
-    pinned: Mapping[str, Any]
-    twice: bool
-    keep: bool
-    store: Path
-    crash: CrashPoint | None = None  # where the power fails, beside what the seed draws
-
-    @property
-    def name(self) -> str:
-        """The seed, and where its power fails."""
-        return str(self.seed) if self.crash is None else f"{self.seed}, {self.crash.told()}"
-
-    def plan(self) -> Plan:
-        """The plan of the seed; raises UsageError."""
-        plan = options.plan_of_seed(self.seed, self.pinned)
-        return plan if self.crash is None else self.crash.of(plan)
-
-    def do(self) -> dict[str, Any]:
-        """Simulate and judge; what is not valid, or wanted, goes into the store.
-
-        A seed that breaks the harness is a result, too: it costs the other seeds nothing.
-        """
-        from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
-
-        try:
-            plan = self.plan()
-        except UsageError as error:  # the options do not go with what this seed draws
-            told = {"harness_reasons": [str(error)], "exit_code": error.exit_code}
-            return self._result({"seed": self.seed, "verdict": str(Valid.UNKNOWN), **told})
-        try:
-            run = simulated.simulate(plan)
-            result = self._result({**run.summary(), "reached": reached(run.data)})
-            if self.crash is not None:
-                result["struck"] = self.crash.struck(run.result.faults)
-            if self.twice:
-                again = simulated.simulate(plan)
-                result["same_bytes"] = again.trace_sha256 == run.trace_sha256
-            if self.keep or _fails(result):
-                result["store"] = str(simulated.save(run, opened(self.store)).path)
-        except Exception as error:
-            reason, trace = simulated.reason_of(error), "".join(format_exception(error))
-            return self._stored(simulated.never_done(plan, reason, trace))
-        return result
-
-    def died(self, reason: str) -> dict[str, Any]:
-        """The result of a seed in which its process died; the run that is stored has no events."""
-        from harness.sessions.simulated import never_done  # noqa: PLC0415 - as above
-
-        return self._stored(never_done(self.plan(), reason))
-
-    def _stored(self, run: SimRun) -> dict[str, Any]:
-        from harness.sessions.simulated import save  # noqa: PLC0415 - as above
-
-        store = save(run, opened(self.store)).path
-        return self._result({**run.summary(), "store": str(store)})
-
-    def _result(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        crash = {} if self.crash is None else {"crash": self.crash.to_json()}
-        return _result({**known, "name": self.name, **crash})
-
-
-def _result(known: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the result of a seed: fields that are not known are empty."""
-    nothing: dict[str, list[Any]] = {
-        name: [] for name in ("anomalies", "system_reasons", "coverage_reasons", "harness_reasons")
-    }
-    blank = {"events": 0, "simulated_s": 0.0, "reached": {}, "store": None, "same_bytes": None}
-    return {**nothing, **blank, **known}
-
-
-def _each(part: Sequence[_Work]) -> Iterator[dict[str, Any]]:
-    return (work.do() for work in part)
-
-
 class _Batch:
     """Many simulations."""
 
-    def __init__(self, work: Sequence[_Work]) -> None:
-        self._work = list(work)
-        self.results: list[dict[str, Any]] = []
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self._trials = list(trials)
+        self.results: list[Result] = []
 
-    def run(self, jobs: int, *, stop: bool, loud: bool) -> None:
-        """Do the work on so many processes; with ``stop`` only until a seed is not valid.
+    def run(self, crew: Crew, *, stop: bool, loud: bool) -> None:
+        """Have the trials done; with ``stop`` only until a seed is not valid.
 
         ``loud`` tells of the first seeds that are not valid as soon as they are known, and how far
         it is: by a bar on a terminal, elsewhere by lines, of which most come early.
         """
         console = err()
-        loud = loud and len(self._work) > 1
+        loud = loud and len(self._trials) > 1
         if loud and not console.is_terminal:
-            console.print(f"simulating {len(self._work)} seeds, {jobs} at a time")
+            console.print(f"simulating {len(self._trials)} seeds, {crew.places} at a time")
         due = _moments(time.monotonic())
         next_line_s = next(due)
         with Progress(
@@ -247,31 +192,31 @@ class _Batch:
             console=console,
             disable=not loud or not console.is_terminal,
         ) as progress:
-            task = progress.add_task("seeds", total=len(self._work))
+            task = progress.add_task("seeds", total=len(self._trials))
             bad = 0
-            for result in self._done(jobs):
+            for result in self._done(crew):
                 self.results.append(result)
-                if _fails(result):
+                if trial.fails(result):
                     bad += 1
                     if loud and bad <= SHOWN_MAX:
                         console.print(_line(result), markup=False)
                 told = f"seeds, {bad} not valid" if bad else "seeds"
                 progress.update(task, advance=1, description=told)
                 if loud and not console.is_terminal and time.monotonic() >= next_line_s:
-                    console.print(f"{len(self.results)} of {len(self._work)} {told}")
+                    console.print(f"{len(self.results)} of {len(self._trials)} {told}")
                     next_line_s = next(moment for moment in due if moment > time.monotonic())
                 if stop and bad:
                     return
 
-    def _done(self, jobs: int) -> Iterator[dict[str, Any]]:
+    def _done(self, crew: Crew) -> Iterator[Result]:
         """The results as they come; a process that dies costs the seed it was at, no other."""
-        if jobs == 1 or len(self._work) == 1:
-            yield from _each(self._work)
+        parts = _parts(self._trials, crew)
+        if len(parts) == 1 and isinstance(crew, Local):
+            yield from trial.each(self._trials)
             return
-        parts = [deque(self._work[n::jobs]) for n in range(min(jobs, len(self._work)))]
         while parts:
-            left = {Job(f"seeds from {p[0].seed}", partial(_each, tuple(p))): p for p in parts}
-            with closing(work_off(list(left), len(left))) as told:
+            left = {Job(f"seeds from {p[0].seed}", partial(trial.each, tuple(p))): p for p in parts}
+            with closing(crew.work_off(list(left))) as told:
                 for each in told:
                     if isinstance(each, Said):
                         left[each.job].popleft()
@@ -283,7 +228,7 @@ class _Batch:
     @property
     def failing(self) -> list[dict[str, Any]]:
         """The results that are not valid, or not the same twice."""
-        return [result for result in self.results if _fails(result)]
+        return [result for result in self.results if trial.fails(result)]
 
     @property
     def exit_code(self) -> int:
@@ -297,29 +242,24 @@ class _Batch:
 
     def figures(self, elapsed_s: float) -> dict[str, Any]:
         """Tell what the batch came to, as a JSON object."""
-        invariants: Counter[str] = Counter()
-        counts: Counter[str] = Counter()
-        for result in self.results:
-            invariants.update({anomaly["invariant"] for anomaly in result["anomalies"]})
-            counts.update(result["reached"])
-        simulated_s = sum(result["simulated_s"] for result in self.results)
+        figures = trial.added_up(self.results)
+        simulated_s = figures["simulated_s"]
         return {
-            "seeds": len(self.results),
-            "verdicts": dict(Counter(result["verdict"] for result in self.results)),
-            "invariants": dict(invariants.most_common()),
-            "broken": [r["seed"] for r in self.results if _is_broken(r)],
-            "not_same_bytes": [r["seed"] for r in self.results if r["same_bytes"] is False],
-            "failing": [
-                {"seed": r["seed"], "verdict": r["verdict"], "store": r["store"]}
-                for r in self.failing
-            ],
-            "reached": dict(sorted(counts.items())),
-            "never": never(counts),
-            "events": sum(result["events"] for result in self.results),
-            "simulated_s": round(simulated_s, 3),
+            **figures,
+            "never": never(figures["reached"]),
             "elapsed_s": round(elapsed_s, 3),
             "times_real_time": round(simulated_s / elapsed_s, 1) if elapsed_s else None,
         }
+
+
+def _parts(trials: Sequence[Trial], crew: Crew) -> list[deque[Trial]]:
+    """Share trials out: one part for each process of this machine, many small ones elsewhere."""
+    if isinstance(crew, Local):
+        count = min(crew.places, len(trials))
+    else:
+        size = min(AWAY_MAX, max(1, len(trials) // (AWAY_PER_PLACE * crew.places)))
+        count = -(-len(trials) // size)
+    return [deque(trials[n::count]) for n in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +288,7 @@ class _Census:
             "crash_points": self.total,
             "tried": len(crashed),
             "struck": sum(result.get("struck", False) for result in crashed),
-            "crashes_failing": [r["crash"] for r in crashed if _fails(r)],
+            "crashes_failing": [r["crash"] for r in crashed if trial.fails(r)],
         }
 
 
@@ -359,15 +299,6 @@ def _moments(began_s: float) -> Iterator[float]:
         yield began_s + number * LINE_EVERY_S
 
 
-def _fails(result: Mapping[str, Any]) -> bool:
-    return result["verdict"] != "valid" or _is_broken(result) or result["same_bytes"] is False
-
-
-def _is_broken(result: Mapping[str, Any]) -> bool:
-    """Tell whether the harness broke in the seed, or could not play it."""
-    return bool(result["harness_reasons"])
-
-
 def _line(result: Mapping[str, Any]) -> str:
     """Tell what is wrong with a seed, and how to see it again."""
     names = ", ".join(sorted({a["invariant"] for a in result["anomalies"]})) or "; ".join(
@@ -376,7 +307,7 @@ def _line(result: Mapping[str, Any]) -> str:
     if result["same_bytes"] is False:
         names = "; ".join(filter(None, ("not the same bytes twice", names)))
     seed, verdict, store = (result[name] for name in ("name", "verdict", "store"))
-    if _is_broken(result) and verdict != Valid.INVALID:
+    if trial.is_broken(result) and verdict != Valid.INVALID:
         verdict = "the harness broke"
     again = "" if store is None else f"  {_again(store)}"
     return f"seed {seed}: {verdict} ({names}){again}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -13,13 +12,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from harness.errors import UsageError
-from harness.processes.crew import Ended, Job, Said, work_off
+from harness.processes.crew import Crew, Ended, Job, Said
 from harness.registry import mutant_names, released_bugs, unknown
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible import completion
-from krucible.commands.sim import JOBS_MAX
 from krucible.completion import named
 from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
+from krucible.crews import Jobs, Master, crew
 from krucible.quantities import duration, whole
 
 if TYPE_CHECKING:
@@ -76,9 +75,8 @@ def zoo(
     control_seeds: Annotated[
         int, whole("Seeds of the healthy node.", least=0, most=CONTROL_MAX)
     ] = 50,
-    jobs: Annotated[
-        int | None, whole("Parallel hunts (default: one per CPU).", least=1, most=JOBS_MAX)
-    ] = None,
+    jobs: Jobs = None,
+    master: Master = None,
     json: Annotated[
         bool,
         typer.Option(
@@ -100,7 +98,8 @@ def zoo(
     blanks = dict(_work(arms, only or (), budget, control_seeds))
     found = _Found(blanks, json=json)
     try:
-        found.follow(jobs or os.cpu_count() or 1)
+        with crew(jobs, master) as hunters:
+            found.follow(hunters)
     except KeyboardInterrupt:
         found.interrupted = True
     figures = found.figures()
@@ -192,8 +191,8 @@ class _Found:
         self._seeds = 0
         self._so_far: dict[Job, Result] = {}  # of hunts under way
 
-    def follow(self, jobs: int) -> None:
-        """Have the work done, so much at a time, and tell what is done as it comes."""
+    def follow(self, hunters: Crew) -> None:
+        """Have the work done, and tell what is done as it comes."""
         with (
             Progress(
                 TextColumn("{task.description}"),
@@ -202,7 +201,7 @@ class _Found:
                 TimeElapsedColumn(),
                 console=err(),
             ) as progress,
-            closing(work_off(list(self._blanks), jobs)) as told,
+            closing(hunters.work_off(list(self._blanks))) as told,
         ):
             task = progress.add_task("zoo", total=len(self._blanks))
             for each in told:

@@ -231,6 +231,10 @@ class MemoryDisk:
             return self.cut_at is None
         return self.cut_at is None and self._is_harmless is not None and self._is_harmless()
 
+    def has(self, path: Path) -> bool:
+        """Tell whether a file is there, to who looks at the disk from outside."""
+        return path in self._names
+
     def sizes(self) -> dict[Path, int]:
         """All files and their lengths in bytes, sorted."""
         return {path: len(self._names[path].data) for path in sorted(self._names)}

@@ -23,6 +23,8 @@ CLOCKS = {
     "krucible/live.py": "what people see while a run lasts",
     "krucible/commands/shrink.py": "its budget is in seconds, and told when it is spent",
     "krucible/commands/sim.py": "tells people how much faster than real time it was",
+    "harness/sessions/trial.py": "the processor time that a seed took",
+    "pipeline/crew.py": "jobs of a cluster that take too long are begun again",
     "harness/sessions/released.py": "how long a bug got away, and when to give it up",
     "harness/sessions/zoo.py": "how long a bug got away, and when to give it up",
     "harness/processes/crew.py": "the time that a piece of work may take",

@@ -114,7 +114,9 @@ class LogTail:
         header = disk.peek(self._path, self._position, HEADER_BYTES)
         if header:
             return len(header) == HEADER_BYTES and header_offsets(header)[0] == self._next
-        return self._position == 0 or bool(disk.peek(self._path, self._position - 1, 1))
+        if self._position == 0:
+            return disk.has(self._path)
+        return bool(disk.peek(self._path, self._position - 1, 1))
 
     def _seek(self, disk: MemoryDisk, begin: int) -> None:
         """Go to the beginning of the segment that should have an offset."""

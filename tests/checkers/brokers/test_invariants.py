@@ -318,6 +318,12 @@ def test_a_broker_that_may_go_leads_nothing() -> None:
     assert found.message.startswith("broker 1 was told to shut down (n1 seq 1) and leads 1")
 
 
+def test_a_log_that_ends_below_what_a_broker_had_does_not_say_what_it_leads() -> None:
+    """The records that moved its partitions may lie behind the end of what could be read."""
+    assert walked(events=[told(1, "hb", b_ep=0, shut_down=True, off=99)]).anomalies == []
+    assert walked(events=[told(1, "hb", b_ep=0, shut_down=True, off=0)]).anomalies
+
+
 @pytest.mark.parametrize(
     ("epoch", "incarnation", "right"), [(1, ONE, True), (1, TWO, False), (2, ONE, False)]
 )

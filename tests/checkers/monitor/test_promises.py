@@ -168,6 +168,17 @@ def test_a_tail_that_was_cut_and_written_anew() -> None:
     assert log.read(3, 9) == [3]
 
 
+def test_a_tail_goes_on_behind_a_segment_that_was_deleted() -> None:
+    log = Tail()
+    log.write(0, 0, 1)
+    log.write(2, 2, 3)
+    assert log.read(2, 2) == []  # it waits at the beginning of the second segment
+    log.disk.unlink(log.path(0))
+    log.disk.unlink(log.path(2))
+    log.write(4, 4, 5)
+    assert log.read(4, 9) == [4, 5]
+
+
 def test_what_is_torn_or_damaged_is_not_there_until_it_is_whole() -> None:
     log = Tail()
     log.write(0, 0, 1, torn=3)

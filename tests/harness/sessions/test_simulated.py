@@ -21,10 +21,12 @@ from checkers.watches.invariants import Online
 from harness.envs.sim.hosts import Sim
 from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
+from harness.processes.crew import Local
 from harness.run.judge import judge_here
 from harness.sessions import zoo
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, save, simulate
+from harness.sessions.trial import Trial
 from harness.spec import RunSpec
 from harness.store.folder import Store
 from harness.store.reading import load_run
@@ -369,19 +371,18 @@ def test_a_watch_that_breaks_is_our_fault_and_not_the_nodes(
 def test_a_seed_that_ends_its_process_costs_the_others_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    do = sim_command._Work.do
+    do = Trial.do
 
-    def deadly(work: sim_command._Work) -> dict[str, Any]:
-        if work.seed == 3:
+    def deadly(trial: Trial) -> dict[str, Any]:
+        if trial.seed == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-        return do(work)
+        return do(trial)
 
-    monkeypatch.setattr(sim_command._Work, "do", deadly)
+    monkeypatch.setattr(Trial, "do", deadly)
     pinned = {"time_limit_s": 4.0}
-    batch = sim_command._Batch(
-        [sim_command._Work(seed, pinned, False, False, tmp_path) for seed in range(1, 8)]
-    )
-    batch.run(2, stop=False, loud=False)
+    store = Store(tmp_path)
+    batch = sim_command._Batch([Trial(n, pinned, False, False, store) for n in range(1, 8)])
+    batch.run(Local(2), stop=False, loud=False)
     assert sorted(result["seed"] for result in batch.results) == list(range(1, 8))
     assert batch.exit_code == EXIT_HARNESS
     (failing,) = batch.failing
