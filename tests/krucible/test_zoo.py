@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
-from harness.processes.crew import Ended, Job, Said, work_off
+from harness.processes.crew import Ended, Job, Local, Said, work_off
 from harness.sessions import zoo
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.zoo import Hunt
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN
-from krucible.commands import zoo as zoo_command
 from tests.support.commands.command import krucible
 
 
@@ -77,13 +76,13 @@ def test_what_there_is_when_it_is_interrupted_is_told(monkeypatch: pytest.Monkey
     endless = replace(bug, name="endless", breaks=frozenset({"S1"}))
     monkeypatch.setattr(zoo, "bugs", lambda _: [bug, endless])
 
-    def until_the_first_is_caught(jobs: list[Job], at_a_time: int) -> Iterator[Said | Ended]:
-        for told in work_off(jobs, at_a_time):
+    def until_the_first_is_caught(crew: Local, jobs: list[Job]) -> Iterator[Said | Ended]:
+        for told in work_off(jobs, crew.places):
             yield told
             if isinstance(told, Ended):
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(zoo_command, "work_off", until_the_first_is_caught)
+    monkeypatch.setattr(Local, "work_off", until_the_first_is_caught)
     ended = krucible("zoo", "--arm", "directed", "--jobs", "1", "--json")
     hunt, every = lines(ended.out)
     assert (ended.code, hunt["mutant"], hunt["caught"]) == (130, "forgotten-vote", True)
