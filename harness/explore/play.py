@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from harness.explore.features import Seen, features
 from harness.explore.search import Search, Step
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.plan import Plan
+from harness.sessions.reached import premises
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
 from harness.shrink.moves import Candidate
 from harness.store.folder import Store
@@ -74,11 +74,9 @@ def play(step: Step, store: Store | None, enough: Collection[str] = ()) -> Playe
 
 def seen_in(run: SimRun) -> Seen:
     """Give the features of a simulation."""
-    checked: Counter[str] = Counter()
-    for result in run.judgement.results:
-        checked.update(result.checked)
     began_ns = run.result.phases_ns.get("main", 0)
-    return features(run.data.events, run.data.history, run.data.voters, checked, began_ns)
+    data, checked = run.data, premises(run.judgement.results)
+    return features(data.events, data.history, data.voters, checked, began_ns)
 
 
 def _outcome(step: Step, run: SimRun, seen: Seen | None, cpu_s: float) -> Played:

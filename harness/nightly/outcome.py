@@ -10,7 +10,7 @@ from typing import Any, Final
 from harness.nightly.arguments import canary_arguments
 from harness.nightly.headline import sentences
 from harness.nightly.junit import Case, Suite
-from harness.nightly.ledger import Failing, Line, Night
+from harness.nightly.ledger import LIVE, Failing, Line, Night, unit_of
 from harness.nightly.plan import Plan
 from harness.nightly.proportion import wilson
 from harness.processes.command import Program
@@ -55,8 +55,8 @@ def _reds(plan: Plan, night: Night) -> Iterator[Red]:
         if wanted.name not in night.canaries:
             yield Red(EXIT_UNKNOWN, f"canary {wanted.name} was not tried")
     if night.different:
-        seeds = ", ".join(map(str, night.different[:5]))
-        yield Red(EXIT_HARNESS, f"not the same bytes twice: seeds {seeds}")
+        runs = ", ".join(night.different[:5])
+        yield Red(EXIT_HARNESS, f"not the same bytes twice: {runs}")
     for reason in dict.fromkeys(night.broken):
         yield Red(EXIT_HARNESS, f"the harness broke: {reason}")
     if not night.histories:
@@ -68,7 +68,7 @@ def _reds(plan: Plan, night: Night) -> Iterator[Red]:
 
 def coverage(plan: Plan, night: Night) -> list[str] | None:
     """Find what the whole swarm should have reached and has not; None when it had too few seeds."""
-    return None if seeds_of_all(plan, night) < SEEDS_FOR_COVERAGE else never(night.reached)
+    return None if seeds_of_all(plan, night) < SEEDS_FOR_COVERAGE else never(night.reach.counts)
 
 
 def seeds_of_all(plan: Plan, night: Night) -> int:
@@ -90,10 +90,11 @@ def skipped(plan: Plan, night: Night) -> dict[str, str]:
 
 def sentence(failing: Failing) -> str:
     """A failure in one sentence."""
+    unit = unit_of(failing.entry)
     seeds = (
-        f"1 run, seed {failing.first_seed}"
+        f"1 run, {unit} {failing.first_seed}"
         if failing.times == 1
-        else f"{failing.times:,} runs, seeds {failing.first_seed} to {failing.last_seed}"
+        else f"{failing.times:,} runs, {unit}s {failing.first_seed} to {failing.last_seed}"
     )
     broke = ", ".join(failing.invariants)
     what = f"{broke} broken" if broke else _DOUBTS.get(failing.verdict, failing.verdict)
@@ -142,13 +143,13 @@ def summary(
         "twice": night.twice,
         "not_same_bytes": night.different,
         "harness_errors": list(dict.fromkeys(night.broken)),
-        "reached": dict(sorted(night.reached.items())),
+        "reached": dict(sorted(night.reach.counts.items())),
         "never": missing,
         "coverage": {
             "seeds": seeds_of_all(plan, night),
             "seeds_needed": SEEDS_FOR_COVERAGE,
             "wanted": len(WANTED),
-            "not_reached": never(night.reached),
+            "not_reached": never(night.reach.counts),
         },
         "dropped_runs": night.dropped,
     }
@@ -158,7 +159,7 @@ def summary(
 def _failing(failing: Failing, mutant: str | None, program: Program) -> dict[str, Any]:
     again = failing.again
     interval = None
-    if again is not None and again["times"] and failing.entry.startswith("live:"):
+    if again is not None and again["times"] and failing.entry.startswith(LIVE):
         interval = wilson(again["reproduced"], again["times"])
     return {
         "entry": failing.entry,
@@ -195,7 +196,7 @@ def suites(plan: Plan, night: Night, store: Path, program: Program) -> list[Suit
     canaries = [_canary(name, told, hunts.get(name)) for name, told in night.canaries.items()]
     if canaries:
         found.append(Suite("canaries", tuple(canaries)))
-    different = f"not the same bytes: seeds {night.different}" if night.different else None
+    different = f"not the same bytes: {', '.join(night.different)}" if night.different else None
     broken = "\n".join(dict.fromkeys(night.broken)) or None
     missing = coverage(plan, night)
     harness = (
@@ -249,6 +250,6 @@ def commands(failing: Failing, program: Program) -> list[str]:
     if failing.shrunk is not None and failing.shrunk.get("store"):
         shrunk = RunDir(Path(failing.shrunk["store"])).words
         lines.append(f"{program.line('repro', *shrunk)}  # shrunk")
-    elif failing.entry.startswith("sim:") and failing.verdict == "invalid":
+    elif not failing.entry.startswith(LIVE) and failing.verdict == "invalid":
         lines.append(program.line("shrink", *words))
     return lines

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.nightly import headline
+from harness.nightly.ledger import unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class Failure:
     commands: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()  # folders, as the night knew them
     mutant: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """Tell what counts the runs of its entry: ``seed`` or ``run``."""
+        return unit_of(self.entry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ CLOCKS = {
     "krucible/commands/explore.py": "a search's budget is real time",
     "harness/explore/play.py": "tells how much CPU a candidate took",
     "harness/nightly/sims.py": "simulates seeds until its slice of the night is over",
+    "harness/nightly/searches.py": "searches until its slice of the night is over",
     "harness/nightly/work.py": "a night's budget is real time",
     "harness/systems/kafka/distribution.py": "waits for a server that warms up an archive",
     "harness/store/folder.py": "names a run by the moment of its start",

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.nightly import outcome
+from harness.nightly.entries import Canary, Sim
 from harness.nightly.ledger import Night as Ledgered
-from harness.nightly.plan import Canary, Plan, Sim
+from harness.nightly.plan import Plan
 from harness.processes.command import KRUCIBLE
 from harness.store.signatures import signature
 from reports.fleet.nights import Night, night_of
