@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -75,7 +75,7 @@ class Searching:
         path = folder / f"{entry.replace(':', '-')}.jsonl"
         self._memory = Memory(search, path, night.seeds.get(entry, ()))
 
-    def slice(self, for_s: float) -> Iterator[Line]:
+    def slice(self, for_s: float) -> Generator[Line]:
         """Play whole rounds for so long: a ledger line for each run, last one of what they reached.
 
         What a run showed is on disk before its line is given, so that no run that is in the

@@ -194,8 +194,9 @@ class Worker:
             self._searches[entry] = Searching(
                 entry, wanted, self._night, folder, stored, self._jobs
             )
-        for line in self._searches[entry].slice(self._slice_s(wanted)):
-            self._keep(line)
+        with closing(self._searches[entry].slice(self._slice_s(wanted))) as lines:
+            for line in lines:
+                self._keep(line)
 
     def _share(self, runs: int) -> int:
         """Tell how many of so many runs each process may store, which do not know of each other."""

@@ -41,9 +41,9 @@ def add_to(app: typer.Typer) -> None:
         help="Work through a plan until its budget of time is used up: simulated seeds, searches, "
         "live runs, and canaries, which are seeded bugs that must be caught. Failures are stored, "
         "run again and shrunk at once, and the night goes on. The same command continues a night "
-        "that was interrupted or killed. Exits 1 when a run was invalid; 255 when the harness cannot be "
-        "trusted (it failed, missed a canary, or was not deterministic); 2 when a run is in doubt "
-        "or coverage is missing; else 0.",
+        "that was interrupted or killed. Exits 1 when a run was invalid; 255 when the harness "
+        "cannot be trusted (it failed, missed a canary, or was not deterministic); 2 when a run is "
+        "in doubt or coverage is missing; else 0.",
         short_help="Run simulations, searches, live runs and canaries for a night.",
         epilog="Example: krucible nightly --plan night.toml --budget 8h",
     )(nightly)
