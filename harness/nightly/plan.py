@@ -5,6 +5,7 @@ A TOML file::
     budget = "8h"             # of work; what a night that was killed has used counts
     jobs = 2                  # simulations at a time; one per processor when not given
     store-limit = "20 GB"     # valid runs are dropped, the oldest first; failing ones never
+    premises = ["S11"]        # invariants that must have had something to judge
 
     [on-failure]
     repro-times = 5           # a live failure is run again so often, a simulated one twice
@@ -50,6 +51,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from harness.catalogue import meanings
 from harness.errors import UsageError
 from harness.faults import choice as nemesis_names
 from harness.faults import weather
@@ -57,6 +59,7 @@ from harness.faults.schedule import paced
 from harness.nightly.entries import Canary, Drawn, Duration, Explore, Live, OnFailure, Sim, seconds
 from harness.registry import environments, mutant_names, systems, unknown, workloads
 from harness.sessions import plan as simulated
+from harness.sessions.reached import is_counted
 from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 
@@ -75,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget: Duration = "8h"
     jobs: Annotated[int, Meta(ge=1, le=256)] | None = None
     store_limit: Size | None = None
+    premises: tuple[str, ...] = ()
     on_failure: OnFailure = OnFailure()
     sim: tuple[Sim, ...] = ()
     explore: tuple[Explore, ...] = ()
@@ -156,6 +160,8 @@ def check(plan: Plan) -> None:
             raise UsageError(f"[[{kind}]]: {twice[0]!r} is there twice; give each its own name")
     if seconds(plan.budget) <= 0:
         raise UsageError(f"budget {plan.budget!r}: want a time above 0, as in 90s, 30m or 8h")
+    for name in plan.premises:
+        _check_invariant(name)
     for sim in plan.sim:
         _check_drawn(f"[[sim]] {sim.name!r}", sim)
     for search in plan.explore:
@@ -176,6 +182,12 @@ def check(plan: Plan) -> None:
             workloads.get(canary.workload)
         except UsageError as error:
             raise UsageError(f"[[canary]]: {error}") from error
+
+
+def _check_invariant(name: str) -> None:
+    if name not in meanings() or not is_counted(name):
+        counted = list(filter(is_counted, meanings()))
+        raise UsageError(f"premises: {unknown('invariant', name, counted)}")
 
 
 def _check_drawn(place: str, entry: Drawn) -> None:

@@ -20,9 +20,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from harness import catalogue
 from harness.errors import UsageError
+from harness.explore.growth import first_shown, kinds, of_last_tenth
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.crash_points import CrashPoint, points, spread
-from harness.sessions.reached import never, reached
+from harness.sessions.reached import Reach, never_reached, premises, reached, told_of
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
@@ -168,7 +169,8 @@ class _Work:
 
         A seed that breaks the harness is a result, too: it costs the other seeds nothing.
         """
-        from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
+        from harness.explore.play import seen_in  # noqa: PLC0415 - it brings the node
+        from harness.sessions import simulated  # noqa: PLC0415 - as above
 
         try:
             plan = self.plan()
@@ -177,7 +179,8 @@ class _Work:
             return self._result({"seed": self.seed, "verdict": str(Valid.UNKNOWN), **told})
         try:
             run = simulated.simulate(plan)
-            result = self._result({**run.summary(), "reached": reached(run.data)})
+            shown = {"premises": premises(run.judgement.results), "features": list(seen_in(run))}
+            result = self._result({**run.summary(), "reached": reached(run.data), **shown})
             if self.crash is not None:
                 result["struck"] = self.crash.struck(run.result.faults)
             if self.twice:
@@ -212,12 +215,19 @@ def _result(known: Mapping[str, Any]) -> dict[str, Any]:
     nothing: dict[str, list[Any]] = {
         name: [] for name in ("anomalies", "system_reasons", "coverage_reasons", "harness_reasons")
     }
-    blank = {"events": 0, "simulated_s": 0.0, "reached": {}, "store": None, "same_bytes": None}
-    return {**nothing, **blank, **known}
+    blank = {"events": 0, "simulated_s": 0.0, "store": None, "same_bytes": None}
+    reach: dict[str, Any] = {"reached": {}, "premises": {}, "features": []}
+    return {**nothing, **blank, **reach, **known}
 
 
 def _each(part: Sequence[_Work]) -> Iterator[dict[str, Any]]:
-    return (work.do() for work in part)
+    """Do works one after the other; each tells of features that those before it did not show."""
+    known: set[str] = set()
+    for work in part:
+        result = work.do()
+        result["features"] = [name for name in result["features"] if name not in known]
+        known.update(result["features"])
+        yield result
 
 
 class _Batch:
@@ -226,6 +236,7 @@ class _Batch:
     def __init__(self, work: Sequence[_Work]) -> None:
         self._work = list(work)
         self.results: list[dict[str, Any]] = []
+        self._shown: dict[str, int] = {}  # features, each with the first seed that showed it
 
     def run(self, jobs: int, *, stop: bool, loud: bool) -> None:
         """Do the work on so many processes; with ``stop`` only until a seed is not valid.
@@ -250,7 +261,7 @@ class _Batch:
             task = progress.add_task("seeds", total=len(self._work))
             bad = 0
             for result in self._done(jobs):
-                self.results.append(result)
+                self._take(result)
                 if _fails(result):
                     bad += 1
                     if loud and bad <= SHOWN_MAX:
@@ -280,6 +291,12 @@ class _Batch:
                         yield left[each.job].popleft().died(each.broken)
             parts = [part for part in parts if part]
 
+    def _take(self, result: dict[str, Any]) -> None:
+        """Keep a result; its features, which are many, only as those of the batch."""
+        for name in result.pop("features"):
+            self._shown[name] = min(result["seed"], self._shown.get(name, result["seed"]))
+        self.results.append(result)
+
     @property
     def failing(self) -> list[dict[str, Any]]:
         """The results that are not valid, or not the same twice."""
@@ -298,10 +315,12 @@ class _Batch:
     def figures(self, elapsed_s: float) -> dict[str, Any]:
         """Tell what the batch came to, as a JSON object."""
         invariants: Counter[str] = Counter()
-        counts: Counter[str] = Counter()
+        reach = Reach()
         for result in self.results:
             invariants.update({anomaly["invariant"] for anomaly in result["anomalies"]})
-            counts.update(result["reached"])
+            premises = {name: (times, times > 0, 1) for name, times in result["premises"].items()}
+            reach.add({"counts": result["reached"], "premises": premises})
+        known = first_shown(self._shown, [result["seed"] for result in self.results])
         simulated_s = sum(result["simulated_s"] for result in self.results)
         return {
             "seeds": len(self.results),
@@ -313,8 +332,10 @@ class _Batch:
                 {"seed": r["seed"], "verdict": r["verdict"], "store": r["store"]}
                 for r in self.failing
             ],
-            "reached": dict(sorted(counts.items())),
-            "never": never(counts),
+            **told_of(reach),
+            "features": len(self._shown),
+            "features_by_kind": kinds(self._shown),
+            "features_of_last_tenth": of_last_tenth(known),
             "events": sum(result["events"] for result in self.results),
             "simulated_s": round(simulated_s, 3),
             "elapsed_s": round(elapsed_s, 3),
@@ -449,8 +470,11 @@ def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> No
         f"{figures['seeds']} seeds: {verdicts}; {figures['simulated_s']:.0f} simulated seconds in "
         f"{figures['elapsed_s']:.1f} s ({figures['times_real_time']} times real time)"
     )
-    if figures["never"]:
-        console.print(f"not exercised by any seed: {', '.join(figures['never'])}", markup=False)
+    late = figures["features_of_last_tenth"]
+    told = "" if late is None else f", {late} of them first in the last tenth of the seeds"
+    console.print(f"{figures['features']} features{told}")
+    for line in never_reached(figures):
+        console.print(line, markup=False)
     if figures["broken"]:
         console.print(f"THE HARNESS FAILED in seeds {figures['broken']}", style="bold red")
     if figures["not_same_bytes"]:

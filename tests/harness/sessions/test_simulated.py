@@ -254,6 +254,13 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     told = ended.json
     assert (ended.code, told["seeds"], told["verdicts"]) == (0, 3, {"valid": 3})
     assert told["not_same_bytes"] == []
+    assert told["premises"]["S11"][1:] == [3, 3], "in all three runs that were watched"
+    unmet = {name for name, (_, runs, _) in told["premises"].items() if not runs}
+    assert set(told["premises_unmet"]) == unmet
+    assert told["features"] == sum(told["features_by_kind"].values()) > 100
+    alone = krucible("sim", "--seeds", "1..3", "--jobs", "1", *options, "--json").json
+    for name in ("reached", "premises", "features", "features_by_kind"):
+        assert alone[name] == told[name]
 
     ended = krucible(
         "sim", "--seeds", "1..9", "--jobs", "1", "--stop", "--mutant", "ack-before-commit", *options
