@@ -2,8 +2,8 @@
 
 Columns: ``seed``; ``name`` (the seed, and where its power failed); ``verdict``; ``invariants`` that
 were broken; ``way`` to fail, as nights name it; ``sha256`` of its trace; ``reached`` (what happened
-in it, and how often); ``events``; ``simulated_s``; ``cpu_s``; ``store``, the folder of its run,
-where it was stored.
+in it, and how often); ``premises`` (how often each invariant had something to judge); ``events``;
+``simulated_s``; ``cpu_s``; ``store``, the folder of its run, where it was stored.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from harness.batch.trial import way_to_fail
 from harness.errors import UsageError
-from harness.sessions.trial import way_to_fail
 
 SCHEMA = pa.schema(
     [
@@ -27,6 +27,7 @@ SCHEMA = pa.schema(
         ("way", pa.string()),
         ("sha256", pa.string()),
         ("reached", pa.map_(pa.string(), pa.int64())),
+        ("premises", pa.map_(pa.string(), pa.int64())),
         ("events", pa.int64()),
         ("simulated_s", pa.float64()),
         ("cpu_s", pa.float64()),
@@ -36,7 +37,7 @@ SCHEMA = pa.schema(
 
 
 def write(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write the results of ``harness.sessions.trial``; the file appears whole or not at all.
+    """Write the results of ``harness.batch.trial``; the file appears whole or not at all.
 
     Raises:
         UsageError: The file cannot be written.
@@ -62,4 +63,5 @@ def _row(result: Mapping[str, Any]) -> dict[str, Any]:
         "way": way_to_fail(result),
         "sha256": result.get("trace_sha256"),
         "reached": sorted(result["reached"].items()),
+        "premises": sorted(result["premises"].items()),
     }

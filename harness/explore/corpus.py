@@ -44,7 +44,7 @@ class Corpus:
         new = sum(feature not in self.counts for feature in seen)
         self.counts.update(seen.keys())
         if new:
-            rare = {name: at for name, at in seen.items() if self.counts[name] <= RARE_MAX}
+            rare = {name: at for name, at in seen.items() if self.may_be_rare(name)}
             self.entries.append(Entry(candidate, rare))
             if len(self.entries) > ENTRIES_MAX:
                 self.entries.remove(min(self.entries, key=self.worth))
@@ -65,4 +65,8 @@ class Corpus:
 
     def rare(self, entry: Entry) -> Iterator[str]:
         """List the features of an entry that are rare still."""
-        return (name for name in entry.moments if self.counts[name] <= RARE_MAX)
+        return filter(self.may_be_rare, entry.moments)
+
+    def may_be_rare(self, feature: str) -> bool:
+        """Tell whether so few runs have shown a feature that it is rare, or new."""
+        return self.counts[feature] <= RARE_MAX

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from traceback import format_exception
+from typing import Any
 
 from harness.clock import NS_PER_MS
 from harness.errors import HarnessError
@@ -16,6 +16,7 @@ from harness.explore.features import Seen, features
 from harness.explore.search import Search, Step
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.plan import Plan
+from harness.sessions.reached import Reach, premises
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
 from harness.shrink.moves import Candidate
 from harness.store.folder import Store
@@ -38,6 +39,7 @@ class Played:
     harness_broke: bool = False
     unplayable: bool = False  # its options do not go together
     seen: Seen | None = None
+    reached: Mapping[str, Any] = field(default_factory=dict)  # as ``Reach.to_json``; of some none
     simulated_s: float = 0.0
     cpu_s: float = 0.0
     store: str | None = None  # the folder of the run, if it was stored
@@ -64,21 +66,21 @@ def play(step: Step, store: Store | None, enough: Collection[str] = ()) -> Playe
         return Played(step, Valid.VALID, message=str(error), unplayable=True)
     try:
         run = simulate(plan)
-        seen = seen_in(run)
+        seen, reach = seen_in(run), Reach()
+        reach.take(run.data, run.judgement.results)
     except Exception as error:
         run = never_done(plan, reason_of(error), "".join(format_exception(error)))
-        seen = None
+        seen, reach = None, Reach()
     outcome = _outcome(step, run, seen, time.process_time() - began_s)
+    outcome = replace(outcome, reached=reach.to_json())
     return outcome if outcome.way in enough else _stored(outcome, run, store)
 
 
 def seen_in(run: SimRun) -> Seen:
     """Give the features of a simulation."""
-    checked: Counter[str] = Counter()
-    for result in run.judgement.results:
-        checked.update(result.checked)
     began_ns = run.result.phases_ns.get("main", 0)
-    return features(run.data.events, run.data.history, run.data.voters, checked, began_ns)
+    data, checked = run.data, premises(run.judgement.results)
+    return features(data.events, data.history, data.voters, checked, began_ns)
 
 
 def _outcome(step: Step, run: SimRun, seen: Seen | None, cpu_s: float) -> Played:
@@ -125,6 +127,7 @@ class Exploration:
         self.cpu_s = 0.0
         self.failures: dict[str, list[Played]] = {}  # by the way in which they failed
         self.growth: list[int] = []  # features known after each round
+        self.reach = Reach()
         self._store = store
         self._jobs = jobs
 
@@ -169,6 +172,7 @@ class Exploration:
         self.cpu_s += played.cpu_s
         if played.seen is not None:
             self.search.learn(played.step, played.seen)
+            self.reach.add(played.reached)
         if played.way:
             self.failures.setdefault(played.way, []).append(played)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.nightly.plan import Canary, Live
+from harness.nightly.entries import Canary, Live
 
 
 def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
@@ -18,6 +18,7 @@ def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
         *("--nemesis", ",".join(live.nemesis), "--voters", str(live.voters)),
         *("--observers", str(live.observers), "--time-limit", str(live.time_limit)),
         *("--rate", str(live.rate), "--concurrency", str(live.concurrency), "--pace", live.pace),
+        *("--weather", live.weather),
         *(() if live.mutant is None else ("--mutant", live.mutant)),
         *settings,
     ]

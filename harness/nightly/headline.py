@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from harness.catalogue import full_name
 from harness.verdict import EXIT_VALID
 
 Told = Mapping[str, Any]  # a night's summary.json; one of an older night lacks keys
 
+NAMED_MAX: Final = 3  # invariants that a sentence names
 _MINUTES_FROM_S: Final = 90  # less is told in seconds
 _HOURS_FROM_S: Final = 90 * 60  # less is told in minutes
 
@@ -66,6 +68,12 @@ def _red(told: Told) -> Iterator[str]:
     if missing:
         things = "thing that had to happen" if len(missing) == 1 else "things that had to happen"
         yield f"Coverage is missing: {len(missing)} {things} never did."
+    idle = told.get("premises_missing", ())
+    if idle:
+        names = ", ".join(map(full_name, idle[:NAMED_MAX]))
+        more = f" and {len(idle) - NAMED_MAX} more" if len(idle) > NAMED_MAX else ""
+        whose = "its premise" if len(idle) == 1 else "their premises"
+        yield f"There was nothing to judge for {names}{more}: {whose} never came true."
 
 
 def _invalid(told: Told) -> Iterator[str]:

@@ -4,10 +4,13 @@
 
     <store>/nights/<start>/
         ledger.jsonl   begin, seed, reached, live, canary, again, shrunk, dropped, spent, end
+        explore-<name>.jsonl   what each run of a search showed
         plan.json      what it does
         summary.json   what it came to; not there: the night is not over
         junit.xml      the same for machines that know JUnit
         fleet.html     the same for people
+
+``seed`` is a run's number in its search, where a search has played it.
 
 A night that was killed goes on from its ledger: what is in it is not done again, and a last line
 that is torn is left out. ``Night`` is the fold of the lines.
@@ -25,11 +28,14 @@ from typing import IO, Any, Final
 import msgspec
 
 from harness.errors import UsageError
+from harness.sessions.reached import Reach
 
 FOLDER: Final = "nights"
 VERSION: Final = 1
 Line = Mapping[str, Any]
 Key = tuple[str, str, str]  # entry, verdict, signature
+LIVE: Final = "live:"  # begins the name of an entry with real processes
+EXPLORE: Final = "explore:"  # begins that of a search
 
 _encode = msgspec.json.Encoder().encode
 
@@ -66,6 +72,20 @@ def key_of(line: Line) -> Key:
     return str(line["entry"]), str(line["verdict"]), str(signature)
 
 
+def unit_of(entry: str) -> str:
+    """Tell what counts the runs of an entry: ``seed``, or ``run`` in a search."""
+    return "run" if entry.startswith(EXPLORE) else "seed"
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What was known at a moment of the night."""
+
+    used_s: float
+    histories: int  # simulated ones: only these show features
+    features: int
+
+
 @dataclass(slots=True)
 class Night:
     """All that a ledger says."""
@@ -74,9 +94,13 @@ class Night:
     seeds: dict[str, set[int]] = field(default_factory=dict)  # by entry: judged
     verdicts: dict[str, Counter[str]] = field(default_factory=dict)  # by entry
     failing: dict[Key, Failing] = field(default_factory=dict)
-    different: list[int] = field(default_factory=list)  # seeds that were not the same twice
+    different: list[str] = field(default_factory=list)  # runs that were not the same twice
     twice: int = 0  # seeds that were simulated twice
-    reached: Counter[str] = field(default_factory=Counter)
+    reach: Reach = field(default_factory=Reach)
+    features: dict[str, str] = field(
+        default_factory=dict
+    )  # each with the entry that showed it first
+    growth: list[Growth] = field(default_factory=list)  # after each step
     canaries: dict[str, Line] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)  # what broke the harness, in words
     spent_s: dict[str, float] = field(default_factory=dict)  # by entry
@@ -96,6 +120,11 @@ class Night:
         """Histories that were checked."""
         return sum(map(len, self.seeds.values()))
 
+    @property
+    def simulated(self) -> int:
+        """Histories of simulations."""
+        return sum(len(of) for entry, of in self.seeds.items() if not entry.startswith(LIVE))
+
     def take(self, line: Line) -> None:
         """Add a line; one of a kind that is not known is left alone."""
         take = _TAKES.get(str(line.get("t")))
@@ -112,13 +141,15 @@ class Night:
         entry, seed, verdict = line["entry"], line["seed"], line["verdict"]
         self.seeds.setdefault(entry, set()).add(seed)
         self.verdicts.setdefault(entry, Counter())[verdict] += 1
+        for feature in line.get("new", ()):
+            self.features.setdefault(feature, entry)
         self.simulated_s += line.get("simulated_s", 0.0)
         same = line.get("same_bytes")
         self.twice += same is not None
         if same is False:
-            self.different.append(seed)
+            self.different.append(f"{unit_of(entry)} {seed} of {entry}")
         if line.get("harness_error"):
-            self.broken.append(f"{entry}, seed {seed}: {line['harness_error']}")
+            self.broken.append(f"{entry}, {unit_of(entry)} {seed}: {line['harness_error']}")
         if verdict == "valid" and same is not False:
             return
         failing = self.failing.setdefault(key_of(line), Failing(*key_of(line)))
@@ -140,13 +171,15 @@ class Night:
         return self.failing[key_of(line)]
 
     def _reached(self, line: Line) -> None:
-        self.reached.update(line["counts"])
+        self.reach.add(line)
 
     def _canary(self, line: Line) -> None:
         self.canaries[line["name"]] = line
 
     def _spent(self, line: Line) -> None:
         self.spent_s[line["entry"]] = self.spent_s.get(line["entry"], 0.0) + line["s"]
+        if self.features:
+            self.growth.append(Growth(self.used_s, self.simulated, len(self.features)))
 
     def _broke(self, line: Line) -> None:
         self.broken.append(str(line["reason"]))

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from harness.catalogue import full_name, place
+from harness.nightly import saturation
 from harness.nightly.arguments import canary_arguments
+from harness.nightly.entries import Live
 from harness.nightly.headline import sentences
 from harness.nightly.junit import Case, Suite
-from harness.nightly.ledger import Failing, Line, Night
+from harness.nightly.ledger import LIVE, Failing, Line, Night, unit_of
 from harness.nightly.plan import Plan
 from harness.nightly.proportion import wilson
 from harness.processes.command import Program
-from harness.sessions.reached import WANTED, never
+from harness.sessions.reached import WANTED, never, unmet
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
@@ -55,8 +58,8 @@ def _reds(plan: Plan, night: Night) -> Iterator[Red]:
         if wanted.name not in night.canaries:
             yield Red(EXIT_UNKNOWN, f"canary {wanted.name} was not tried")
     if night.different:
-        seeds = ", ".join(map(str, night.different[:5]))
-        yield Red(EXIT_HARNESS, f"not the same bytes twice: seeds {seeds}")
+        runs = ", ".join(night.different[:5])
+        yield Red(EXIT_HARNESS, f"not the same bytes twice: {runs}")
     for reason in dict.fromkeys(night.broken):
         yield Red(EXIT_HARNESS, f"the harness broke: {reason}")
     if not night.histories:
@@ -64,16 +67,42 @@ def _reds(plan: Plan, night: Night) -> Iterator[Red]:
     missing = coverage(plan, night)
     if missing:
         yield Red(EXIT_UNKNOWN, f"coverage: never happened: {', '.join(missing)}")
+    for name in premises_missing(plan, night):
+        yield Red(EXIT_UNKNOWN, _idle(night, name))
+
+
+def _idle(night: Night, name: str) -> str:
+    """Tell in a sentence that an invariant had nothing to judge."""
+    each = night.reach.premises.get(name)
+    runs = f"{each.watched:,} runs were watched for it" if each else "no run was watched for it"
+    return f"coverage: the premise of {full_name(name)} never came true; {runs}"
+
+
+def premises_missing(plan: Plan, night: Night) -> list[str]:
+    """Name the invariants whose premise should have come true and never did.
+
+    Those that the plan names; and, of a night with enough seeds of the whole swarm, all that as
+    many runs were watched for.
+    """
+    premises = night.reach.premises
+    enough = seeds_of_all(plan, night) >= SEEDS_FOR_COVERAGE
+    missing = unmet(premises, SEEDS_FOR_COVERAGE) if enough else []
+    named = [name for name in plan.premises if name not in premises or not premises[name].runs]
+    return sorted({*missing, *named}, key=place)
 
 
 def coverage(plan: Plan, night: Night) -> list[str] | None:
     """Find what the whole swarm should have reached and has not; None when it had too few seeds."""
-    return None if seeds_of_all(plan, night) < SEEDS_FOR_COVERAGE else never(night.reached)
+    return None if seeds_of_all(plan, night) < SEEDS_FOR_COVERAGE else never(night.reach.counts)
 
 
 def seeds_of_all(plan: Plan, night: Night) -> int:
     """Seeds of the whole swarm: only these answer for coverage."""
-    whole = [f"sim:{sim.name}" for sim in plan.sim if not sim.pinned()]
+    whole = [
+        name
+        for name, entry in plan.entries.items()
+        if not isinstance(entry, Live) and not entry.pinned()
+    ]
     return sum(len(night.seeds.get(name, ())) for name in whole)
 
 
@@ -90,10 +119,11 @@ def skipped(plan: Plan, night: Night) -> dict[str, str]:
 
 def sentence(failing: Failing) -> str:
     """A failure in one sentence."""
+    unit = unit_of(failing.entry)
     seeds = (
-        f"1 run, seed {failing.first_seed}"
+        f"1 run, {unit} {failing.first_seed}"
         if failing.times == 1
-        else f"{failing.times:,} runs, seeds {failing.first_seed} to {failing.last_seed}"
+        else f"{failing.times:,} runs, {unit}s {failing.first_seed} to {failing.last_seed}"
     )
     broke = ", ".join(failing.invariants)
     what = f"{broke} broken" if broke else _DOUBTS.get(failing.verdict, failing.verdict)
@@ -142,14 +172,21 @@ def summary(
         "twice": night.twice,
         "not_same_bytes": night.different,
         "harness_errors": list(dict.fromkeys(night.broken)),
-        "reached": dict(sorted(night.reached.items())),
+        "reached": dict(sorted(night.reach.counts.items())),
         "never": missing,
         "coverage": {
             "seeds": seeds_of_all(plan, night),
             "seeds_needed": SEEDS_FOR_COVERAGE,
             "wanted": len(WANTED),
-            "not_reached": never(night.reached),
+            "not_reached": never(night.reach.counts),
         },
+        "premises": {
+            name: [each.times, each.runs, each.watched]
+            for name, each in sorted(night.reach.premises.items(), key=lambda item: place(item[0]))
+        },
+        "premises_unmet": unmet(night.reach.premises),
+        "premises_missing": premises_missing(plan, night),
+        "features": saturation.told(night),
         "dropped_runs": night.dropped,
     }
     return {"headline": " ".join(sentences(told)), **told}
@@ -158,7 +195,7 @@ def summary(
 def _failing(failing: Failing, mutant: str | None, program: Program) -> dict[str, Any]:
     again = failing.again
     interval = None
-    if again is not None and again["times"] and failing.entry.startswith("live:"):
+    if again is not None and again["times"] and failing.entry.startswith(LIVE):
         interval = wilson(again["reproduced"], again["times"])
     return {
         "entry": failing.entry,
@@ -195,9 +232,10 @@ def suites(plan: Plan, night: Night, store: Path, program: Program) -> list[Suit
     canaries = [_canary(name, told, hunts.get(name)) for name, told in night.canaries.items()]
     if canaries:
         found.append(Suite("canaries", tuple(canaries)))
-    different = f"not the same bytes: seeds {night.different}" if night.different else None
+    different = f"not the same bytes: {', '.join(night.different)}" if night.different else None
     broken = "\n".join(dict.fromkeys(night.broken)) or None
     missing = coverage(plan, night)
+    idle = [_idle(night, name) for name in premises_missing(plan, night)]
     harness = (
         Case(f"{night.twice} seeds twice, the same bytes", failure=different),
         Case("the harness worked", error=broken),
@@ -205,6 +243,7 @@ def suites(plan: Plan, night: Night, store: Path, program: Program) -> list[Suit
             "coverage" if missing is not None else "coverage: too few seeds to tell",
             failure=f"never happened: {', '.join(missing)}" if missing else None,
         ),
+        Case("premises of invariants", failure="\n".join(idle) or None),
     )
     return [*found, Suite("harness", harness)]
 
@@ -249,6 +288,6 @@ def commands(failing: Failing, program: Program) -> list[str]:
     if failing.shrunk is not None and failing.shrunk.get("store"):
         shrunk = RunDir(Path(failing.shrunk["store"])).words
         lines.append(f"{program.line('repro', *shrunk)}  # shrunk")
-    elif failing.entry.startswith("sim:") and failing.verdict == "invalid":
+    elif not failing.entry.startswith(LIVE) and failing.verdict == "invalid":
         lines.append(program.line("shrink", *words))
     return lines

@@ -5,6 +5,7 @@ A TOML file::
     budget = "8h"             # of work; what a night that was killed has used counts
     jobs = 2                  # simulations at a time; one per processor when not given
     store-limit = "20 GB"     # valid runs are dropped, the oldest first; failing ones never
+    premises = ["S11"]        # invariants that must have had something to judge
 
     [on-failure]
     repro-times = 5           # a live failure is run again so often, a simulated one twice
@@ -17,12 +18,16 @@ A TOML file::
     twice = 0.02              # the share of seeds that is simulated twice, for the same bytes
     save = 0.001              # the share of valid seeds that is stored
     nemesis = ["partition"]   # and system, workload, voters, observers, time-limit, rate,
-    settings = {}             # concurrency, pace, settings, as options of `krucible sim`
+    settings = {}             # concurrency, pace, moments, weather, as options of `krucible sim`
+
+    [[explore]]               # a search that goes on from what its runs show, from slice to slice
+    name = "search"
+    weight = 3                # and twice, system, workload, ... as of [[sim]]
 
     [[live]]                  # real processes
     name = "local-register"
     weight = 2                # and system, env, workload, nemesis, ... as of `krucible run`
-    mutant = "..."            # to see what a red night looks like; [[sim]] has it, too
+    mutant = "..."            # to see what a red night looks like; the others have it, too
 
     [[canary]]                # a seeded bug: not caught means a red night
     mutant = "forgotten-vote"
@@ -41,149 +46,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
-from harness import durations
+from harness.catalogue import meanings
 from harness.errors import UsageError
 from harness.faults import choice as nemesis_names
+from harness.faults import weather
 from harness.faults.schedule import paced
+from harness.nightly.entries import Canary, Drawn, Duration, Explore, Live, OnFailure, Sim, seconds
 from harness.registry import environments, mutant_names, systems, unknown, workloads
 from harness.sessions import plan as simulated
+from harness.sessions.reached import is_counted
 from harness.sessions.swarm import draw
-from harness.spec import SIM, STEADY, RunSpec
+from harness.spec import SIM, RunSpec
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB|TB)")
 _BYTES: Final = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
-LIVE: Final = " (live)"  # ends the name of a canary with real processes
-
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
-Weight = Annotated[float, Meta(gt=0, le=1e6)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Duration = Annotated[str, Meta(pattern=f"^{durations.PATTERN}$")]
 Size = Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*(kB|MB|GB|TB)$")]
-Voters = Annotated[int, Meta(ge=1, le=7)]
-Observers = Annotated[int, Meta(ge=0, le=20)]
-TimeLimit = Annotated[float, Meta(ge=1, le=86_400)]
-Rate = Annotated[float, Meta(ge=0, le=100_000)]
-Concurrency = Annotated[int, Meta(ge=1, le=1_000)]
 
 
-class Sim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """Seeds in virtual time."""
-
-    name: Name
-    weight: Weight = 1.0
-    twice: Share = 0.02
-    save: Share = 0.0
-    system: str | None = None
-    workload: str | None = None
-    nemesis: tuple[str, ...] | None = None
-    voters: Voters | None = None
-    observers: Observers | None = None
-    time_limit: TimeLimit | None = None
-    rate: Rate | None = None
-    concurrency: Concurrency | None = None
-    pace: str | None = None
-    mutant: str | None = None
-    settings: dict[str, str] = {}
-
-    def pinned(self) -> dict[str, Any]:
-        """Tell what is given, for ``harness.sessions.swarm.draw``."""
-        fields = {
-            "system": self.system,
-            "workload": self.workload,
-            "nemeses": self.nemesis,
-            "voters": self.voters,
-            "observers": self.observers,
-            "time_limit_s": self.time_limit,
-            "rate_hz": self.rate,
-            "concurrency": self.concurrency,
-            "pace": self.pace,
-            "mutant": self.mutant,
-            "settings": self.settings or None,
-        }
-        return {name: value for name, value in fields.items() if value is not None}
-
-    @property
-    def asked_for(self) -> bool:
-        """Tell whether its faults were asked for: one that was only drawn may as well not fit."""
-        return self.nemesis is not None
-
-
-class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """Runs with real processes."""
-
-    name: Name
-    weight: Weight = 1.0
-    system: str = "kraft"
-    env: str = "local"
-    workload: str = "register"
-    nemesis: tuple[str, ...] = (nemesis_names.ALL,)
-    voters: Voters = 3
-    observers: Observers = 2
-    time_limit: TimeLimit = 30.0
-    rate: Rate = 100.0
-    concurrency: Concurrency = 10
-    pace: str = STEADY
-    mutant: str | None = None
-    settings: dict[str, str] = {}
-
-    def spec(self, seed: int) -> RunSpec:
-        """The options of one of its runs."""
-        return RunSpec(
-            seed=seed,
-            system=self.system,
-            env=self.env,
-            workload=self.workload,
-            nemeses=self.nemesis,
-            voters=self.voters,
-            observers=self.observers,
-            time_limit_s=self.time_limit,
-            rate_hz=self.rate,
-            concurrency=self.concurrency,
-            pace=self.pace,
-            mutant=self.mutant,
-            settings=dict(self.settings),
-        )
-
-
-class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A seeded bug that must be caught, for the right reason."""
-
-    mutant: str
-    budget: Duration = "2m"
-    live: bool = False
-    workload: str = "register"  # of live ones; the others have their own scenario
-    time_limit: TimeLimit = 30.0
-
-    @property
-    def name(self) -> str:
-        """Tell what it is called in the ledger."""
-        return f"{self.mutant}{LIVE}" if self.live else self.mutant
-
-    @property
-    def budget_s(self) -> float:
-        """Tell how long it may take to be caught."""
-        return seconds(self.budget)
-
-
-class OnFailure(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
-):
-    """The steps that are taken at once with a failure."""
-
-    repro_times: Annotated[int, Meta(ge=1, le=1_000)] = 5
-    shrink: Duration = "2m"
-    kept: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
-
-    @property
-    def shrink_s(self) -> float:
-        """Tell how long a failure may take to be shrunk."""
-        return seconds(self.shrink)
+Entry = Sim | Explore | Live
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -192,8 +78,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget: Duration = "8h"
     jobs: Annotated[int, Meta(ge=1, le=256)] | None = None
     store_limit: Size | None = None
+    premises: tuple[str, ...] = ()
     on_failure: OnFailure = OnFailure()
     sim: tuple[Sim, ...] = ()
+    explore: tuple[Explore, ...] = ()
     live: tuple[Live, ...] = ()
     canary: tuple[Canary, ...] = ()
 
@@ -203,14 +91,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return seconds(self.budget)
 
     @property
-    def entries(self) -> dict[str, Sim | Live]:
-        """All simulations and live runs, by their names in the ledger."""
+    def entries(self) -> dict[str, Entry]:
+        """All simulations, searches and live runs, by their names in the ledger."""
         return {
             **{f"sim:{sim.name}": sim for sim in self.sim},
+            **{f"explore:{search.name}": search for search in self.explore},
             **{f"live:{live.name}": live for live in self.live},
         }
 
-    def share_s(self, entry: Sim | Live) -> float:
+    def share_s(self, entry: Entry) -> float:
         """Seconds of work that are an entry's by its weight."""
         weights = sum(each.weight for each in self.entries.values())
         return self.budget_s * entry.weight / weights
@@ -227,7 +116,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 DEFAULT: Final = Plan(
-    sim=(Sim(name="swarm", weight=9.0),),
+    sim=(Sim(name="swarm", weight=6.5),),
+    explore=(Explore(name="search", weight=2.5),),
     live=(
         Live(name="register", weight=0.4),
         Live(name="topics", workload="topics", weight=0.3),
@@ -257,10 +147,11 @@ def load(path: Path) -> Plan:
 
 def check(plan: Plan) -> None:
     """Raise UsageError for a plan that names what there is not, or that does nothing."""
-    if not plan.sim and not plan.live:
-        raise UsageError("nothing to do: want at least one [[sim]] or [[live]] table")
+    if not plan.entries:
+        raise UsageError("nothing to do: want at least one [[sim]], [[explore]] or [[live]] table")
     for kind, names in (
         ("sim", [each.name for each in plan.sim]),
+        ("explore", [each.name for each in plan.explore]),
         ("live", [each.name for each in plan.live]),
         ("canary", [each.name for each in plan.canary]),
     ):
@@ -269,8 +160,12 @@ def check(plan: Plan) -> None:
             raise UsageError(f"[[{kind}]]: {twice[0]!r} is there twice; give each its own name")
     if seconds(plan.budget) <= 0:
         raise UsageError(f"budget {plan.budget!r}: want a time above 0, as in 90s, 30m or 8h")
+    for name in plan.premises:
+        _check_invariant(name)
     for sim in plan.sim:
-        _check_sim(sim)
+        _check_drawn(f"[[sim]] {sim.name!r}", sim)
+    for search in plan.explore:
+        _check_drawn(f"[[explore]] {search.name!r}", search)
     for live in plan.live:
         if live.env == SIM:
             raise UsageError(f"[[live]] {live.name!r}: env {SIM!r} belongs into a [[sim]] table")
@@ -289,13 +184,19 @@ def check(plan: Plan) -> None:
             raise UsageError(f"[[canary]]: {error}") from error
 
 
-def _check_sim(sim: Sim) -> None:
+def _check_invariant(name: str) -> None:
+    if name not in meanings() or not is_counted(name):
+        counted = list(filter(is_counted, meanings()))
+        raise UsageError(f"premises: {unknown('invariant', name, counted)}")
+
+
+def _check_drawn(place: str, entry: Drawn) -> None:
     try:
-        spec = draw(1, sim.pinned())
-        simulated.Plan.simulated(spec, asked_for=sim.asked_for)
+        spec = draw(1, entry.pinned())
+        simulated.Plan.simulated(spec, asked_for=entry.asked_for)
     except UsageError as error:
-        raise UsageError(f"[[sim]] {sim.name!r}: {error}") from error
-    _check_spec(f"[[sim]] {sim.name!r}", spec, sim.nemesis or ())
+        raise UsageError(f"{place}: {error}") from error
+    _check_spec(place, spec, entry.nemesis or ())
 
 
 def _check_spec(place: str, spec: RunSpec, nemesis: Sequence[str]) -> None:
@@ -306,6 +207,7 @@ def _check_spec(place: str, spec: RunSpec, nemesis: Sequence[str]) -> None:
         workloads.get(spec.workload)(replace(spec, seed=1))
         _check_mutant(spec.mutant, spec.system)
         paced(spec.pace)
+        weather.faults(spec.weather, spec.time_limit_s, 0)
         nemesis_names.select(nemesis, spec)
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from error
@@ -315,14 +217,6 @@ def _check_mutant(name: str | None, system: str) -> None:
     there = mutant_names(system)
     if name is not None and name not in there:
         raise UsageError(unknown("mutant", name, there))
-
-
-def seconds(text: str) -> float:
-    """The seconds of a length of time; raises UsageError."""
-    try:
-        return durations.seconds(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def size(text: str) -> int:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from harness import seeds as streams
 from harness.errors import UsageError
+from harness.explore.play import seen_in
+from harness.nightly.entries import Canary, Sim
 from harness.nightly.ledger import Key, key_of
-from harness.nightly.plan import Canary, Sim
 from harness.sessions.plan import Plan
-from harness.sessions.reached import reached
+from harness.sessions.reached import Reach
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Hunt, bugs, directed
@@ -30,7 +31,7 @@ class Slice:
     """Seeds of an entry that one process simulates, for so many seconds.
 
     ``left`` says of failures that were met before how many runs more of each may be stored here,
-    ``fresh`` of all others.
+    ``fresh`` of all others; ``known`` holds the features that the night has seen.
     """
 
     entry: str
@@ -40,25 +41,28 @@ class Slice:
     store: Store
     left: Mapping[Key, int]
     fresh: int
+    known: Collection[str] = ()
 
     def work(self) -> Iterator[Line]:
         """A ledger line for each seed, and at the end one of what they reached."""
         until_s = time.monotonic() + self.for_s
-        counts: Counter[str] = Counter()
+        reach, known = Reach(), set(self.known)
         stored: Counter[Key] = Counter()
         for seed in self.seeds:
-            yield self._seed(seed, counts, stored)
+            yield self._seed(seed, reach, known, stored)
             if time.monotonic() >= until_s:
                 break
-        yield {"t": "reached", "counts": dict(counts)}
+        yield {"t": "reached", **reach.to_json()}
 
-    def _seed(self, seed: int, counts: Counter[str], stored: Counter[Key]) -> Line:
+    def _seed(self, seed: int, reach: Reach, known: set[str], stored: Counter[Key]) -> Line:
         line: Line = {"t": "seed", "entry": self.entry, "seed": seed, "invariants": []}
         try:
             plan = Plan.simulated(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
             run = simulate(plan)
-            counts.update(reached(run.data))
-            line |= _judged(run)
+            reach.take(run.data, run.judgement.results)
+            new = [feature for feature in seen_in(run) if feature not in known]
+            known.update(new)
+            line |= {**judged(run), "new": new}
             rng = streams.rng(seed, "nightly")
             if rng.random() < self.sim.twice:
                 line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
@@ -76,7 +80,7 @@ class Slice:
         """The line of a seed that ended its process, or could not be judged; it is stored."""
         plan = Plan.simulated(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
         run = never_done(plan, reason, trace)
-        line = {"t": "seed", "entry": self.entry, "seed": seed, **_judged(run)}
+        line = {"t": "seed", "entry": self.entry, "seed": seed, **judged(run)}
         return {**line, "store": str(save(run, self.store).path)}
 
     def _is_news(self, line: Mapping[str, Any], stored: Counter[Key]) -> bool:
@@ -87,7 +91,8 @@ class Slice:
         return stored[key] <= self.left.get(key, self.fresh)
 
 
-def _judged(run: SimRun) -> Line:
+def judged(run: SimRun) -> Line:
+    """Tell what a simulation came to, as part of a ledger line."""
     judgement = run.judgement
     names = sorted({anomaly.invariant for anomaly in judgement.anomalies})
     doubts = [reason for reasons in judgement.reasons.values() for reason in reasons]

@@ -13,9 +13,11 @@ from typing import Any, Final
 from harness.healing.heal import heal_all
 from harness.nightly import sims
 from harness.nightly.arguments import canary_arguments, run_arguments
-from harness.nightly.ledger import Failing, Ledger, Line
-from harness.nightly.plan import Canary, Live, Plan, Sim
+from harness.nightly.entries import Canary, Explore, Live, Sim
+from harness.nightly.ledger import LIVE, Failing, Ledger, Line
+from harness.nightly.plan import Entry, Plan
 from harness.nightly.rotation import rotate
+from harness.nightly.searches import Searching, Stored
 from harness.processes.command import Answer, Program
 from harness.processes.crew import Job, Said, work_off
 from harness.sessions.zoo import bugs
@@ -52,6 +54,7 @@ class Worker:
         self._jobs = plan.jobs or os.cpu_count() or 1
         self._first = int(self._night.begun["first_seed"])
         self._rotated_s = time.monotonic()
+        self._searches: dict[str, Searching] = {}  # by entry; those that were begun
 
     def work(self) -> None:
         """All there is to do until the budget is used up; goes on from where the ledger ends."""
@@ -66,6 +69,8 @@ class Worker:
             entry, step = due
             self._spend(entry, step)
             self._keep_under_limit(ROTATE_S)
+        for search in self._searches.values():
+            search.close()
         self._tell_of_the_rest()
         self._look_after(max(BEYOND_S, BEYOND * self._plan.budget_s))
         self._tell_of_failures_left()
@@ -79,8 +84,7 @@ class Worker:
             if not self._night.seeds.get(entry) and entry not in self._night.skipped:
                 reason = f"a run takes {live.time_limit:g} s and more, {left_s:.0f} s were left"
                 self._keep({"t": "skipped", "entry": entry, "reason": reason})
-        for sim in self._plan.sim:
-            entry = f"sim:{sim.name}"
+        for entry in self._plan.entries.keys() - {f"live:{each.name}" for each in self._plan.live}:
             if not self._night.seeds.get(entry) and entry not in self._night.skipped:
                 self._keep({"t": "skipped", "entry": entry, "reason": "the budget was used up"})
         new = self._new_failures()
@@ -118,15 +122,19 @@ class Worker:
         fits = {
             name: entry
             for name, entry in self._plan.entries.items()
-            if isinstance(entry, Sim) or entry.time_limit <= left_s
+            if not isinstance(entry, Live) or entry.time_limit <= left_s
         }
         if not fits:
             return None
         name = min(fits, key=lambda name: spent.get(name, 0.0) / fits[name].weight)
         entry = fits[name]
-        if isinstance(entry, Sim):
-            return name, partial(self._sim, name, entry)
-        return name, partial(self._live, name, entry)
+        match entry:
+            case Sim():
+                return name, partial(self._sim, name, entry)
+            case Explore():
+                return name, partial(self._explore, name, entry)
+            case Live():
+                return name, partial(self._live, name, entry)
 
     def _spend(self, entry: str, step: Callable[[], None]) -> None:
         began_s = time.monotonic()
@@ -147,7 +155,7 @@ class Worker:
     # ------------------------------------------------------------------ steps
 
     def _sim(self, entry: str, sim: Sim) -> None:
-        for_s = min(SLICE_S, max(1.0, min(self._left_s, self._plan.share_s(sim))))
+        for_s = self._slice_s(sim)
         # each process its own part of the seeds; one that dies leaves for later what it had not
         # begun, and the seed it was at is done with: it must not end the next process, too
         todo = list(islice(self._seeds(entry), self._jobs * int(for_s * _SEEDS_PER_S)))
@@ -158,7 +166,8 @@ class Worker:
         }
         slices = [
             sims.Slice(
-                entry, sim, todo[n :: self._jobs], for_s, self._store, left, self._share(kept)
+                *(entry, sim, todo[n :: self._jobs], for_s, self._store),
+                *(left, self._share(kept), self._night.features),
             )
             for n in range(self._jobs)
         ]
@@ -174,6 +183,20 @@ class Worker:
                         self._keep({"t": "broke", "reason": f"{entry}: {each.broken}"})
                     else:
                         self._keep(jobs[each.job].died(at, each.broken))
+
+    def _slice_s(self, entry: Entry) -> float:
+        return min(SLICE_S, max(1.0, min(self._left_s, self._plan.share_s(entry))))
+
+    def _explore(self, entry: str, wanted: Explore) -> None:
+        if entry not in self._searches:
+            stored = Stored(self._store, self._plan.on_failure.kept)
+            folder = self._ledger.folder
+            self._searches[entry] = Searching(
+                entry, wanted, self._night, folder, stored, self._jobs
+            )
+        with closing(self._searches[entry].slice(self._slice_s(wanted))) as lines:
+            for line in lines:
+                self._keep(line)
 
     def _share(self, runs: int) -> int:
         """Tell how many of so many runs each process may store, which do not know of each other."""
@@ -258,12 +281,12 @@ class Worker:
         return (
             failing.shrunk is None
             and failing.verdict == "invalid"
-            and failing.entry.startswith("sim:")
+            and not failing.entry.startswith(LIVE)
             and self._plan.on_failure.shrink_s > 0
         )
 
     def _again(self, failing: Failing) -> None:
-        live = failing.entry.startswith("live:")
+        live = failing.entry.startswith(LIVE)
         times = self._plan.on_failure.repro_times if live else 2
         arguments = [
             *("repro", failing.runs[0], "--times", str(times), "--store", str(self._store.root))

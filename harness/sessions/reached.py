@@ -5,13 +5,21 @@ Counted from the nodes' own events and from the history, never from what was pla
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.catalogue import place
 from harness.contracts.checker import RunData
+from harness.registry import checkers
+from harness.verdict import CheckResult
 
 Event = Mapping[str, Any]
+
+_INVARIANT: Final = re.compile(r"[SCL]\d+")
+NOT_COUNTED: Final = frozenset({"C9"})  # judged with the images of C8, which count there
 
 # What the default settings must reach in a batch of some hundreds of seeds.
 WANTED: Final = (
@@ -74,6 +82,74 @@ WANTED: Final = (
 )
 
 
+@dataclass(slots=True)
+class Premise:
+    """How often the premise of an invariant came true: times, and runs, of those watched for it."""
+
+    times: int = 0
+    runs: int = 0
+    watched: int = 0
+
+    def add(self, times: int, runs: int, watched: int) -> None:
+        """Add what other runs showed."""
+        self.times += times
+        self.runs += runs
+        self.watched += watched
+
+
+@dataclass(slots=True)
+class Reach:
+    """What runs reached, all together."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # as of ``reached``
+    premises: dict[str, Premise] = field(default_factory=dict)  # by invariant
+
+    def take(self, run: RunData, results: Iterable[CheckResult]) -> None:
+        """Count what a run reached, and what its checkers had to judge."""
+        self.counts.update(reached(run))
+        for name, times in premises(results).items():
+            self.premises.setdefault(name, Premise()).add(times, times > 0, 1)
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Add what ``to_json`` told of other runs; what is older tells of no premises."""
+        self.counts.update(line["counts"])
+        for name, told in line.get("premises", {}).items():
+            self.premises.setdefault(name, Premise()).add(*told)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as a JSON object: each premise as times, runs, watched."""
+        told = {name: [each.times, each.runs, each.watched] for name, each in self.premises.items()}
+        return {"counts": dict(self.counts), "premises": told}
+
+
+def is_counted(invariant: str) -> bool:
+    """Tell whether runs count how often an invariant had something to judge."""
+    return _INVARIANT.fullmatch(invariant) is not None and invariant not in NOT_COUNTED
+
+
+def unmet(premises: Mapping[str, Premise], least: int = 1) -> list[str]:
+    """Name the invariants whose premise never came true in so many runs watched or more."""
+    return sorted(
+        (
+            name
+            for name, each in premises.items()
+            if not each.runs and each.watched >= least and is_counted(name)
+        ),
+        key=place,
+    )
+
+
+def premises(results: Iterable[CheckResult]) -> dict[str, int]:
+    """Tell how often the premise of each invariant came true that a run was watched for."""
+    counts: Counter[str] = Counter()
+    watched: set[str] = set()
+    for result in results:
+        counts.update(result.checked)
+        if result.checker in checkers.names():
+            watched.update(meaning.name for meaning in checkers.judges(result.checker))
+    return {name: counts[name] for name in sorted(watched | counts.keys()) if is_counted(name)}
+
+
 def reached(run: RunData) -> Counter[str]:
     """Tell how often each thing happened in a run."""
     counts: Counter[str] = Counter()
@@ -95,6 +171,27 @@ def reached(run: RunData) -> Counter[str]:
 def never(counts: Mapping[str, int]) -> list[str]:
     """Tell what is wanted and has not happened."""
     return [name for name in WANTED if not counts.get(name)]
+
+
+def told_of(reach: Reach) -> dict[str, Any]:
+    """Tell what a batch reached and what it never did, as fields of a JSON object."""
+    told = reach.to_json()
+    return {
+        "reached": dict(sorted(told["counts"].items())),
+        "never": never(reach.counts),
+        "premises": dict(sorted(told["premises"].items(), key=lambda item: place(item[0]))),
+        "premises_unmet": unmet(reach.premises),
+    }
+
+
+def never_reached(figures: Mapping[str, Any]) -> Iterator[str]:
+    """Say in lines what is missing in ``told_of``."""
+    if figures["never"]:
+        yield f"not exercised by any run: {', '.join(figures['never'])}"
+    if figures["premises_unmet"]:
+        names = ", ".join(figures["premises_unmet"])
+        watched = len(figures["premises"])
+        yield f"premise never came true, of {watched} invariants: {names}"
 
 
 _SIMPLE: Final = {

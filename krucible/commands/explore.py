@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
+from harness.explore.growth import kinds, of_last_tenth
+from harness.sessions.reached import never_reached, told_of
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible import options
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 BUDGET_MAX_S = 86_400.0
 LINE_EVERY_S = 60.0  # of progress, where there is no terminal
-LAST_SHARE = 10  # the last tenth of the rounds tells whether more time would bring more
 
 
 def add_to(app: typer.Typer) -> None:
@@ -126,32 +127,24 @@ def _progress(exploration: Exploration) -> str:
 
 def figures_of(exploration: Exploration, elapsed_s: float) -> dict[str, Any]:
     """Tell what a search came to, as a JSON object."""
-    growth = exploration.growth
-    tenth = len(growth) // LAST_SHARE
+    reach = exploration.reach
     corpus = exploration.search.corpus
     return {
         "runs": exploration.played,
         "unplayable": exploration.unplayable,
         "features": len(corpus.counts),
-        "features_by_kind": _by_kind(corpus.counts),
-        "features_of_last_tenth": growth[-1] - growth[-tenth - 1] if tenth else None,
+        "features_by_kind": kinds(corpus.counts),
+        "features_of_last_tenth": of_last_tenth(exploration.growth),
         "kept": len(corpus.entries),
         "failures": [
             {"way": way, "runs": len(found), **_first(found)}
             for way, found in exploration.failures.items()
         ],
+        **told_of(reach),
         "simulated_s": round(exploration.simulated_s, 3),
         "cpu_s": round(exploration.cpu_s, 3),
         "elapsed_s": round(elapsed_s, 3),
     }
-
-
-def _by_kind(counts: Mapping[str, int]) -> dict[str, int]:
-    kinds: dict[str, int] = {}
-    for feature in counts:
-        kind = feature.split(" ", 1)[0]
-        kinds[kind] = kinds.get(kind, 0) + 1
-    return dict(sorted(kinds.items()))
 
 
 def _first(found: Sequence[Played]) -> dict[str, Any]:
@@ -197,5 +190,7 @@ def _show(figures: Mapping[str, Any]) -> None:
     late = figures["features_of_last_tenth"]
     told = "" if late is None else f", {late} of them in the last tenth of the runs"
     console.print(f"{figures['features']} features ({kinds}){told}; {figures['kept']} runs kept")
+    for line in never_reached(figures):
+        console.print(line, markup=False)
     if figures["unplayable"]:
         console.print(f"{figures['unplayable']} changed runs could not be played")

@@ -19,7 +19,7 @@ from harness.nightly import outcome
 from harness.nightly import plan as plans
 from harness.nightly.headline import colour
 from harness.nightly.junit import to_xml
-from harness.nightly.ledger import Ledger, Line, Night, key_of
+from harness.nightly.ledger import Ledger, Line, Night, key_of, unit_of
 from harness.nightly.plan import Plan
 from harness.store.folder import write_json, write_whole
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
@@ -38,13 +38,13 @@ def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         name="nightly",
-        help="Work through a plan until its budget of time is used up: simulated seeds, live runs, "
-        "and canaries, which are seeded bugs that must be caught. Failures are stored, run again "
-        "and shrunk at once, and the night goes on. The same command continues a night that was "
-        "interrupted or killed. Exits 1 when a run was invalid; 255 when the harness cannot be "
-        "trusted (it failed, missed a canary, or was not deterministic); 2 when a run is in doubt "
-        "or coverage is missing; else 0.",
-        short_help="Run simulations, live runs and canaries for a night.",
+        help="Work through a plan until its budget of time is used up: simulated seeds, searches, "
+        "live runs, and canaries, which are seeded bugs that must be caught. Failures are stored, "
+        "run again and shrunk at once, and the night goes on. The same command continues a night "
+        "that was interrupted or killed. Exits 1 when a run was invalid; 255 when the harness "
+        "cannot be trusted (it failed, missed a canary, or was not deterministic); 2 when a run is "
+        "in doubt or coverage is missing; else 0.",
+        short_help="Run simulations, searches, live runs and canaries for a night.",
         epilog="Example: krucible nightly --plan night.toml --budget 8h",
     )(nightly)
 
@@ -217,7 +217,8 @@ def _judged(line: Line) -> str:
         return ""
     what = ", ".join(line["invariants"]) or line.get("message") or line.get("harness_error", "")
     same = " (NOT DETERMINISTIC)" if line.get("same_bytes") is False else ""
-    return f"{line['entry']} seed {line['seed']}: {line['verdict']}{same}: {what}"
+    run = f"{line['entry']} {unit_of(line['entry'])} {line['seed']}"
+    return f"{run}: {line['verdict']}{same}: {what}"
 
 
 def _canary(line: Line) -> str:

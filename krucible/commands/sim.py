@@ -17,12 +17,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from harness import catalogue
+from harness.batch import trial
+from harness.batch.trial import Result, Trial
 from harness.errors import UsageError
+from harness.explore.growth import first_shown, kinds, of_last_tenth
 from harness.processes.crew import Crew, Job, Local, Said
-from harness.sessions import trial
 from harness.sessions.crash_points import CrashPoint, points, spread
-from harness.sessions.reached import never
-from harness.sessions.trial import Result, Trial
+from harness.sessions.reached import never_reached
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
@@ -171,6 +172,7 @@ class _Batch:
     def __init__(self, trials: Sequence[Trial]) -> None:
         self._trials = list(trials)
         self.results: list[Result] = []
+        self._shown: dict[str, int] = {}  # features, each with the first seed that showed it
 
     def run(self, crew: Crew, *, stop: bool, loud: bool) -> None:
         """Have the trials done; with ``stop`` only until a seed is not valid.
@@ -195,7 +197,7 @@ class _Batch:
             task = progress.add_task("seeds", total=len(self._trials))
             bad = 0
             for result in self._done(crew):
-                self.results.append(result)
+                self._take(result)
                 if trial.fails(result):
                     bad += 1
                     if loud and bad <= SHOWN_MAX:
@@ -225,6 +227,12 @@ class _Batch:
                         yield left[each.job].popleft().died(each.broken)
             parts = [part for part in parts if part]
 
+    def _take(self, result: Result) -> None:
+        """Keep a result; its features, which are many, only as those of the batch."""
+        for name in result.pop("features"):
+            self._shown[name] = min(result["seed"], self._shown.get(name, result["seed"]))
+        self.results.append(result)
+
     @property
     def failing(self) -> list[dict[str, Any]]:
         """The results that are not valid, or not the same twice."""
@@ -243,10 +251,13 @@ class _Batch:
     def figures(self, elapsed_s: float) -> dict[str, Any]:
         """Tell what the batch came to, as a JSON object."""
         figures = trial.added_up(self.results)
+        known = first_shown(self._shown, [result["seed"] for result in self.results])
         simulated_s = figures["simulated_s"]
         return {
             **figures,
-            "never": never(figures["reached"]),
+            "features": len(self._shown),
+            "features_by_kind": kinds(self._shown),
+            "features_of_last_tenth": of_last_tenth(known),
             "elapsed_s": round(elapsed_s, 3),
             "times_real_time": round(simulated_s / elapsed_s, 1) if elapsed_s else None,
         }
@@ -380,8 +391,11 @@ def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> No
         f"{figures['seeds']} seeds: {verdicts}; {figures['simulated_s']:.0f} simulated seconds in "
         f"{figures['elapsed_s']:.1f} s ({figures['times_real_time']} times real time)"
     )
-    if figures["never"]:
-        console.print(f"not exercised by any seed: {', '.join(figures['never'])}", markup=False)
+    late = figures["features_of_last_tenth"]
+    told = "" if late is None else f", {late} of them first in the last tenth of the seeds"
+    console.print(f"{figures['features']} features{told}")
+    for line in never_reached(figures):
+        console.print(line, markup=False)
     if figures["broken"]:
         console.print(f"THE HARNESS FAILED in seeds {figures['broken']}", style="bold red")
     if figures["not_same_bytes"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
+from harness.catalogue import full_name, place
 from harness.nightly import headline
+from harness.nightly.ledger import unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class Failure:
     runs: tuple[str, ...] = ()  # folders, as the night knew them
     mutant: str | None = None
 
+    @property
+    def unit(self) -> str:
+        """Tell what counts the runs of its entry: ``seed`` or ``run``."""
+        return unit_of(self.entry)
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
@@ -65,6 +72,41 @@ class Coverage:
     wanted: int = 0
     seeds: int = 0
     seeds_needed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An invariant, and how often its premise came true."""
+
+    name: str  # with its title
+    times: int
+    runs: int
+    watched: int  # runs
+    missing: bool  # it should have come true, which counts against the night
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was known at the end of a part of a night."""
+
+    used_s: float
+    histories: int
+    features: int
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The features that a night's simulations showed."""
+
+    growth: tuple[Known, ...]
+    by_entry: Mapping[str, int]  # by the entry that showed them first
+    late_s: float  # the last hour, or tenth of the night
+    late: int  # features that it brought
+
+    @property
+    def known(self) -> int:
+        """Count them all."""
+        return self.growth[-1].features
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +126,8 @@ class Night:
     failures: tuple[Failure, ...] = ()
     coverage: Coverage | None = None
     skipped: Mapping[str, str] | None = None  # entries without a run, and why; None: not told
+    premises: tuple[Watched, ...] = ()  # the rarest first
+    features: Features | None = None  # None: not told, or there were none
 
     @property
     def colour(self) -> str:
@@ -153,6 +197,8 @@ def night_of(told: Mapping[str, Any], path: str) -> Night:
         failures=tuple(map(_failure, told["failing"])),
         coverage=_coverage(told),
         skipped=_skipped(told.get("skipped")),
+        premises=tuple(_premises(told)),
+        features=_features(told.get("features")),
     )
 
 
@@ -203,6 +249,26 @@ def _coverage(told: Mapping[str, Any]) -> Coverage:
 
 def _skipped(told: Mapping[str, Any] | None) -> Mapping[str, str] | None:
     return None if told is None else {str(name): str(why) for name, why in told.items()}
+
+
+def _premises(told: Mapping[str, Any]) -> Iterator[Watched]:
+    missing = set(told.get("premises_missing", ()))
+    counted = {name: tuple(map(int, each)) for name, each in told.get("premises", {}).items()}
+    for name in missing - counted.keys():
+        counted[name] = (0, 0, 0)
+    for name, (times, runs, watched) in sorted(
+        counted.items(), key=lambda item: (item[1][1] / max(1, item[1][2]), place(item[0]))
+    ):
+        yield Watched(full_name(name), times, runs, watched, name in missing)
+
+
+def _features(told: Mapping[str, Any] | None) -> Features | None:
+    if told is None or not told["growth"]:
+        return None
+    growth = (Known(float(s), int(runs), int(known)) for s, runs, known in told["growth"])
+    by_entry = {str(name): int(count) for name, count in told["by_entry"].items()}
+    late_s, late = told["late"]
+    return Features(tuple(growth), by_entry, float(late_s), int(late))
 
 
 def _strings(values: Sequence[Any]) -> tuple[str, ...]:

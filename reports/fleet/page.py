@@ -18,6 +18,7 @@ from reports.command import line
 from reports.defects.naming import plainly
 from reports.fleet.chart import Chart, Column, chart
 from reports.fleet.model import VERDICTS, Fleet, FleetRun, read_fleet
+from reports.fleet.nights import Night
 from reports.fleet.words import head
 from reports.html import page
 
@@ -30,7 +31,10 @@ SAID: Final = {  # verdicts as a person says them
     "unknown": "in doubt",
     "unjudged": "not judged",
     "valid": "valid",
+    "new": "new",
+    "known": "known before",
 }
+GROWTH: Final = ("new", "known")
 _DAY_S: Final = 86_400
 _MONTH_S: Final = 28 * _DAY_S
 
@@ -72,6 +76,7 @@ def render_fleet(fleet: Fleet, *, base: str = ".", program: Program = KRUCIBLE) 
         head=head(fleet),
         chart=_chart(fleet),
         night_chart=_night_chart(fleet),
+        feature_chart=_feature_chart(fleet.nights[0]) if fleet.nights else None,
         stored=partial(_stored, fleet),
         base=base,
         link=link,
@@ -144,6 +149,27 @@ def _night_chart(fleet: Fleet) -> Chart | None:
         for night in reversed(fleet.nights[:NIGHTS_MAX])
     ]
     return chart("histories of nights", columns, VERDICTS)
+
+
+def _feature_chart(night: Night) -> Chart | None:
+    """Features of a night's simulations over its time: in each part those known and the new."""
+    if night.features is None:
+        return None
+    columns, before = [], 0
+    for each in night.features.growth:
+        new = each.features - before
+        said = (
+            f"after {length(each.used_s)} and {text.count(each.histories, 'history', 'histories')}"
+        )
+        columns.append(
+            Column(
+                length(each.used_s),
+                f"{said}: {text.count(each.features, 'feature')}, {new:,} of them new",
+                {"new": new, "known": before},
+            )
+        )
+        before = each.features
+    return chart("features that were known, over the time of the night", columns, GROWTH)
 
 
 def _told(counts: Mapping[str, int]) -> str:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
+from harness.batch import trial
+from harness.batch.trial import Trial
 from harness.processes.crew import Ended, Job, Local, Said
-from harness.sessions import trial
-from harness.sessions.trial import Trial
 from harness.store.folder import Store
 from harness.store.reading import load_run
 from pipeline.crew import SparkCrew, spark_crew

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
+from harness.batch.trial import Trial
 from harness.errors import UsageError
-from harness.sessions.trial import Trial
 from harness.store.folder import Store
 from pipeline.histories import write
 

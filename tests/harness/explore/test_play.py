@@ -46,6 +46,8 @@ def test_the_search_is_the_same_however_many_play_at_a_time() -> None:
     assert not alone.failures
     assert alone.growth == beside.growth
     assert alone.growth[0] < alone.growth[1]
+    assert alone.reach == beside.reach
+    assert alone.reach.premises["S11"].watched == alone.played
     assert any(not p.step.fresh for p in first)
 
 

@@ -17,11 +17,11 @@ import msgspec
 import pytest
 
 from harness.errors import UsageError
-from harness.nightly import ledger, outcome, plan, sims
+from harness.nightly import entries, ledger, outcome, plan, sims
+from harness.nightly.entries import Canary
 from harness.nightly.headline import length
 from harness.nightly.junit import Case, Suite, to_xml
 from harness.nightly.ledger import Ledger, Night
-from harness.nightly.plan import Canary
 from harness.nightly.rotation import rotate, size_of
 from harness.nightly.work import Worker
 from harness.processes.command import KRUCIBLE, Program
@@ -69,7 +69,7 @@ def write(folder: Path, text: str) -> Path:
         ("budget = 8", "Expected `str`, got `int` in `budget`"),
         ('budget = "8 days"', "budget"),
         ("budget = ", "not TOML"),
-        ("", "want at least one [[sim]] or [[live]]"),
+        ("", "want at least one [[sim]], [[explore]] or [[live]]"),
         ('[[sim]]\nname = "a"\nfoo = 1', "there is no setting `foo` in `sim[0]`"),
         ("[[sim]]\nweight = 1", "missing setting `name` in `sim[0]`"),
         ('[[sim]]\nname = "a"\nweight = 0', "weight"),
@@ -118,7 +118,7 @@ def test_the_plan_of_ours_passes_its_own_checks() -> None:
 
 def test_entries_share_the_budget_by_their_weights() -> None:
     """So a slice of one leaves the others their time, also in a short night."""
-    both = plan.Sim(name="a", weight=3), plan.Live(name="a")
+    both = entries.Sim(name="a", weight=3), entries.Live(name="a")
     shared = plan.Plan(budget="1m", sim=both[:1], live=both[1:])
     assert list(shared.entries) == ["sim:a", "live:a"]
     assert [shared.share_s(each) for each in both] == [45.0, 15.0]
@@ -145,7 +145,7 @@ def test_at_least_half_of_a_night_is_seeds_of_full_length(name: str | None) -> N
 
 def test_times_and_sizes() -> None:
     """Units as people write them."""
-    assert [plan.seconds(text) for text in ("90s", "1.5m", "8 h")] == [90.0, 90.0, 28_800.0]
+    assert [entries.seconds(text) for text in ("90s", "1.5m", "8 h")] == [90.0, 90.0, 28_800.0]
     assert [plan.size(text) for text in ("500 MB", "1.5GB")] == [500_000_000, 1_500_000_000]
 
 
@@ -230,7 +230,7 @@ def test_only_a_night_of_the_same_plan_that_is_not_over_goes_on(tmp_path: Path) 
 
 CANARY = {"t": "canary", "name": "forgotten-vote", "caught": True, "elapsed_s": 1.0, "why": ""}
 PLAN = plan.Plan(
-    budget="1h", sim=(plan.Sim(name="a"),), canary=(plan.Canary(mutant="forgotten-vote"),)
+    budget="1h", sim=(entries.Sim(name="a"),), canary=(entries.Canary(mutant="forgotten-vote"),)
 )
 
 
@@ -303,7 +303,7 @@ def told_of(wanted: plan.Plan, *lines: dict[str, Any]) -> dict[str, Any]:
 
 
 SEEDED = plan.Plan(
-    budget="1h", sim=(plan.Sim(name="a", mutant="no-flush"), plan.Sim(name="b", voters=3))
+    budget="1h", sim=(entries.Sim(name="a", mutant="no-flush"), entries.Sim(name="b", voters=3))
 )
 SPENT = {"t": "spent", "entry": "sim:a", "s": 3540.0}
 
@@ -383,7 +383,7 @@ def test_a_night_is_told_in_sentences(
 
 def test_a_failure_counts_once_however_many_entries_meet_it() -> None:
     """A way to fail is a signature: it is the same in a simulation and in a live run."""
-    wanted = plan.Plan(budget="1h", sim=(plan.Sim(name="a"),), live=(plan.Live(name="x"),))
+    wanted = plan.Plan(budget="1h", sim=(entries.Sim(name="a"),), live=(entries.Live(name="x"),))
     told = told_of(wanted, bad(1), {**bad(1), "t": "live", "entry": "live:x"})
     assert len(told["failing"]) == 2
     assert told["headline"].startswith("2 of 2 histories are invalid, in 1 way.")

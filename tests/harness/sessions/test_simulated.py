@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from checkers.watches.invariants import Online
+from harness.batch.trial import Trial
 from harness.envs.sim.hosts import Sim
 from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
@@ -26,7 +27,6 @@ from harness.run.judge import judge_here
 from harness.sessions import zoo
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, save, simulate
-from harness.sessions.trial import Trial
 from harness.spec import RunSpec
 from harness.store.folder import Store
 from harness.store.reading import load_run
@@ -256,6 +256,13 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     told = ended.json
     assert (ended.code, told["seeds"], told["verdicts"]) == (0, 3, {"valid": 3})
     assert told["not_same_bytes"] == []
+    assert told["premises"]["S11"][1:] == [3, 3], "in all three runs that were watched"
+    unmet = {name for name, (_, runs, _) in told["premises"].items() if not runs}
+    assert set(told["premises_unmet"]) == unmet
+    assert told["features"] == sum(told["features_by_kind"].values()) > 100
+    alone = krucible("sim", "--seeds", "1..3", "--jobs", "1", *options, "--json").json
+    for name in ("reached", "premises", "features", "features_by_kind"):
+        assert alone[name] == told[name]
 
     ended = krucible(
         "sim", "--seeds", "1..9", "--jobs", "1", "--stop", "--mutant", "ack-before-commit", *options

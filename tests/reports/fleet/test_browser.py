@@ -16,7 +16,7 @@ from reports.fleet.page import render_fleet, write_fleet
 from reports.run_report import render_run
 from tests.support.reports.browser import MARKS, Opened, Visits, launched
 from tests.support.reports.legible import faint
-from tests.support.reports.nights import CAUGHT, MISSED, broken, night, seeds
+from tests.support.reports.nights import CAUGHT, MISSED, broken, growth, night, seeds
 from tests.support.reports.runs import HOSTILE, empty_run
 
 pytestmark = MARKS
@@ -42,7 +42,7 @@ BARS = """() => [...document.querySelectorAll("#time .bars g")].map(g => {
   };
 })"""
 # Texts of a chart that lie over each other, or beyond the window.
-CROWDED = """() => [...document.querySelectorAll("#time .chart")].flatMap(chart => {
+CROWDED = """() => [...document.querySelectorAll(".chart")].flatMap(chart => {
   const boxes = [...chart.querySelectorAll("text")]
     .map(t => [t.textContent, t.getBoundingClientRect()]).filter(([, box]) => box.width);
   const out = boxes.filter(([, b]) => b.left < 0 || b.right > innerWidth).map(([text]) => text);
@@ -91,6 +91,7 @@ def nights() -> list[Any]:
         *seeds(2, "sim:disks", "unknown", message="no fault of disk took hold"),
         MISSED,
         {"t": "skipped", "entry": "sim:m", "reason": "the budget was used up"},
+        *growth(premises={"S24": [0, 0, 1201], "L9": [7, 7, 1201]}),
     ]
     return [night(*last, at="2026-01-02T03:04:05+00:00"), *reversed(found)]
 
@@ -177,9 +178,9 @@ def test_a_red_night_says_what_matters_first(visit: Visit) -> None:
     page = visit("busy").page
     head = page.locator("header.page").inner_text()
     order = (
-        "Last night: red. 6 of 1,208 histories are invalid, in 1 way.",
+        "Last night: red. 6 of 1,248 histories are invalid, in 1 way.",
         "The seeded bug forgotten-vote was not caught.",
-        "2 of 1,208 histories are in doubt.",
+        "2 of 1,248 histories are in doubt.",
         "In the store: 70 runs, 7 invalid, 3 invalid with a seeded bug",
         "What failed first: S3 n2 granted its vote in epoch 4",
         "krucible repro",
@@ -233,6 +234,20 @@ def test_the_chart_can_be_read(visit: Visit, width: int, scheme: str) -> None:
     assert len(set(page.evaluate(fills))) == 5
 
 
+def test_what_was_new_stands_in_bars_and_premises_sort(visit: Visit) -> None:
+    """A bar is as high as what was known, and the rarest premise is the first row."""
+    page = visit("busy", viewport=PHONE).page
+    tops = page.evaluate("""() => [...document.querySelectorAll("#night .bars g")].map(g =>
+      [...g.querySelectorAll("rect:not(.hit)")].reduce((sum, r) => sum + r.height.baseVal.value, 0))
+      .filter(height => height)""")
+    assert len(tops) > 8
+    assert tops == sorted(tops), "what is known is not forgotten"
+    premises = page.locator("details", has=page.locator("#premises"))
+    premises.locator("summary").click()
+    assert page.locator("#premises tbody tr").first.inner_text().startswith("S24")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
 def test_bars_are_as_high_as_their_counts(visit: Visit) -> None:
     page = visit("green").page
     (bar,) = page.evaluate(BARS)
@@ -274,7 +289,7 @@ def test_columns_sort_by_key_and_by_mouse(visit: Visit) -> None:
     [
         ("#nights table", "histories", 2),
         ("#recovery table", "median", 3),
-        ("#night table", "time", 5),
+        ("#entries", "time", 5),
     ],
 )
 def test_every_table_sorts(visit: Visit, table: str, heading: str, column: int) -> None:

@@ -24,7 +24,7 @@ from krucible.app import main
 from krucible.commands.serve import _Front
 from reports.fleet.model import FleetRun, build, percentile, read_fleet, verdict_of
 from reports.fleet.page import render_fleet, write_fleet
-from tests.support.reports.nights import CAUGHT, MISSED, night, seeds, summary
+from tests.support.reports.nights import CAUGHT, MISSED, growth, night, seeds, summary
 from tests.support.reports.nights import broken as broken_seeds
 from tests.support.reports.runs import HOSTILE
 
@@ -458,6 +458,31 @@ def test_a_store_of_one_green_night_has_a_report(
     assert left.value.code == 0
     page = Path(capfd.readouterr().out.strip())
     assert "Last night: green. 2 histories, all valid" in page.read_text(encoding="utf-8")
+
+
+def test_a_night_shows_what_it_reached_and_what_was_new() -> None:
+    """The rarest premise first; features by the time of the night, in bars."""
+    unmet = {"S24": [0, 0, 1201], "L9": [7, 7, 1201]}
+    page = render_fleet(build([], [night(*growth(premises=unmet), *seeds(300), CAUGHT)]))
+    body = " ".join(unescape(re.sub(r"<[^>]+>", " ", page.split("<main>")[1])).split())
+    assert "The premise of S24 snapshot install never came true, and should have." in body
+    assert "4 invariants, and how often the premise of each came true" in body
+    rows = "S24 snapshot install never 1,201 0 C5 guarded AlterPartition 1 380 3 L9 few elections"
+    assert rows in body
+    assert "3,840 features of runs are known" in body
+    assert "The last 12 min of work brought 195 of them" in body
+    assert "first shown by sim:disks 1,724, sim:swarm 2,116." in body
+    assert "after 1 h 59 min and 40 histories: 3,840 features, 92 of them new" in body
+    page = render_fleet(build([], [night(*seeds(40), CAUGHT)]))
+    assert "Saturation" not in page
+    assert "something to judge" not in page
+
+
+def test_a_premise_that_need_not_come_true_is_told_all_the_same() -> None:
+    page = render_fleet(build([], [night(*growth(premises={"S24": [0, 0, 12]}), CAUGHT)]))
+    assert "The premise of S24 snapshot install never came true.</p>" in page
+    page = render_fleet(build([], [night(*growth(), CAUGHT)]))
+    assert "Each of 2 invariants had something to judge." in page
 
 
 def test_an_empty_store_has_a_page_too() -> None:

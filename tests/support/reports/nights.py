@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.nightly import outcome
+from harness.nightly.entries import Canary, Sim
 from harness.nightly.ledger import Night as Ledgered
-from harness.nightly.plan import Canary, Plan, Sim
+from harness.nightly.plan import Plan
 from harness.processes.command import KRUCIBLE
 from harness.store.signatures import signature
 from reports.fleet.nights import Night, night_of
@@ -42,6 +43,18 @@ def broken(count: int, message: str, entry: str = "sim:swarm", **more: Any) -> l
     found = signature("S3", message)
     more = {"message": message, "signature": found, "invariants": ["S3"], **more}
     return seeds(count, entry, "invalid", **more)
+
+
+def growth(steps: int = 40, premises: dict[str, list[int]] | None = None) -> list[Line]:
+    """Lines of a night that shows fewer new features with each step, and what was watched."""
+    lines: list[Line] = []
+    for step in range(steps):
+        entry = ("sim:swarm", "sim:disks")[step % 3 == 0]
+        new = [f"then {step} {n}" for n in range(900 // (step + 1))]
+        lines += seeds(1, entry, first=90_000 + step, new=new)
+        lines.append({"t": "spent", "entry": entry, "s": 90.0})
+    told = {"S11": [900, 40, 412], "C5": [3, 1, 380], **(premises or {})}
+    return [*lines, {"t": "reached", "counts": {}, "premises": told}]
 
 
 def summary(*lines: Line, at: str = "2026-01-02T03:04:05+00:00") -> dict[str, Any]:

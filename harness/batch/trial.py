@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import UsageError
 from harness.sessions.crash_points import CrashPoint
 from harness.sessions.plan import Plan
-from harness.sessions.reached import reached
+from harness.sessions.reached import Reach, premises, reached, told_of
 from harness.sessions.swarm import draw
 from harness.store.folder import Store
 from harness.store.signatures import of_doubt, signature
@@ -51,7 +51,8 @@ class Trial:
 
     def do(self) -> Result:
         """Simulate and judge; what is not valid, or wanted, goes into the store."""
-        from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
+        from harness.explore.play import seen_in  # noqa: PLC0415 - it brings the node
+        from harness.sessions import simulated  # noqa: PLC0415 - as above
 
         try:
             plan = self.plan()
@@ -61,7 +62,8 @@ class Trial:
         began_s = time.process_time()
         try:
             run = simulated.simulate(plan)
-            result = self._result({**run.summary(), "reached": reached(run.data)})
+            shown = {"premises": premises(run.judgement.results), "features": list(seen_in(run))}
+            result = self._result({**run.summary(), "reached": reached(run.data), **shown})
             if self.crash is not None:
                 result["struck"] = self.crash.struck(run.result.faults)
             if self.twice:
@@ -92,8 +94,13 @@ class Trial:
 
 
 def each(trials: Sequence[Trial]) -> Iterator[Result]:
-    """Do trials one after the other."""
-    return (trial.do() for trial in trials)
+    """Do trials one after the other; each tells of features that those before it did not show."""
+    known: set[str] = set()
+    for trial in trials:
+        result = trial.do()
+        result["features"] = [name for name in result["features"] if name not in known]
+        known.update(result["features"])
+        yield result
 
 
 def fails(result: Mapping[str, Any]) -> bool:
@@ -120,10 +127,11 @@ def way_to_fail(result: Mapping[str, Any]) -> str | None:
 def added_up(results: Sequence[Result]) -> Result:
     """Tell what many seeds came to, as a JSON object; those that fail by seed, each once."""
     invariants: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
+    reach = Reach()
     for result in results:
         invariants.update({anomaly["invariant"] for anomaly in result["anomalies"]})
-        counts.update(result["reached"])
+        premised = {name: (times, times > 0, 1) for name, times in result["premises"].items()}
+        reach.add({"counts": result["reached"], "premises": premised})
     return {
         "seeds": len(results),
         "verdicts": dict(Counter(result["verdict"] for result in results)),
@@ -135,7 +143,7 @@ def added_up(results: Sequence[Result]) -> Result:
             for r in results
             if fails(r)
         ],
-        "reached": dict(sorted(counts.items())),
+        **told_of(reach),
         "events": sum(result["events"] for result in results),
         "simulated_s": round(sum(result["simulated_s"] for result in results), 3),
     }
@@ -146,5 +154,6 @@ def _whole(known: Mapping[str, Any]) -> Result:
     nothing: dict[str, list[Any]] = {
         name: [] for name in ("anomalies", "system_reasons", "coverage_reasons", "harness_reasons")
     }
-    blank = {"events": 0, "simulated_s": 0.0, "reached": {}, "store": None, "same_bytes": None}
-    return {**nothing, **blank, "cpu_s": 0.0, **known}
+    blank = {"events": 0, "simulated_s": 0.0, "cpu_s": 0.0, "store": None, "same_bytes": None}
+    reach: dict[str, Any] = {"reached": {}, "premises": {}, "features": []}
+    return {**nothing, **blank, **reach, **known}

@@ -1,0 +1,164 @@
+"""Searches of a night: each goes on from slice to slice, also after the night was killed."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from harness import seeds as streams
+from harness.errors import HarnessError
+from harness.explore.features import Seen
+from harness.explore.memory import Memory
+from harness.explore.play import EXPLORE, LIMIT_S, seen_in
+from harness.explore.search import Search, Step
+from harness.nightly.entries import Explore
+from harness.nightly.ledger import Key, Night, key_of
+from harness.nightly.sims import judged
+from harness.processes.crew import Job, Said, work_off
+from harness.sessions.plan import Plan
+from harness.sessions.reached import Reach
+from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
+from harness.sessions.swarm import draw
+from harness.shrink.moves import Candidate
+from harness.store.folder import Store
+from harness.store.origin import Origin
+
+APART: Final = 500_000  # of a night's seeds: the first of those that searches draw afresh
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """The outcome of a run, from the process that played it."""
+
+    line: Line | None  # None: its options do not go together
+    seen: Seen | None = None
+    reach: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The store of a night, and how many runs of one failure it takes."""
+
+    store: Store
+    kept: int
+
+
+class Searching:
+    """A search of a night.
+
+    Args:
+        entry: Its name in the ledger.
+        wanted: What the plan says of it.
+        night: The night so far; runs that are in it are not judged again.
+        folder: Of the night: what the search's runs showed is kept there.
+        stored: Takes runs that fail.
+        jobs: Runs at a time.
+    """
+
+    def __init__(
+        self, entry: str, wanted: Explore, night: Night, folder: Path, stored: Stored, jobs: int
+    ) -> None:
+        self._entry = entry
+        self._wanted = wanted
+        self._night = night
+        self._stored = stored
+        self._jobs = jobs
+        search = Search(int(night.begun["first_seed"]) + APART, self._drawn)
+        path = folder / f"{entry.replace(':', '-')}.jsonl"
+        self._memory = Memory(search, path, night.seeds.get(entry, ()))
+
+    def slice(self, for_s: float) -> Generator[Line]:
+        """Play whole rounds for so long: a ledger line for each run, last one of what they reached.
+
+        What a run showed is on disk before its line is given, so that no run that is in the
+        ledger is missing in the search.
+        """
+        until_s, reach = time.monotonic() + for_s, Reach()
+        while True:
+            for heard in self._play(self._memory.left):
+                if heard.line is not None:
+                    known = self._night.features
+                    new = [feature for feature in heard.seen or () if feature not in known]
+                    yield {**heard.line, "new": new}
+                    if heard.reach:
+                        reach.add(heard.reach)
+            self._memory.learn()
+            if time.monotonic() >= until_s:
+                break
+        yield {"t": "reached", **reach.to_json()}
+
+    def close(self) -> None:
+        """Close the file of what was shown."""
+        self._memory.close()
+
+    def _play(self, steps: Collection[Step]) -> Iterator[_Heard]:
+        """Play runs side by side; each is in the memory when it is told."""
+        room = {key: self._stored.kept - len(f.runs) for key, f in self._night.failing.items()}
+        jobs = {
+            Job(f"{self._entry} {step.number}", partial(self._one, step, place, room), LIMIT_S): (
+                step
+            )
+            for place, step in enumerate(steps)
+        }
+        with closing(work_off(list(jobs), self._jobs)) as told:
+            for each in told:
+                step = jobs[each.job]
+                if isinstance(each, Said):
+                    heard: _Heard = each.value
+                elif each.broken is not None:
+                    heard = _Heard(self._died(step, each.broken))
+                else:
+                    continue
+                self._memory.keep(step.number, heard.seen, playable=heard.line is not None)
+                yield heard
+
+    def _one(self, step: Step, place: int, room: Mapping[Key, int]) -> Iterator[_Heard]:
+        """Play a run in this process; of those of a round that fail alike, the first are stored."""
+        line: Line = {"t": "seed", "entry": self._entry, "seed": step.number, "fresh": step.fresh}
+        try:
+            plan = _plan(step)
+        except HarnessError:
+            yield _Heard(None)
+            return
+        try:
+            run = simulate(plan)
+            seen, reach = seen_in(run), Reach()
+            reach.take(run.data, run.judgement.results)
+            line |= judged(run)
+            rng = streams.rng(plan.spec.seed, "nightly", step.number)
+            if rng.random() < self._wanted.twice:
+                line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
+            failed = line["verdict"] != "valid" or line.get("same_bytes") is False
+            if failed and place < room.get(key_of(line), self._stored.kept):
+                line["store"] = self._save(run)
+        except Exception as error:  # one run's: it is told, and costs the others nothing
+            trace = "".join(traceback.format_exception(error))
+            yield _Heard(self._died(step, reason_of(error), trace))
+            return
+        yield _Heard(line, seen, reach.to_json())
+
+    def _died(self, step: Step, reason: str, trace: str | None = None) -> Line:
+        """The line of a run that ended its process, or could not be judged; it is stored."""
+        run = never_done(_plan(step), reason, trace)
+        line = {"t": "seed", "entry": self._entry, "seed": step.number, "fresh": step.fresh}
+        return {**line, **judged(run), "store": self._save(run)}
+
+    def _save(self, run: SimRun) -> str:
+        return str(save(run, self._stored.store, Origin(EXPLORE)).path)
+
+    def _drawn(self, seed: int) -> Candidate:
+        wanted = self._wanted
+        plan = Plan.simulated(draw(seed, wanted.pinned()), asked_for=wanted.asked_for)
+        return Candidate(plan.spec, plan.faults)
+
+
+def _plan(step: Step) -> Plan:
+    return Plan.simulated(step.candidate.spec, step.candidate.faults, asked_for=False)
