@@ -78,7 +78,8 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     end = Convergence(undecided=STOPPED) if stopped else converged(run, monitor)
     anomalies += end.anomalies
     reads = sum(i.invocation.f == "local-read" and i.outcome == "ok" for i in intervals)
-    reason = _doubts(monitor.gaps, folded, images, end)
+    unread = None if content.unread is None else (content.end, content.unread)
+    reason = _doubts(monitor.gaps, folded, images, end, unread)
     unsure = Valid.VALID if reason is None else Valid.UNKNOWN
     return CheckResult(
         NAME,
@@ -117,9 +118,17 @@ def _sums(*counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _doubts(
-    gaps: Sequence[str], folded: Folded, images: ImageChecks, end: Convergence
+    gaps: Sequence[str],
+    folded: Folded,
+    images: ImageChecks,
+    end: Convergence,
+    unread: tuple[int, int] | None,
 ) -> str | None:
     doubts = list(gaps[:3])
+    if unread is not None:
+        doubts.append(
+            f"of the committed log, {unread[1]} offsets, no more than {unread[0]} could be read"
+        )
     if not images.checked:
         doubts.append("no node told of any image")
     if folded.unreadable is not None:

@@ -39,6 +39,7 @@ class Content:
         if known.snapshot is not None:
             self._walk.begin(known.snapshot)
         self.end = known.begin or 0  # what is below was taken in
+        self.unread: int | None = None  # the end of what is committed, if not all could be read
         self.due: list[LogBatch] = []  # to be walked with the next event, whatever that is
         self._moment: tuple[object, object] = (None, None)  # whose, and when, made them due
 

@@ -123,6 +123,8 @@ def content_of(run: RunData, monitor: Monitor, known: Reference, make_fold: Make
         for batch in known.batches(below):
             if batch.base == content.end:
                 content.batch(batch)
+        if content.end < below and run.history.stopped is None:
+            content.unread = below
     else:
         content = Content(known, make_fold)
         for event in monitor.told("brokers"):

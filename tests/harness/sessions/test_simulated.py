@@ -19,6 +19,7 @@ import pytest
 
 from checkers.watches.invariants import Online
 from harness.batch.trial import Trial
+from harness.contracts.evidence import LogBatch
 from harness.envs.sim.hosts import Sim
 from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
@@ -30,10 +31,12 @@ from harness.sessions.simulated import SimRun, save, simulate
 from harness.spec import RunSpec
 from harness.store.folder import Store
 from harness.store.reading import load_run
+from harness.systems.nodes.stored_log import LogTail
 from harness.verdict import EXIT_HARNESS, Anomaly, CheckResult, Valid
 from krucible.commands import sim as sim_command
 from krucible.meant import meant
 from krucible.stores import opened
+from node.log.memory_disk import MemoryDisk
 from node.sim import loop as loop_module
 from node.sim.host import Program
 from tests.support.commands.command import krucible
@@ -49,9 +52,11 @@ def run_of(
     mutant: str | None = None,
     workload: str = "register",
     stop_at: tuple[str, ...] | None = None,
+    **settings: str,
 ) -> SimRun:
     """A short simulated run."""
     spec = RunSpec(seed, nemeses=nemeses, mutant=mutant, workload=workload, stop_at=stop_at)
+    spec = replace(spec, settings=settings)
     return simulate(Plan.simulated(replace(spec, time_limit_s=16.0, rate_hz=20.0, concurrency=4)))
 
 
@@ -373,6 +378,29 @@ def test_a_watch_that_breaks_is_our_fault_and_not_the_nodes(
     assert not run.judgement.anomalies
     assert "LookupError: no idea what" in (run.broken or "")
     assert run.events == 100
+
+
+def test_a_committed_log_that_cannot_be_read_leaves_a_run_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = LogTail.read
+
+    def loses_its_place(tail: LogTail, disk: MemoryDisk, begin: int, below: int) -> list[LogBatch]:
+        return read(tail, disk, begin, below) if begin < 20 else []
+
+    monkeypatch.setattr(LogTail, "read", loses_its_place)
+    settings = {
+        "metadata.max.retention.bytes": "1",
+        "metadata.log.segment.bytes": "1000",
+        "metadata.log.max.record.bytes.between.snapshots": "1000",
+        "krucible.log.clean.interval.ms": "500",
+    }
+    run = run_of(1, "none", **settings)
+
+    assert run.data.logs["n1"][0].base > 20, "the beginning of the log was to be deleted"
+    assert run.verdict is Valid.UNKNOWN
+    (reason,) = [each for each in run.judgement.reasons["system"] if "could be read" in each]
+    assert reason.startswith("observers: of the committed log, ")
 
 
 def test_a_seed_that_ends_its_process_costs_the_others_nothing(
