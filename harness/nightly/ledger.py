@@ -8,6 +8,7 @@
         plan.json      what it does
         summary.json   what it came to; not there: the night is not over
         junit.xml      the same for machines that know JUnit
+        summary.md     the same as Markdown
         fleet.html     the same for people
 
 ``seed`` is a run's number in its search, where a search has played it.

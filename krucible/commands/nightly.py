@@ -20,6 +20,7 @@ from harness.nightly import plan as plans
 from harness.nightly.headline import colour
 from harness.nightly.junit import to_xml
 from harness.nightly.ledger import Ledger, Line, Night, key_of, unit_of
+from harness.nightly.markdown import to_markdown
 from harness.nightly.plan import Plan
 from harness.store.folder import write_json, write_whole
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
@@ -134,6 +135,7 @@ def _write(plan: Plan, book: Ledger, code: int) -> dict[str, Any]:
     again = folder.parents[1], typed()
     told = {**outcome.summary(plan, book.night, *again, code=code), "folder": str(folder)}
     write_whole(folder / "junit.xml", to_xml(outcome.suites(plan, book.night, *again)))
+    write_whole(folder / "summary.md", to_markdown(told).encode())
     write_json(folder / "summary.json", told)
     from reports.fleet import page as fleet  # noqa: PLC0415 - it brings all pictures: not for --help
 

@@ -32,6 +32,7 @@ from harness.store.folder import RunDir, Store
 from harness.store.reading import load_spec
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible.app import main
+from tests.support.commands.nights import CANARY, PLAN, bad, seed_line, told_of
 from tests.support.places import ROOT
 
 QUICK = """
@@ -152,12 +153,6 @@ def test_times_and_sizes() -> None:
 # --------------------------------------------------------------------------- the ledger
 
 
-def seed_line(seed: int, verdict: str = "valid", **more: Any) -> dict[str, Any]:
-    """A judged seed."""
-    line = {"t": "seed", "entry": "sim:a", "seed": seed, "verdict": verdict, "invariants": []}
-    return {**line, "simulated_s": 1.0, **more}
-
-
 def test_a_ledger_says_the_same_when_it_is_read_again(tmp_path: Path) -> None:
     """The fold of its lines; a torn last line is left out and overwritten."""
     book = Ledger(tmp_path)
@@ -228,11 +223,6 @@ def test_only_a_night_of_the_same_plan_that_is_not_over_goes_on(tmp_path: Path) 
 
 # --------------------------------------------------------------------------- what makes it red
 
-CANARY = {"t": "canary", "name": "forgotten-vote", "caught": True, "elapsed_s": 1.0, "why": ""}
-PLAN = plan.Plan(
-    budget="1h", sim=(entries.Sim(name="a"),), canary=(entries.Canary(mutant="forgotten-vote"),)
-)
-
 
 @pytest.mark.parametrize(
     ("lines", "code", "reason"),
@@ -293,25 +283,10 @@ def test_junit_can_say_anything() -> None:
 # --------------------------------------------------------------------------- in words
 
 
-def told_of(wanted: plan.Plan, *lines: dict[str, Any]) -> dict[str, Any]:
-    """The summary of a night with these lines."""
-    night = Night()
-    for line in ({"t": "begin", "first_seed": 5}, *lines):
-        night.take(line)
-    code = outcome.exit_code(wanted, night)
-    return outcome.summary(wanted, night, Path("/s"), KRUCIBLE, code=code)
-
-
 SEEDED = plan.Plan(
     budget="1h", sim=(entries.Sim(name="a", mutant="no-flush"), entries.Sim(name="b", voters=3))
 )
 SPENT = {"t": "spent", "entry": "sim:a", "s": 3540.0}
-
-
-def bad(seed: int, **more: Any) -> dict[str, Any]:
-    """A line of a seed that broke S1."""
-    more = {"invariants": ["S1"], "signature": "S1: two lead", **more}
-    return seed_line(seed, "invalid", **more)
 
 
 @pytest.mark.parametrize(
