@@ -52,11 +52,11 @@ def run_of(
     mutant: str | None = None,
     workload: str = "register",
     stop_at: tuple[str, ...] | None = None,
-    **settings: str,
+    settings: dict[str, str] | None = None,
 ) -> SimRun:
     """A short simulated run."""
     spec = RunSpec(seed, nemeses=nemeses, mutant=mutant, workload=workload, stop_at=stop_at)
-    spec = replace(spec, settings=settings)
+    spec = replace(spec, settings=settings or {})
     return simulate(Plan.simulated(replace(spec, time_limit_s=16.0, rate_hz=20.0, concurrency=4)))
 
 
@@ -395,7 +395,7 @@ def test_a_committed_log_that_cannot_be_read_leaves_a_run_in_doubt(
         "metadata.log.max.record.bytes.between.snapshots": "1000",
         "krucible.log.clean.interval.ms": "500",
     }
-    run = run_of(1, "none", **settings)
+    run = run_of(1, "none", settings=settings)
 
     assert run.data.logs["n1"][0].base > 20, "the beginning of the log was to be deleted"
     assert run.verdict is Valid.UNKNOWN
