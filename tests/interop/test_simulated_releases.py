@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from harness.errors import UsageError
 from harness.systems.kafka.distribution import (
     REQUIRE_VARIABLE,
     KafkaMissingError,
     fetch_classes,
 )
+from harness.systems.kafka.plugin import check_settings
 from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION, Release
 
 pytestmark = pytest.mark.slow
@@ -106,6 +108,48 @@ def test_two_releases_are_one_quorum(most: str, one: str, tmp_path: Path) -> Non
         assert told["system"] == "valid", told["anomalies"]
         assert told["versions"]["kafka"] == most
         assert told["versions"]["kafka of n2"] == one
+
+
+@pytest.mark.parametrize(
+    ("release", "workload"),
+    [
+        (DEFAULT, "membership"),
+        pytest.param(DEFAULT, "producer-ids", marks=pytest.mark.long),
+        pytest.param(NEWEST, "brokers", marks=pytest.mark.long),
+        pytest.param("3.9.2", "producer-ids", marks=pytest.mark.long),
+    ],
+)
+def test_a_node_of_ours_is_of_one_quorum_with_kafkas(
+    release: str, workload: str, tmp_path: Path
+) -> None:
+    fetched(release)
+    mixture = ("--kafka-version", release, "--set", "krucible.system.n2=kraft")
+    faults = ("--nemesis", "kill,partition-isolate-leader")
+    for told in twice(tmp_path, *mixture, *faults, "--workload", workload):
+        assert told["system"] == "valid", told["anomalies"]
+        assert told["versions"]["krucible of n2"]
+    led = set()
+    for path in (tmp_path / "once").glob("*/2*/events/*.jsonl"):
+        events = list(map(json.loads, path.read_text().splitlines()))
+        led |= {event["node"] for event in events if event["t"] == "elected"}
+        assert any(event["t"] == "apply" for event in events), path
+        is_ours = any(event["t"] == "durable" for event in events)
+        assert is_ours == (path.stem == "n2")
+    assert len(led) > 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "refusal"),
+    [
+        ("krucible.system.n2=etcd", "krucible.system.n2=etcd: want kraft"),
+        ("krucible.system.2=kraft", "want the name of a node"),
+        ("krucible.system.n2=kraft,krucible.kafka.version.n2=4.1.2", "n2 is a node of ours"),
+        ("krucible.system.n2=kraft,a.setting=1", "a.setting"),
+    ],
+)
+def test_a_bad_mixture_is_refused(setting: str, refusal: str) -> None:
+    with pytest.raises(UsageError, match=refusal):
+        check_settings(dict(each.split("=") for each in setting.split(",")))
 
 
 @pytest.mark.long

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -32,15 +33,20 @@ from harness.systems.kafka.distribution import (
     SERVER,
     KafkaDist,
 )
+from harness.systems.kafka.known import KNOWN, known_of
+from harness.systems.kafka.mixed import (
+    OF_MIXTURES,
+    SYSTEM,
+    check_mixture,
+    is_of_mixture,
+    nodes_of_ours,
+    own_settings,
+)
 from harness.systems.kafka.releases import (
     DYNAMIC_SINCE,
-    HEARD_AT_ONCE_SINCE,
     HOME,
     LIVE_SINCE,
-    PAUSES_SINCE,
     VERSION,
-    VOTES_KEPT_SINCE,
-    Release,
     is_of_releases,
     release_of,
     releases_of,
@@ -49,8 +55,10 @@ from harness.systems.kafka.simulated.jvm import missing
 from harness.systems.kafka.simulated.sites import (
     OF_CONTROLLERS,
     OF_LATEST,
+    OF_MIXED_QUORUMS,
     OF_RAFT_ALONE,
     kafka_site,
+    metadata_version,
 )
 from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import (
@@ -62,10 +70,9 @@ from harness.systems.nodes.processes import (
     check_quorum,
     why_not,
 )
-from harness.verdict import Known
 from node.config import NodeConfig
 from node.driver.bootstrap import save_bootstrap
-from node.metadata.features import default_features
+from node.metadata.features import METADATA_VERSION, default_features
 
 OURS: Final = "krucible."  # what settings of our own node begin with
 FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
@@ -113,13 +120,14 @@ _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
 def check_settings(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
     check_quorum(settings)
+    check_mixture(settings)
     for release in releases_of(settings).values():
         if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
             raise UsageError(
                 f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
             )
     for key in settings:
-        if is_of_releases(key):
+        if is_of_releases(key) or is_of_mixture(key):
             continue
         if key in OWN_SETTINGS:
             raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
@@ -136,6 +144,8 @@ def check_processes(settings: Mapping[str, str]) -> None:
     check_settings(settings)
     if HOME in settings:
         raise UsageError("--kafka-home: only `krucible sim` takes it; leave it out")
+    if nodes_of_ours(settings):
+        raise UsageError(f"--set {SYSTEM}.NODE: only `krucible sim` takes it; leave it out")
     for release in releases_of(settings).values():
         if release.line < LIVE_SINCE:
             raise UsageError(
@@ -143,58 +153,6 @@ def check_processes(settings: Mapping[str, str]) -> None:
             )
     if len(set(releases_of(settings).values())) > 1:
         raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
-
-
-# Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
-KNOWN: Final = (
-    Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
-    Known("L12", "without a pause as unattached", "docs/kafka.md, a Fetch without end"),
-    Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
-    Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
-)
-
-
-# Before 4.0 a follower writes the leader in the place of its vote: it needs it no more.
-FORGETS: Final = Known(
-    "S3", ", now that it follows n", "docs/kafka.md, a follower before 4.0 forgets its vote"
-)
-# A snapshot of 3.x has a record more, of the migration from ZooKeeper.
-OF_ZOOKEEPER: Final = tuple(
-    Known("S22", told, "docs/kafka.md, snapshots of 3.x and 4.x")
-    for told in (" has sha ", " has size ")
-)
-
-
-# Before 4.1 a follower hears of the high watermark with the answer to its next Fetch (KIP-1166).
-HEARS_LATE: Final = Known(
-    "L8", " did not hear in ", "docs/kafka.md, followers before 4.1 hear late"
-)
-
-
-# Before 4.2 a follower polls without a pause when it wants to tell its listeners (KAFKA-19605).
-SPINS: Final = Known("L12", "without a pause as follower", "docs/kafka.md, a busy follower")
-
-# Since then an observer does so while it has no answer after a fetch timeout.
-OBSERVER_SPINS: Final = Known(
-    "L12", "without a pause as observer", "docs/kafka.md, a cut-off observer"
-)
-
-
-def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
-    """Tell what nodes of some releases are known to do."""
-    lines = {release.line for release in releases}
-    found = list(KNOWN)
-    if min(lines) < HEARD_AT_ONCE_SINCE:
-        found.append(HEARS_LATE)
-    if min(lines) < PAUSES_SINCE:
-        found.append(SPINS)
-    if max(lines) >= PAUSES_SINCE:
-        found.append(OBSERVER_SPINS)
-    if min(lines) < VOTES_KEPT_SINCE:
-        found.append(FORGETS)
-        if max(lines) >= VOTES_KEPT_SINCE:
-            found += OF_ZOOKEEPER
-    return tuple(found)
 
 
 def is_kafkas(name: str) -> bool:
@@ -205,8 +163,11 @@ def is_kafkas(name: str) -> bool:
 def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
     """Name the releases in results: the one of most nodes, and those of single ones."""
     return {
-        "kafka" if node is None else f"kafka of {node}": str(release)
-        for node, release in releases_of(settings).items()
+        **{
+            "kafka" if node is None else f"kafka of {node}": str(release)
+            for node, release in releases_of(settings).items()
+        },
+        **{f"krucible of {node}": version("krucible") for node in sorted(nodes_of_ours(settings))},
     }
 
 
@@ -248,6 +209,13 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
         missing=partial(missing, *releases),
         known=known_of(releases),
     )
+    if nodes_of_ours(settings):
+        fit = replace(
+            fit,
+            workloads=OF_MIXED_QUORUMS,
+            leaves_with={workload: frozenset({"images"}) for workload in OF_MIXED_QUORUMS},
+            known=(*fit.known, *OF_MIXTURES),
+        )
     if all(release.line >= DYNAMIC_SINCE for release in releases):
         return fit
     assert fit.workloads is not None  # noqa: S101 - see above
@@ -316,6 +284,9 @@ class Kafka(KraftNodes):
         await super().setup()
 
     def _own(self, name: str, index: int) -> dict[str, str]:
+        if name in nodes_of_ours(self._spec.settings):
+            host = self._env.bind_address(name).host
+            return {**super()._own(name, index), **own_settings(self._spec, index, host)}
         small = {} if name in self.voters else SMALL
         return {**super()._own(name, index), **LISTENERS, **small}
 
@@ -328,9 +299,14 @@ class Kafka(KraftNodes):
     def _format(self, node: Node) -> None:
         """As ours; a newer release begins with the features that our clients know.
 
-        By itself it would begin with its own latest ones, and take no broker that knows less.
+        By itself it would begin with its own latest ones, and take no broker that knows less. A
+        node of ours among Kafka's begins with what theirs begin with.
         """
         super()._format(node)
+        if node.voter and node.name in nodes_of_ours(self._spec.settings):
+            disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)
+            save_bootstrap(disk, folder, {METADATA_VERSION: metadata_version(self._spec)})
+            return
         newer = release_of(self._spec.settings).line > OF_LATEST
         if node.voter and newer and not isinstance(self._env, Sim):
             disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)
