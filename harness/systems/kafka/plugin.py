@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Final
 
+from harness.contracts.abilities import Releases
 from harness.contracts.clients import RegisterClient
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, MountsDisks
@@ -23,7 +24,7 @@ from harness.envs.sim.hosts import Sim
 from harness.errors import EnvError, UsageError
 from harness.kafka.client import KafkaClient
 from harness.registry import systems
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kafka import bugs
 from harness.systems.kafka import distribution as kafka_dist
@@ -46,13 +47,16 @@ from harness.systems.kafka.releases import (
     DYNAMIC_SINCE,
     HOME,
     LIVE_SINCE,
+    UPGRADE,
     VERSION,
+    all_releases,
     is_of_releases,
     release_of,
     releases_of,
 )
 from harness.systems.kafka.simulated.jvm import missing
 from harness.systems.kafka.simulated.sites import (
+    INSTALLED,
     OF_CONTROLLERS,
     OF_LATEST,
     OF_MIXED_QUORUMS,
@@ -68,8 +72,8 @@ from harness.systems.nodes.processes import (
     KraftNodes,
     Node,
     check_quorum,
-    why_not,
 )
+from harness.systems.nodes.processes import why_not as why_no_members
 from node.config import NodeConfig
 from node.driver.bootstrap import save_bootstrap
 from node.metadata.features import METADATA_VERSION, default_features
@@ -121,7 +125,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
     check_quorum(settings)
     check_mixture(settings)
-    for release in releases_of(settings).values():
+    for release in all_releases(settings):
         if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
             raise UsageError(
                 f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
@@ -146,6 +150,8 @@ def check_processes(settings: Mapping[str, str]) -> None:
         raise UsageError("--kafka-home: only `krucible sim` takes it; leave it out")
     if nodes_of_ours(settings):
         raise UsageError(f"--set {SYSTEM}.NODE: only `krucible sim` takes it; leave it out")
+    if UPGRADE in settings:
+        raise UsageError(f"--set {UPGRADE}: only `krucible sim` takes it; leave it out")
     for release in releases_of(settings).values():
         if release.line < LIVE_SINCE:
             raise UsageError(
@@ -167,8 +173,20 @@ def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
             "kafka" if node is None else f"kafka of {node}": str(release)
             for node, release in releases_of(settings).items()
         },
+        **({"kafka upgrades": settings[UPGRADE]} if UPGRADE in settings else {}),
         **{f"krucible of {node}": version("krucible") for node in sorted(nodes_of_ours(settings))},
     }
+
+
+def why_not(ability: type, spec: RunSpec) -> str | None:
+    """Tell why nodes of such a run have not an ability, though the class has; None when they do."""
+    if ability is not Releases:
+        return why_no_members(ability, spec)
+    if spec.env != SIM:
+        return "a process of Kafka's stays of its release"
+    if len(all_releases(spec.settings)) > 1:
+        return None
+    return f"there is one release: add --set {UPGRADE}=VERSION"
 
 
 def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -201,7 +219,7 @@ def _processes(settings: Mapping[str, str]) -> SystemTraits:
 
 
 def _simulated(settings: Mapping[str, str]) -> SystemTraits:
-    releases = releases_of(settings).values()
+    releases = all_releases(settings)
     fit = replace(
         SIMULATED,
         versions=_versions(settings),
@@ -254,6 +272,7 @@ class Kafka(KraftNodes):
         """Name the nodes; nothing is started."""
         super().__init__(spec, environment, run_dir)
         self._dist: KafkaDist | None = None
+        self._installed: dict[str, str] = {}  # releases that nodes went over to
 
     def site(self, environment: Environment) -> Site:
         """Give the site of its nodes: processes, or simulated hosts."""
@@ -264,6 +283,24 @@ class Kafka(KraftNodes):
     def register_client(self) -> RegisterClient:
         """A register is a topic's ``retention.ms``; of simulated nodes."""
         return KafkaClient(self.cluster())
+
+    def node_release(self, node: str) -> str:
+        """The release of which the node's next process is, and its present one, if it runs."""
+        return self._installed.get(node) or release_of(self._spec.settings, node).version
+
+    def other_releases(self, node: str) -> Sequence[str]:
+        """Name the releases to which a node of Kafka's may go in this run."""
+        settings = self._spec.settings
+        if node in nodes_of_ours(settings):
+            return ()
+        own = self.node_release(node)
+        return [r.version for r in all_releases(settings) if r.version != own]
+
+    def install(self, node: str, release: str) -> None:
+        """Give a node that is down another release."""
+        if self._runs(node):
+            raise EnvError(f"{node} runs, and keeps its release")
+        self._installed[node] = release
 
     async def setup(self) -> None:
         """Find Kafka, or fetch it; then as any system of KRaft nodes."""
@@ -288,7 +325,8 @@ class Kafka(KraftNodes):
             host = self._env.bind_address(name).host
             return {**super()._own(name, index), **own_settings(self._spec, index, host)}
         small = {} if name in self.voters else SMALL
-        return {**super()._own(name, index), **LISTENERS, **small}
+        later = {INSTALLED: self._installed[name]} if name in self._installed else {}
+        return {**super()._own(name, index), **LISTENERS, **small, **later}
 
     def _config(self, settings: Mapping[str, str]) -> NodeConfig:
         """Make the configuration that our own node knows, for it formats the same folder."""
