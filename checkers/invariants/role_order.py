@@ -132,6 +132,8 @@ def _wrong_start(disk: Mapping[str, Any], last_epoch: int, role: Event) -> str |
         right.add("resigned" if leader == role["node"] else "follower")
     elif own:
         right.add("candidate")
+    if leader is not None and own and role["to"] == "candidate":
+        return f"its disk has leader {leader}, so that it had lost that election"
     if role["to"] not in right:
         return f"its disk has leader {leader} and a vote for {voted}"
     if role.get("leader") != leader:

@@ -76,6 +76,23 @@ class Members(Protocol):
 
 
 @runtime_checkable
+class Releases(Protocol):
+    """A system whose nodes can go over to another release of its software, on their disks."""
+
+    def node_release(self, node: str) -> str:
+        """The release of which the node's next process is, and its present one, if it runs."""
+        ...
+
+    def other_releases(self, node: str) -> Sequence[str]:
+        """Name the releases to which a node may go in this run; none: it stays what it is."""
+        ...
+
+    def install(self, node: str, release: str) -> None:
+        """Give a node that is down another release; raises EnvError when it runs."""
+        ...
+
+
+@runtime_checkable
 class StoresLogs(Protocol):
     """A system whose nodes keep a replicated log in ``data`` in their folders, as Kafka does."""
 

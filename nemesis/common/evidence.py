@@ -7,12 +7,21 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
+from harness.contracts.abilities import Releases
 from harness.contracts.environment import Link, Probe
 from harness.contracts.nemesis import Cluster
 
 PROBE_TIMEOUT_S = 0.5
 _RETRY_S = 0.05
 _SILENT_STATES = ("gone", "T", "Z")  # such a process answers nobody, whatever the link does
+
+
+def installed_releases(nodes: Iterable[str], cluster: Cluster) -> dict[str, str]:
+    """Give the release of each of the nodes; none where the system has no releases."""
+    system = cluster.system
+    return (
+        {node: system.node_release(node) for node in nodes} if isinstance(system, Releases) else {}
+    )
 
 
 async def answers(

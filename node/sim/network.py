@@ -26,9 +26,15 @@ from node.core.messages import (
     Response,
 )
 from node.core.types import Endpoint, VersionRange
+from node.sim.encoded import EncodedCalls
 from node.sim.fabric import Fabric, Flow
 from node.wire.api import ApiTable
-from node.wire.api_versions import Features, Negotiated
+from node.wire.api_versions import (
+    Features,
+    Negotiated,
+    api_versions_body,
+    is_api_versions,
+)
 from node.wire.connection import CONNECT_TIMEOUT_S
 from node.wire.errors import (
     ConnectFailed,
@@ -37,7 +43,7 @@ from node.wire.errors import (
     RequestTimedOut,
     WireError,
 )
-from node.wire.network import Ask, Done, ParseRecords
+from node.wire.network import Ask, Done, ParseRecords, QuorumCaller, WireQuorumCaller
 from node.wire.payloads import EncodedRequest, api_schema, decode, encode
 from node.wire.quorum.probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
 
@@ -185,6 +191,9 @@ class VirtualLink:
             return
         if self.listener.raw is not None:
             self.listener.raw(api_key, version, body, lambda answer: self._send(number, answer))
+        elif is_api_versions(api_key):
+            apis, features = self.listener.apis, self.listener.features()
+            self._send(number, api_versions_body(apis, version, features))
         else:
             request = decode(api_schema(api_key, version).request, body, surplus=True)
             self.take(api_key, version, request, number)
@@ -291,6 +300,11 @@ class VirtualConnection:
     def is_open(self) -> bool:
         """Tell whether requests can be sent."""
         return self._link is not None
+
+    @property
+    def takes_bytes_only(self) -> bool:
+        """Tell whether the server reads encoded requests by itself, and no others."""
+        return self._link is not None and self._link.listener.raw is not None
 
     @property
     def is_busy(self) -> bool:
@@ -488,13 +502,21 @@ class VirtualNetwork:
         *,
         timeout_s: float,
         tls: ssl.SSLContext | None,
-        listener_name: str,  # noqa: ARG002 - endpoints stay as the core has them
-    ) -> VirtualConnection:
-        """See ``Network``."""
+        listener_name: str,
+    ) -> QuorumCaller:
+        """See ``Network``; a listener with ``raw`` is spoken to in Kafka's protocol."""
         _no_tls(tls)
         connection = VirtualConnection(self, endpoint, parse_records)
         await connection.open(timeout_s)
-        return connection
+        if not connection.takes_bytes_only:
+            return connection
+        try:
+            negotiated = await connection.negotiate(timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+        calls = EncodedCalls(connection)
+        return WireQuorumCaller(calls, negotiated, parse_records, listener_name)
 
     def listen(  # noqa: PLR0913 - as ``Network.listen``, and one more
         self,

@@ -85,8 +85,13 @@ def answer_api_versions(
     ):
         body = _body(version, ErrorCode.invalid_request, ())
     else:
-        body = _body(version, ErrorCode.none, tuple(apis.values()), *_rows(features, version))
+        body = api_versions_body(apis, version, features)
     return response_frame(correlation, body, flexible=schema.flexible_response_header)
+
+
+def api_versions_body(apis: ApiTable, version: int, features: Features) -> bytes:
+    """The body of a reply that says what is served; raises UnsupportedVersionError."""
+    return _body(version, ErrorCode.none, tuple(apis.values()), *_rows(features, version))
 
 
 class Negotiated:

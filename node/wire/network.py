@@ -16,6 +16,7 @@ from node.wire.api_versions import Features, Negotiated
 from node.wire.connection import CONNECT_TIMEOUT_S, Connection
 from node.wire.errors import WireError
 from node.wire.link import InboundRequest
+from node.wire.payloads import EncodedRequest
 from node.wire.server import Server
 
 ParseRecords = Callable[[bytes], tuple[Batch, ...]]
@@ -139,12 +140,38 @@ class Network(Protocol):
         ...
 
 
+class EncodedCaller(Protocol):
+    """An open connection that takes encoded requests, as ``Connection`` is one."""
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether requests can be sent."""
+        ...
+
+    def send(
+        self,
+        request: EncodedRequest,
+        timeout_s: float,
+        done: Callable[[ResponsePayload | WireError], None],
+    ) -> None:
+        """Send one request; ``done`` gets its answer or the error, not within this call.
+
+        Raises:
+            WireError: It cannot be sent; ``done`` will not be called.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close now. Idempotent."""
+        ...
+
+
 class WireQuorumCaller:
     """Speaks Kafka's protocol on a connection, in the highest versions that both sides speak."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: EncodedCaller,
         negotiated: Negotiated,
         parse_records: ParseRecords,
         listener_name: str,

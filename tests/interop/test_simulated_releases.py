@@ -10,17 +10,23 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.contracts.nemesis import Chooses
+from harness.errors import UsageError
+from harness.registry import nemeses
+from harness.spec import RunSpec
 from harness.systems.kafka.distribution import (
     REQUIRE_VARIABLE,
     KafkaMissingError,
     fetch_classes,
 )
-from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION, Release
+from harness.systems.kafka.plugin import check_settings
+from harness.systems.kafka.releases import DEFAULT, KNOWN, UPGRADE, VERSION, Release
 
 pytestmark = pytest.mark.slow
 
@@ -106,6 +112,88 @@ def test_two_releases_are_one_quorum(most: str, one: str, tmp_path: Path) -> Non
         assert told["system"] == "valid", told["anomalies"]
         assert told["versions"]["kafka"] == most
         assert told["versions"]["kafka of n2"] == one
+
+
+@pytest.mark.parametrize(
+    ("release", "workload"),
+    [
+        (DEFAULT, "membership"),
+        pytest.param(DEFAULT, "producer-ids", marks=pytest.mark.long),
+        pytest.param(NEWEST, "brokers", marks=pytest.mark.long),
+        pytest.param("3.9.2", "producer-ids", marks=pytest.mark.long),
+    ],
+)
+def test_a_node_of_ours_is_of_one_quorum_with_kafkas(
+    release: str, workload: str, tmp_path: Path
+) -> None:
+    fetched(release)
+    mixture = ("--kafka-version", release, "--set", "krucible.system.n2=kraft")
+    faults = ("--nemesis", "kill,partition-isolate-leader")
+    for told in twice(tmp_path, *mixture, *faults, "--workload", workload):
+        assert told["system"] == "valid", told["anomalies"]
+        assert told["versions"]["krucible of n2"]
+    led = set()
+    for path in (tmp_path / "once").glob("*/2*/events/*.jsonl"):
+        events = list(map(json.loads, path.read_text().splitlines()))
+        led |= {event["node"] for event in events if event["t"] == "elected"}
+        assert any(event["t"] == "apply" for event in events), path
+        is_ours = any(event["t"] == "durable" for event in events)
+        assert is_ours == (path.stem == "n2")
+    assert len(led) > 1
+
+
+@pytest.mark.parametrize(
+    ("release", "later"),
+    [(DEFAULT, NEWEST), pytest.param(DEFAULT, "3.9.2", marks=pytest.mark.long)],
+)
+def test_nodes_go_over_to_another_release_and_back(
+    release: str, later: str, tmp_path: Path
+) -> None:
+    fetched(release, later)
+    versions = ("--kafka-version", release, "--set", f"{UPGRADE}={later}")
+    for told in twice(tmp_path, *versions, "--nemesis", "upgrade", "--workload", "producer-ids"):
+        assert told["system"] == "valid", told["anomalies"]
+        assert told["versions"]["kafka upgrades"] == later
+    taken = []
+    for path in (tmp_path / "once").glob("*/2*/history.jsonl"):
+        for op in map(json.loads, path.read_text().splitlines()):
+            fault = op["value"]
+            if op["f"] == "inject" and fault.get("nemesis") == "upgrade" and "outcome" in fault:
+                assert fault["outcome"] == "installed", fault
+                taken += [e for e in fault["evidence"] if e["saw"] == "releases"]
+    assert taken
+    for seen in taken:
+        (before,), (after,) = seen["before"].values(), seen["after"].values()
+        assert {before, after} == {release, later}
+        assert [node["answered"] for node in seen["nodes"]] == [True]
+
+
+def test_an_upgrade_fits_where_there_are_releases() -> None:
+    upgrade = nemeses.get("upgrade")()
+    assert isinstance(upgrade, Chooses)
+    spec = RunSpec(seed=1, system="kafka", env="sim")
+    assert upgrade.misfit(spec) == f"there is one release: add --set {UPGRADE}=VERSION"
+    assert upgrade.misfit(replace(spec, settings={UPGRADE: NEWEST})) is None
+    assert upgrade.misfit(replace(spec, settings={f"{VERSION}.n2": NEWEST})) is None
+    assert upgrade.misfit(replace(spec, settings={UPGRADE: DEFAULT})) is not None
+    assert upgrade.misfit(replace(spec, system="kraft")) == "system 'kraft' has no releases"
+    live = replace(spec, env="local", settings={})
+    assert upgrade.misfit(live) == "a process of Kafka's stays of its release"
+
+
+@pytest.mark.parametrize(
+    ("setting", "refusal"),
+    [
+        ("krucible.system.n2=etcd", "krucible.system.n2=etcd: want kraft"),
+        ("krucible.system.2=kraft", "want the name of a node"),
+        ("krucible.system.n2=kraft,krucible.kafka.version.n2=4.1.2", "n2 is a node of ours"),
+        ("krucible.system.n2=kraft,a.setting=1", "a.setting"),
+        (f"{UPGRADE}=4.9.9", "4.9.9: krucible does not know it"),
+    ],
+)
+def test_what_no_run_can_be_made_of_is_refused(setting: str, refusal: str) -> None:
+    with pytest.raises(UsageError, match=refusal):
+        check_settings(dict(each.split("=") for each in setting.split(",")))
 
 
 @pytest.mark.long

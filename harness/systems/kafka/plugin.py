@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Final
 
+from harness.contracts.abilities import Releases
 from harness.contracts.clients import RegisterClient
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, MountsDisks
@@ -22,7 +24,7 @@ from harness.envs.sim.hosts import Sim
 from harness.errors import EnvError, UsageError
 from harness.kafka.client import KafkaClient
 from harness.registry import systems
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kafka import bugs
 from harness.systems.kafka import distribution as kafka_dist
@@ -32,25 +34,35 @@ from harness.systems.kafka.distribution import (
     SERVER,
     KafkaDist,
 )
+from harness.systems.kafka.known import KNOWN, known_of
+from harness.systems.kafka.mixed import (
+    OF_MIXTURES,
+    SYSTEM,
+    check_mixture,
+    is_of_mixture,
+    nodes_of_ours,
+    own_settings,
+)
 from harness.systems.kafka.releases import (
     DYNAMIC_SINCE,
-    HEARD_AT_ONCE_SINCE,
     HOME,
     LIVE_SINCE,
-    PAUSES_SINCE,
+    UPGRADE,
     VERSION,
-    VOTES_KEPT_SINCE,
-    Release,
+    all_releases,
     is_of_releases,
     release_of,
     releases_of,
 )
 from harness.systems.kafka.simulated.jvm import missing
 from harness.systems.kafka.simulated.sites import (
+    INSTALLED,
     OF_CONTROLLERS,
     OF_LATEST,
+    OF_MIXED_QUORUMS,
     OF_RAFT_ALONE,
     kafka_site,
+    metadata_version,
 )
 from harness.systems.kraft.sites import Site
 from harness.systems.nodes.processes import (
@@ -60,12 +72,11 @@ from harness.systems.nodes.processes import (
     KraftNodes,
     Node,
     check_quorum,
-    why_not,
 )
-from harness.verdict import Known
+from harness.systems.nodes.processes import why_not as why_no_members
 from node.config import NodeConfig
 from node.driver.bootstrap import save_bootstrap
-from node.metadata.features import default_features
+from node.metadata.features import METADATA_VERSION, default_features
 
 OURS: Final = "krucible."  # what settings of our own node begin with
 FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
@@ -113,13 +124,14 @@ _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
 def check_settings(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
     check_quorum(settings)
-    for release in releases_of(settings).values():
+    check_mixture(settings)
+    for release in all_releases(settings):
         if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
             raise UsageError(
                 f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
             )
     for key in settings:
-        if is_of_releases(key):
+        if is_of_releases(key) or is_of_mixture(key):
             continue
         if key in OWN_SETTINGS:
             raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
@@ -136,6 +148,10 @@ def check_processes(settings: Mapping[str, str]) -> None:
     check_settings(settings)
     if HOME in settings:
         raise UsageError("--kafka-home: only `krucible sim` takes it; leave it out")
+    if nodes_of_ours(settings):
+        raise UsageError(f"--set {SYSTEM}.NODE: only `krucible sim` takes it; leave it out")
+    if UPGRADE in settings:
+        raise UsageError(f"--set {UPGRADE}: only `krucible sim` takes it; leave it out")
     for release in releases_of(settings).values():
         if release.line < LIVE_SINCE:
             raise UsageError(
@@ -143,58 +159,6 @@ def check_processes(settings: Mapping[str, str]) -> None:
             )
     if len(set(releases_of(settings).values())) > 1:
         raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
-
-
-# Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
-KNOWN: Final = (
-    Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
-    Known("L12", "without a pause as unattached", "docs/kafka.md, a Fetch without end"),
-    Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
-    Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
-)
-
-
-# Before 4.0 a follower writes the leader in the place of its vote: it needs it no more.
-FORGETS: Final = Known(
-    "S3", ", now that it follows n", "docs/kafka.md, a follower before 4.0 forgets its vote"
-)
-# A snapshot of 3.x has a record more, of the migration from ZooKeeper.
-OF_ZOOKEEPER: Final = tuple(
-    Known("S22", told, "docs/kafka.md, snapshots of 3.x and 4.x")
-    for told in (" has sha ", " has size ")
-)
-
-
-# Before 4.1 a follower hears of the high watermark with the answer to its next Fetch (KIP-1166).
-HEARS_LATE: Final = Known(
-    "L8", " did not hear in ", "docs/kafka.md, followers before 4.1 hear late"
-)
-
-
-# Before 4.2 a follower polls without a pause when it wants to tell its listeners (KAFKA-19605).
-SPINS: Final = Known("L12", "without a pause as follower", "docs/kafka.md, a busy follower")
-
-# Since then an observer does so while it has no answer after a fetch timeout.
-OBSERVER_SPINS: Final = Known(
-    "L12", "without a pause as observer", "docs/kafka.md, a cut-off observer"
-)
-
-
-def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
-    """Tell what nodes of some releases are known to do."""
-    lines = {release.line for release in releases}
-    found = list(KNOWN)
-    if min(lines) < HEARD_AT_ONCE_SINCE:
-        found.append(HEARS_LATE)
-    if min(lines) < PAUSES_SINCE:
-        found.append(SPINS)
-    if max(lines) >= PAUSES_SINCE:
-        found.append(OBSERVER_SPINS)
-    if min(lines) < VOTES_KEPT_SINCE:
-        found.append(FORGETS)
-        if max(lines) >= VOTES_KEPT_SINCE:
-            found += OF_ZOOKEEPER
-    return tuple(found)
 
 
 def is_kafkas(name: str) -> bool:
@@ -205,9 +169,24 @@ def is_kafkas(name: str) -> bool:
 def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
     """Name the releases in results: the one of most nodes, and those of single ones."""
     return {
-        "kafka" if node is None else f"kafka of {node}": str(release)
-        for node, release in releases_of(settings).items()
+        **{
+            "kafka" if node is None else f"kafka of {node}": str(release)
+            for node, release in releases_of(settings).items()
+        },
+        **({"kafka upgrades": settings[UPGRADE]} if UPGRADE in settings else {}),
+        **{f"krucible of {node}": version("krucible") for node in sorted(nodes_of_ours(settings))},
     }
+
+
+def why_not(ability: type, spec: RunSpec) -> str | None:
+    """Tell why nodes of such a run have not an ability, though the class has; None when they do."""
+    if ability is not Releases:
+        return why_no_members(ability, spec)
+    if spec.env != SIM:
+        return "a process of Kafka's stays of its release"
+    if len(all_releases(spec.settings)) > 1:
+        return None
+    return f"there is one release: add --set {UPGRADE}=VERSION"
 
 
 def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -240,7 +219,7 @@ def _processes(settings: Mapping[str, str]) -> SystemTraits:
 
 
 def _simulated(settings: Mapping[str, str]) -> SystemTraits:
-    releases = releases_of(settings).values()
+    releases = all_releases(settings)
     fit = replace(
         SIMULATED,
         versions=_versions(settings),
@@ -248,6 +227,13 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
         missing=partial(missing, *releases),
         known=known_of(releases),
     )
+    if nodes_of_ours(settings):
+        fit = replace(
+            fit,
+            workloads=OF_MIXED_QUORUMS,
+            leaves_with={workload: frozenset({"images"}) for workload in OF_MIXED_QUORUMS},
+            known=(*fit.known, *OF_MIXTURES),
+        )
     if all(release.line >= DYNAMIC_SINCE for release in releases):
         return fit
     assert fit.workloads is not None  # noqa: S101 - see above
@@ -286,6 +272,7 @@ class Kafka(KraftNodes):
         """Name the nodes; nothing is started."""
         super().__init__(spec, environment, run_dir)
         self._dist: KafkaDist | None = None
+        self._installed: dict[str, str] = {}  # releases that nodes went over to
 
     def site(self, environment: Environment) -> Site:
         """Give the site of its nodes: processes, or simulated hosts."""
@@ -296,6 +283,24 @@ class Kafka(KraftNodes):
     def register_client(self) -> RegisterClient:
         """A register is a topic's ``retention.ms``; of simulated nodes."""
         return KafkaClient(self.cluster())
+
+    def node_release(self, node: str) -> str:
+        """The release of which the node's next process is, and its present one, if it runs."""
+        return self._installed.get(node) or release_of(self._spec.settings, node).version
+
+    def other_releases(self, node: str) -> Sequence[str]:
+        """Name the releases to which a node of Kafka's may go in this run."""
+        settings = self._spec.settings
+        if node in nodes_of_ours(settings):
+            return ()
+        own = self.node_release(node)
+        return [r.version for r in all_releases(settings) if r.version != own]
+
+    def install(self, node: str, release: str) -> None:
+        """Give a node that is down another release."""
+        if self._runs(node):
+            raise EnvError(f"{node} runs, and keeps its release")
+        self._installed[node] = release
 
     async def setup(self) -> None:
         """Find Kafka, or fetch it; then as any system of KRaft nodes."""
@@ -316,8 +321,12 @@ class Kafka(KraftNodes):
         await super().setup()
 
     def _own(self, name: str, index: int) -> dict[str, str]:
+        if name in nodes_of_ours(self._spec.settings):
+            host = self._env.bind_address(name).host
+            return {**super()._own(name, index), **own_settings(self._spec, index, host)}
         small = {} if name in self.voters else SMALL
-        return {**super()._own(name, index), **LISTENERS, **small}
+        later = {INSTALLED: self._installed[name]} if name in self._installed else {}
+        return {**super()._own(name, index), **LISTENERS, **small, **later}
 
     def _config(self, settings: Mapping[str, str]) -> NodeConfig:
         """Make the configuration that our own node knows, for it formats the same folder."""
@@ -328,9 +337,14 @@ class Kafka(KraftNodes):
     def _format(self, node: Node) -> None:
         """As ours; a newer release begins with the features that our clients know.
 
-        By itself it would begin with its own latest ones, and take no broker that knows less.
+        By itself it would begin with its own latest ones, and take no broker that knows less. A
+        node of ours among Kafka's begins with what theirs begin with.
         """
         super()._format(node)
+        if node.voter and node.name in nodes_of_ours(self._spec.settings):
+            disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)
+            save_bootstrap(disk, folder, {METADATA_VERSION: metadata_version(self._spec)})
+            return
         newer = release_of(self._spec.settings).line > OF_LATEST
         if node.voter and newer and not isinstance(self._env, Sim):
             disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)

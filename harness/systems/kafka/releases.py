@@ -1,7 +1,8 @@
 """Releases of Apache Kafka: those that are known, and which one a node of a run is of.
 
 The settings of a run say it: ``krucible.kafka.version`` for all nodes, with the name of a node at
-its end for that one; ``krucible.kafka.home`` names the folder of one's own build.
+its end for that one; ``krucible.kafka.home`` names the folder of one's own build;
+``krucible.kafka.upgrade`` lists releases that nodes may go over to in the run.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ LIVE_SINCE: Final = (4, 0)  # processes of older ones log in another way, and ar
 
 VERSION: Final = "krucible.kafka.version"
 HOME: Final = "krucible.kafka.home"
+UPGRADE: Final = "krucible.kafka.upgrade"
 _JAR: Final = re.compile(r"kafka-raft-(\d+\.\d+.*)\.jar")
 _FOLDERS: Final = ("lib", "libs")  # of a home: as in our cache; as in Kafka's own archives
 
@@ -72,9 +74,16 @@ def releases_of(settings: Mapping[str, str]) -> dict[str | None, Release]:
     return {node: release_of(settings, node) for node in (None, *sorted(own))}
 
 
+def all_releases(settings: Mapping[str, str]) -> tuple[Release, ...]:
+    """Give all releases that nodes of a run may be of, each once: at first, or after an upgrade."""
+    option = f"--set {UPGRADE}"
+    later = [Release(known(each, option)) for each in settings.get(UPGRADE, "").split(",") if each]
+    return tuple(dict.fromkeys([*releases_of(settings).values(), *later]))
+
+
 def is_of_releases(setting: str) -> bool:
     """Tell whether a setting names a release of Kafka, or its folder."""
-    return setting in (VERSION, HOME) or setting.startswith(f"{VERSION}.")
+    return setting in (VERSION, HOME, UPGRADE) or setting.startswith(f"{VERSION}.")
 
 
 def build_in(home: Path) -> Release:

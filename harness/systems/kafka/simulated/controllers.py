@@ -21,6 +21,7 @@ NATIVE: Final = frozenset(
         ApiKey.BROKER_HEARTBEAT,
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.UNREGISTER_BROKER,
+        ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.CREATE_TOPICS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
     }

@@ -382,10 +382,8 @@ class KafkaProcess:
             self.machine.serve(request)
 
     def _ask(self, _: int, message: Request, answer: Answer) -> None:
-        """Take a request of a node of ours."""
-        raise NotImplementedError(
-            f"{type(message).__name__}: a node of ours cannot run beside Kafka's yet"
-        )
+        """A node of ours encodes what it asks of this one."""
+        raise AssertionError(f"{type(message).__name__} came as an object, for {answer}")
 
     # ------------------------------------------------------------------ for the state machine
 

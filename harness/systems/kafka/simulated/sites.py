@@ -9,7 +9,8 @@ from typing import Final
 from harness import seeds
 from harness.envs.sim.hosts import Sim
 from harness.spec import RunSpec
-from harness.systems.kafka.releases import line_of, release_of, releases_of
+from harness.systems.kafka.mixed import for_ours, nodes_of_ours
+from harness.systems.kafka.releases import Release, all_releases, line_of, release_of
 from harness.systems.kafka.simulated.controllers import Controllers
 from harness.systems.kafka.simulated.jvm import loaded
 from harness.systems.kafka.simulated.process import KafkaProcess, Stack
@@ -19,15 +20,19 @@ from node.config import parse
 from node.metadata.features import LATEST_METADATA_VERSION, level_name, level_of
 from node.sim.fabric import US, Link
 from node.sim.host import Program
+from node.sim.program import program_of
 
 LATENCY_NS: Final = 500 * US
 JITTER_NS: Final = 500 * US
 OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # workloads
 OF_CONTROLLERS: Final = frozenset({"brokers", "producer-ids"})
+# nodes of ours have a whole controller, and so have Kafka's beside them
+OF_MIXED_QUORUMS: Final = OF_CONTROLLERS | {"membership", "describe"}
 # the line whose latest metadata.version it is
 OF_LATEST: Final = line_of(level_name(LATEST_METADATA_VERSION).partition("-")[0])
 FSYNC: Final = "krucible.fsync"
 OURS: Final = "krucible."
+INSTALLED: Final = "krucible.kafka.installed"  # of a node that went over to another release
 KNOWN: Final = (
     "node.id",
     "process.roles",
@@ -48,19 +53,32 @@ def kafka_site(environment: Sim, spec: RunSpec) -> Site:
 def _program(spec: RunSpec, settings: Mapping[str, str]) -> Program:
     """Make what a host runs; raises EnvError when Kafka cannot run here."""
     config = parse({key: settings[key] for key in KNOWN if key in settings})
-    release = release_of(spec.settings, f"n{config.node_id}")
+    if f"n{config.node_id}" in nodes_of_ours(spec.settings):
+        return program_of(parse(for_ours(settings)))
+    release = _release(spec, f"n{config.node_id}", settings.get(INSTALLED))
     known = {k: v for k, v in settings.items() if not k.startswith(OURS)}
     seed = seeds.split(spec.seed, "node", config.node_id, *spec.lucky())
-    machine = Registers if spec.workload in OF_RAFT_ALONE else Controllers
-    controllers, level = range(1, spec.voters + 1), _metadata_version(spec)
+    is_alone = spec.workload in OF_RAFT_ALONE and not nodes_of_ours(spec.settings)
+    machine = Registers if is_alone else Controllers
+    controllers, level = range(1, spec.voters + 1), metadata_version(spec)
     stack = Stack(loaded(release), machine.kind, machine, controllers, level)
     begin = partial(KafkaProcess, stack, config, known, seed)
     return Program(config.node_id, settings.get(FSYNC) != "false", begin)
 
 
-def _metadata_version(spec: RunSpec) -> int:
-    """The latest that all releases of the run know, and the brokers that clients play."""
-    oldest = min(release.line for release in releases_of(spec.settings).values())
+def _release(spec: RunSpec, node: str, installed: str | None) -> Release:
+    """Give the release of a node: its first one, or that which it went over to."""
+    if installed is None:
+        return release_of(spec.settings, node)
+    return next(each for each in all_releases(spec.settings) if each.version == installed)
+
+
+def metadata_version(spec: RunSpec) -> int:
+    """Give that of a new cluster: the latest that all its nodes know.
+
+    Which are all releases of the run, and the brokers that clients play.
+    """
+    oldest = min(release.line for release in all_releases(spec.settings))
     return LATEST_METADATA_VERSION if oldest >= OF_LATEST else level_of("{}.{}".format(*oldest))
 
 

@@ -19,6 +19,8 @@ import org.apache.kafka.common.message.BrokerHeartbeatRequestData;
 import org.apache.kafka.common.message.BrokerHeartbeatResponseData;
 import org.apache.kafka.common.message.BrokerRegistrationRequestData;
 import org.apache.kafka.common.message.BrokerRegistrationResponseData;
+import org.apache.kafka.common.message.ControllerRegistrationRequestData;
+import org.apache.kafka.common.message.ControllerRegistrationResponseData;
 import org.apache.kafka.common.message.CreateTopicsRequestData;
 import org.apache.kafka.common.message.CreateTopicsResponseData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsRequestData;
@@ -198,6 +200,10 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof AllocateProducerIdsRequestData asked) {
             return done(key, () -> controller.allocateProducerIds(context(), asked)).handle((reply, e) ->
                 e == null ? reply : new AllocateProducerIdsResponseData().setErrorCode(code(e)));
+        }
+        if (request instanceof ControllerRegistrationRequestData asked) {
+            return done(key, () -> controller.registerController(context(), asked)).handle((reply, e) ->
+                new ControllerRegistrationResponseData().setErrorCode(code(e)).setErrorMessage(e == null ? null : message(e)));
         }
         if (request instanceof UnregisterBrokerRequestData asked) {
             return done(key, () -> controller.unregisterBroker(context(), asked.brokerId())).handle((reply, e) ->

@@ -633,10 +633,14 @@ public final class SimReplica implements Replica {
 
     /** The raft client has read a set in its log, and logs it: one Fetch may bring several. */
     void tellVoters(VoterSet read, long offset) {
-        if (raft.quorum() != null) {
-            tellVoters();
-            tellVoters(read, OptionalLong.of(offset));
+        if (raft.quorum() == null) {
+            return;
         }
+        boolean isLoading = votersAt.isPresent() && raft.partition().lastVoterSetOffset().isEmpty();
+        if (!isLoading) { // a snapshot: nobody goes by the empty history that it begins with
+            tellVoters();
+        }
+        tellVoters(read, OptionalLong.of(offset));
     }
 
     private void tellVoters(VoterSet now, OptionalLong at) {

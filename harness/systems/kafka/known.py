@@ -1,0 +1,78 @@
+"""Lists what nodes of Kafka are known to do, by release; it is counted apart, and no anomaly."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from harness.systems.kafka.releases import (
+    HEARD_AT_ONCE_SINCE,
+    PAUSES_SINCE,
+    VOTES_KEPT_SINCE,
+    Release,
+)
+from harness.verdict import Known
+
+# Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
+KNOWN: Final = (
+    Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
+    Known("L12", "without a pause as unattached", "docs/kafka.md, a Fetch without end"),
+    Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
+    Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
+)
+
+
+# Before 4.0 a follower writes the leader in the place of its vote: it needs it no more.
+FORGETS: Final = Known(
+    "S3", ", now that it follows n", "docs/kafka.md, a follower before 4.0 forgets its vote"
+)
+# A snapshot of 3.x has a record more, of the migration from ZooKeeper.
+OF_ZOOKEEPER: Final = tuple(
+    Known("S22", told, "docs/kafka.md, snapshots of 3.x and 4.x")
+    for told in (" has sha ", " has size ")
+)
+
+
+# Before 4.1 a follower hears of the high watermark with the answer to its next Fetch (KIP-1166).
+HEARS_LATE: Final = Known(
+    "L8", " did not hear in ", "docs/kafka.md, followers before 4.1 hear late"
+)
+
+
+# Before 4.2 a follower polls without a pause when it wants to tell its listeners (KAFKA-19605).
+SPINS: Final = Known("L12", "without a pause as follower", "docs/kafka.md, a busy follower")
+
+# Since then an observer does so while it has no answer after a fetch timeout.
+OBSERVER_SPINS: Final = Known(
+    "L12", "without a pause as observer", "docs/kafka.md, a cut-off observer"
+)
+
+
+# A voter that lost an election stands for it again when it restarts, though it knows who has won.
+STANDS_AGAIN: Final = Known(
+    "S31", ", so that it had lost that election", "docs/kafka.md, a loser that stands again"
+)
+
+# Kafka's timers go by the wall clock, which may be set.
+BY_THE_WALL: Final = Known(
+    "L9", ", which is to be after ", "docs/kafka.md, timers of the wall clock"
+)
+
+
+def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
+    """Tell what nodes of some releases are known to do."""
+    lines = {release.line for release in releases}
+    found = [*KNOWN, BY_THE_WALL]
+    if min(lines) < HEARD_AT_ONCE_SINCE:
+        found.append(HEARS_LATE)
+    if min(lines) < PAUSES_SINCE:
+        found.append(SPINS)
+    if max(lines) >= PAUSES_SINCE:
+        found.append(OBSERVER_SPINS)
+    if max(lines) >= VOTES_KEPT_SINCE:
+        found.append(STANDS_AGAIN)
+    if min(lines) < VOTES_KEPT_SINCE:
+        found.append(FORGETS)
+        if max(lines) >= VOTES_KEPT_SINCE:
+            found += OF_ZOOKEEPER
+    return tuple(found)
