@@ -1,4 +1,4 @@
-"""The image of krucible itself simulates, and leaves runs with reports in the folder it is given."""
+"""The image of krucible simulates, and leaves runs with reports in the folder it is given."""
 
 from __future__ import annotations
 
