@@ -31,7 +31,7 @@ test: $(VENV)/.dev ## the whole test suite
 	  --no-loadscope-reorder --durations 25
 
 kafka: $(VENV)/.dev ## fetch Apache Kafka through Maven, for --system kafka and the tests against it [VERSION=...]
-	@$(BIN)/python -m harness.systems.kafka.distribution $(VERSION)
+	@$(BIN)/python -m harness.systems.kafka.fetch $(VERSION)
 
 docs: $(VENV)/.dev ## the docs as a site, in build/site; refuses links and anchors that lead nowhere
 	$(BIN)/zensical build --clean --strict

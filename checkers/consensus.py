@@ -55,6 +55,7 @@ def consensus(run: RunData) -> CheckResult:
             "commits": len(monitor.world.commits),
             "found": dict(sorted((monitor.found_by(NAME) + end.found).items())),
             "gaps": monitor.gaps,
+            **_undecided(monitor),
         },
         reason=reason,
     )
@@ -113,11 +114,18 @@ def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
         return Survival(undecided=undecided), Inventions()
 
 
+def _undecided(monitor: Monitor) -> dict[str, list[str]]:
+    """Name the invariants whose events a node cannot tell; nothing, where all tell all."""
+    return {"undecided": sorted(monitor.undecided, key=place)} if monitor.undecided else {}
+
+
 def _doubts(monitor: Monitor, undecided: str | None) -> str | None:
     """Tell why the verdict is not sure, in one line."""
     doubts = [*monitor.gaps[:3]]
     if monitor.gaps_total > len(doubts):
         doubts.append(f"and {monitor.gaps_total - len(doubts)} more gaps in the trace")
+    if monitor.undecided:
+        doubts.append(f"undecided: {', '.join(sorted(monitor.undecided, key=place))}")
     if not len(monitor.world.commits):
         doubts.append("no high watermark was ever seen: nothing was committed")
     if undecided is not None:

@@ -73,6 +73,8 @@ turn     ms, cpu_ms                      a turn of the event loop took longer th
 spin     n, as                           a node polls without a pause, for the n-th time in a row;
          as = its role, or observer
 stop     why                             orderly end of the process
+agent    missing[types]                  of Apache Kafka, whose agent tells for it: the types of
+         events that it cannot tell, for a hook has not taken hold
 left     file, may[object], torn         of a simulated host: what a loss of power in this instant
          may leave of a file that is replaced as a whole, each content as a restart would read it,
          null = no such file, bad = why nobody could; torn = or a part of a write

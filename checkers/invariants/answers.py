@@ -46,6 +46,7 @@ class DeservedVotes(Invariant):
     name: ClassVar[str] = MEANING.name
     meaning: ClassVar[Meaning] = MEANING
     listens: ClassVar[tuple[str, ...]] = ("start", "role", "vote")
+    uses: ClassVar[tuple[str, ...]] = ("qs",)
 
     def __init__(self) -> None:
         super().__init__()

@@ -180,6 +180,7 @@ class VoteDurability(Invariant):
         source="KIP-595 (quorum-state); Raft paper, figure 2; FileQuorumStateStore; KAFKA-15412",
     )
     listens: ClassVar[tuple[str, ...]] = ("start", "vote", "votereq")
+    uses: ClassVar[tuple[str, ...]] = ("qs",)
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare what is told, or found at a start, with what was last written."""

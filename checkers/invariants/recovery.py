@@ -36,6 +36,7 @@ class Recovery(Invariant):
         source="KIP-595; Kafka's LogLoader; KAFKA-14104; etcd #14143",
     )
     listens: ClassVar[tuple[str, ...]] = ("start", "stop")
+    uses: ClassVar[tuple[str, ...]] = ("qs",)
 
     def __init__(self) -> None:
         super().__init__()

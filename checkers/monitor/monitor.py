@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.replay.invariant import FinalLogs, Invariant
@@ -35,6 +35,7 @@ class Monitor:
         self.world = World()
         self.anomalies: list[Anomaly] = []
         self.found: Counter[str] = Counter()
+        self.undecided: set[str] = set()  # names of invariants of which events are not told
         self.events = 0
         self._last: list[Anomaly] | None = None  # of the end
         self._intake = Intake()
@@ -98,12 +99,21 @@ class Monitor:
         """
         self._intake = trace.intake
         self.world.whole = not trace.intake.blind
+        self._leave_out(trace.intake.untold)
         judge, found = self._judge, list[Anomaly]()
         for event in trace.events:
             broken = judge(event)
             if broken:
                 found += broken
         return found
+
+    def _leave_out(self, untold: Collection[str]) -> None:
+        """Judge nothing by events of a type that some node cannot tell."""
+        lacking = [
+            each for each in self._invariants if not {*each.listens, *each.uses}.isdisjoint(untold)
+        ]
+        self.undecided.update(each.name for each in lacking)
+        self._invariants = [each for each in self._invariants if each not in lacking]
 
     def _judge(self, event: Event) -> list[Anomaly]:
         self.events += 1

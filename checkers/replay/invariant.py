@@ -19,14 +19,16 @@ class Invariant(ABC):
     """One statement of the catalogue; ``checked`` counts what it really examined.
 
     The first line of the subclass's docstring says what it judges, ``meaning`` what the invariant
-    promises and why that matters; those who judge one invariant together share it. ``feed`` sees
-    the world as it was just before the event. Every subclass in a module of ``checkers.invariants``
+    promises and why that matters; those who judge one invariant together share it. It also ``uses``
+    what events of other types changed in the world, beside those of a log. ``feed`` sees the world
+    as it was just before the event. Every subclass in a module of ``checkers.invariants``
     is found by ``monitor``.
     """
 
     name: ClassVar[str]
     meaning: ClassVar[Meaning]
     listens: ClassVar[tuple[str, ...]]
+    uses: ClassVar[tuple[str, ...]] = ()
     checker: ClassVar[str] = "consensus"  # that tells of it
     timed: ClassVar[bool] = False  # by the nodes' clocks, of which none may run fast or slow
 

@@ -16,6 +16,7 @@ Event = Mapping[str, Any]
 
 GAPS_KEPT_MAX = 50
 TORN = "torn"
+AGENT = "agent"
 _PLACE, _TIME = itemgetter("inc", "seq"), itemgetter("ts")
 VOTE_LOST = frozenset({"wipe", "vote"})  # damage to a disk that takes epoch and vote with it
 
@@ -35,6 +36,7 @@ _MEMBERS = {"replicas": _LIST, "isr": _LIST, "elr": _LIST}
 REQUIRED: dict[str, dict[str, _Kinds]] = {
     "start": {"leo": _INT, "log_start": _INT, "flushed": _INT, "qs": (dict,), "voters": _LIST},
     "disk": {"what": _STR},  # of the host: damage that no node has done
+    "agent": {"missing": _LIST},
     # of a simulated host: what a loss of power would leave of a file, and of the log
     "left": {"file": _STR, "may": _LIST, "torn": _BOOL},
     "durable": {"begin": _INT, "upto": _INT, "from": _INT, "batches": _LIST, "back": _LIST},
@@ -74,6 +76,8 @@ _STATE_TYPES = frozenset(
     {"start", "qs", "vote", "append", "flush", "trunc", "hwm", "snap", "lstart", "voters"}
     | {"left", "durable"}
 )
+# Without these nothing is known of a log: others only leave those undecided who listen to them.
+_LOG_TYPES = _STATE_TYPES - {"qs", "vote", "left", "durable"}
 
 
 class ReplicaId(NamedTuple):
@@ -147,13 +151,15 @@ class Intake:
     """Lets whole events through in the order given, and notes what is missing.
 
     ``blind`` holds the incarnations of which an event that matters was lost: what they had on
-    disk is not known any more, so nothing may be concluded from it.
+    disk is not known any more, so nothing may be concluded from it. ``untold`` has the types of
+    events of which a node said that it cannot tell them.
     """
 
     def __init__(self) -> None:
         self.gaps: list[str] = []
         self.gaps_total = 0
         self.blind: set[tuple[int, int]] = set()
+        self.untold: set[str] = set()
         self._next_seq: dict[tuple[int, int], int] = {}
         self._newest_stream: dict[int, tuple[int, int]] = {}  # by node
 
@@ -199,6 +205,19 @@ class Intake:
                 admitted.append(event)
         return admitted
 
+    def note_untold(self, events: Iterable[Event]) -> None:
+        """Note what the agents of nodes said that they cannot tell: an ``agent`` event each."""
+        for event in events:
+            missing = [each for each in event["missing"] if isinstance(each, str)]
+            if missing:
+                self._note(
+                    f"n{event['node']} does not tell of {', '.join(missing)}: a hook of its agent"
+                    f" did not take hold ({label(event)})"
+                )
+                self.untold.update(missing)
+            if not _LOG_TYPES.isdisjoint(missing):
+                self.blind.add((event["node"], event["inc"]))
+
     def _refuse(self, event: Event) -> bool:
         """Note what an event lacks."""
         lack = _lacking(event, _COMMON)
@@ -243,7 +262,9 @@ class Whole(NamedTuple):
     def of(cls, events: Mapping[str, Iterable[dict[str, Any]]]) -> Whole:
         """Put the events of all nodes in order."""
         intake = Intake()
-        return cls(intake.admit_all(merged(events)), intake)
+        admitted = intake.admit_all(merged(events))
+        intake.note_untold([event for event in admitted if event["t"] == AGENT])
+        return cls(admitted, intake)
 
 
 def _lacking(event: Event, required: Mapping[str, _Kinds]) -> str | None:

@@ -155,7 +155,9 @@ def _without(result: CheckResult, known: Sequence[Known], told: Counter[str]) ->
             told[found.finding] += 1
     if len(left) == len(result.anomalies):
         return result
-    valid = Valid.VALID if result.valid is Valid.INVALID and not left else result.valid
+    valid = result.valid
+    if valid is Valid.INVALID and not left:
+        valid = Valid.VALID if result.reason is None else Valid.UNKNOWN
     return replace(result, valid=valid, anomalies=tuple(left))
 
 

@@ -1,4 +1,4 @@
-"""``--system kafka``: chaos on Apache Kafka's own controllers, judged from outside."""
+"""``--system kafka``: chaos on Apache Kafka's own controllers, judged from outside and inside."""
 
 from __future__ import annotations
 
@@ -35,10 +35,29 @@ def test_a_healthy_kafka_is_valid(ended: tuple[Ended, Path]) -> None:
     assert done.code == 0, done.out + done.err
     judged = results(run)
     assert all(each["valid"] == "valid" for each in judged.values())
-    for checker, invariants in (("producer-ids", "C1 C11 S34"), ("logs", "S4 S7 S8")):
+    from_inside = "S4 S7 S8 S9 S12 S13 S15 S16 S17 S19 S20 S26 S28 S29 S30 S31 L4"
+    for checker, invariants in (("producer-ids", "C1 C11 S34"), ("consensus", from_inside)):
         checked = judged[checker]["checked"]
         assert isinstance(checked, dict)
         assert all(checked[name] > 5 for name in invariants.split()), checked
+    once = "S1 S2 S3 S5 S6 S10 S11 S14 S21 S25 S32"
+    checked = judged["consensus"]["checked"]
+    assert isinstance(checked, dict)
+    assert all(checked[name] for name in once.split()), checked
+
+
+def test_the_agent_tells_of_each_process_and_its_role(ended: tuple[Ended, Path]) -> None:
+    _, run = ended
+    roles = set()
+    for node in ("n1", "n2", "n3"):
+        lines = (run / "events" / f"{node}.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        lives = {event["inc"] for event in events if "inc" in event}
+        starts = [event for event in events if event["t"] == "start"]
+        assert {event["inc"] for event in starts} == lives
+        assert all(event["missing"] == [] for event in events if event["t"] == "agent")
+        roles |= {event["to"] for event in events if event["t"] == "role"}
+    assert {"unattached", "candidate", "leader", "follower"} <= roles
 
 
 def test_the_relay_knows_who_connects(ended: tuple[Ended, Path]) -> None:

@@ -22,9 +22,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UsageError
 from harness.processes.java import java_version
-from harness.systems.kafka.releases import DEFAULT, Release, known
+from harness.systems.kafka.releases import DEFAULT, Release
 
 LOG4J_VERSION = "2.24.3"
 DEPENDENCY_PLUGIN_VERSION = "3.8.1"
@@ -109,11 +108,13 @@ class KafkaDist:
         log: Path,
         heap_mb: int = CONTROLLER_HEAP_MB,
         archive: str = "",
+        agent: str = "",
         logs_its_end: bool = False,
     ) -> list[str]:
         """A command line that runs a main class of Kafka and logs into the file ``log``.
 
-        By default its log ends when it is told to stop, as Log4j does it.
+        ``agent`` is the JVM's option for one, if there is any. By default its log ends when it is
+        told to stop, as Log4j does it.
         """
         if not archive and self.archive.exists():
             archive = f"-XX:SharedArchiveFile={self.archive}"
@@ -121,7 +122,7 @@ class KafkaDist:
             str(self.java),
             *_QUICK_START,
             *_LEAVES_NOTHING,
-            *([archive] if archive else []),
+            *filter(None, (archive, agent)),
             f"-Xmx{heap_mb}m",
             f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}",
             f"-Dkrucible.log={log}",
@@ -308,13 +309,3 @@ def _await_line(log: Path, line: str, server: subprocess.Popen[bytes]) -> None:
         if server.poll() is not None or time.monotonic() > deadline_s:
             raise TimeoutError(log.read_text(encoding="utf-8")[-500:] if log.exists() else "no log")
         time.sleep(0.02)
-
-
-if __name__ == "__main__":
-    version = sys.argv[1] if sys.argv[1:] else DEFAULT
-    try:
-        found = fetch_classes(Release(known(version)))
-        home = (ready(found) if version == DEFAULT else found).home
-        sys.stdout.write(f"Apache Kafka {version} is in {home}\n")
-    except (KafkaMissingError, UsageError) as missing:
-        sys.exit(str(missing))

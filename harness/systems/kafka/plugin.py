@@ -1,7 +1,8 @@
 """``kafka``: Apache Kafka's own KRaft nodes, each a JVM; nothing of them is changed.
 
-What they do is seen from outside only: by the answers that clients get, by DescribeQuorum, and by
-the logs that they leave on their disks.
+What they do is seen from outside by the answers that clients get, by DescribeQuorum, and by the
+logs that they leave on their disks; and from inside by an agent in each JVM (``agent.py``), which
+tells what our own nodes tell.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from harness.kafka.client import KafkaClient
 from harness.registry import systems
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir
-from harness.systems.kafka import bugs
+from harness.systems.kafka import agent, bugs
 from harness.systems.kafka import distribution as kafka_dist
 from harness.systems.kafka.distribution import (
     BROKER_HEAP_MB,
@@ -76,11 +77,14 @@ from harness.systems.nodes.processes import (
 from harness.systems.nodes.processes import why_not as why_no_members
 from node.config import NodeConfig
 from node.driver.bootstrap import save_bootstrap
+from node.log.layout import partition_dir
 from node.metadata.features import METADATA_VERSION, default_features
 
 OURS: Final = "krucible."  # what settings of our own node begin with
 FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
 LOGS: Final = ".log"  # what names of their files end with
+OF_AGENT: Final = frozenset({agent.SETTING, agent.WITHOUT, agent.FORCE})
+OWN: Final = OF_AGENT | {QUORUM_SETTING, BOOTSTRAP_SETTING, FSYNC_SETTING}
 OWN_SETTINGS: Final = frozenset(
     {
         "node.id",
@@ -135,9 +139,11 @@ def check_settings(settings: Mapping[str, str]) -> None:
             continue
         if key in OWN_SETTINGS:
             raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
-        if key == FSYNC_SETTING and settings[key] not in ("true", "false"):
+        if key in (FSYNC_SETTING, agent.SETTING) and settings[key] not in ("true", "false"):
             raise UsageError(f"--set {key}={settings[key]}: want true or false")
-        if key.startswith(OURS) and key not in (QUORUM_SETTING, BOOTSTRAP_SETTING, FSYNC_SETTING):
+        if key == agent.FORCE and settings[key] not in agent.WRONGS:
+            raise UsageError(f"--set {key}={settings[key]}: want one of {', '.join(agent.WRONGS)}")
+        if key.startswith(OURS) and key not in OWN:
             raise UsageError(f"--set {key}: Apache Kafka has no such setting")
         if not _NAME.fullmatch(key):
             raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
@@ -195,8 +201,7 @@ def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 PROCESSES: Final = SystemTraits(
-    leaves=frozenset({"records", "output"}),
-    checkers=("logs",),
+    leaves=frozenset({"events", "records", "output"}),
     workloads=frozenset({"brokers", "producer-ids"}),  # what its controllers do by themselves
     envs=frozenset({"local"}),  # where its Java is
     jvms=True,
@@ -215,7 +220,10 @@ SIMULATED: Final = SystemTraits(
 
 
 def _processes(settings: Mapping[str, str]) -> SystemTraits:
-    return replace(PROCESSES, versions=_versions(settings), settings=_recorded(settings))
+    fit = replace(PROCESSES, versions=_versions(settings), settings=_recorded(settings))
+    if agent.is_on(settings):
+        return replace(fit, known=known_of(releases_of(settings).values()))
+    return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",))
 
 
 def _simulated(settings: Mapping[str, str]) -> SystemTraits:
@@ -273,6 +281,7 @@ class Kafka(KraftNodes):
         super().__init__(spec, environment, run_dir)
         self._dist: KafkaDist | None = None
         self._installed: dict[str, str] = {}  # releases that nodes went over to
+        self._agent: Path | None = None  # none, or there shall be none
 
     def site(self, environment: Environment) -> Site:
         """Give the site of its nodes: processes, or simulated hosts."""
@@ -308,9 +317,10 @@ class Kafka(KraftNodes):
             await super().setup()
             return
         try:
-            self._dist = await asyncio.to_thread(
-                kafka_dist.fetch, release_of(self._spec.settings).version
-            )
+            version = release_of(self._spec.settings).version
+            self._dist = await asyncio.to_thread(kafka_dist.fetch, version)
+            if agent.is_on(self._spec.settings):
+                self._agent = await asyncio.to_thread(agent.agent_jar, self._dist)
         except kafka_dist.KafkaMissingError as error:
             raise EnvError(f"{error}; then `make kafka`") from error
         if isinstance(self._env, MountsDisks):
@@ -319,6 +329,13 @@ class Kafka(KraftNodes):
         if isinstance(self._env, AsksJvms):
             self._env.ask_jvms()
         await super().setup()
+
+    def event_files(self) -> dict[str, Path]:
+        """Tell where each node's agent writes its protocol events; nowhere, where there is none."""
+        if not agent.is_on(self._spec.settings):
+            return {}
+        found = {name: self._site.event_file(name) for name in self.nodes}
+        return {name: path for name, path in found.items() if path is not None}
 
     def _own(self, name: str, index: int) -> dict[str, str]:
         if name in nodes_of_ours(self._spec.settings):
@@ -359,5 +376,16 @@ class Kafka(KraftNodes):
         known = {k: v for k, v in node.settings.items() if not k.startswith(OURS)}
         config.write_text("".join(f"{k}={v}\n" for k, v in known.items()), encoding="utf-8")
         heap_mb = CONTROLLER_HEAP_MB if node.voter else BROKER_HEAP_MB
-        argv = self._dist.argv(SERVER, config, log=_OUTPUT, heap_mb=heap_mb)
+        option = self._agent_option(name)
+        argv = self._dist.argv(SERVER, config, log=_OUTPUT, heap_mb=heap_mb, agent=option)
         await self._env.start(name, argv, env={})
+
+    def _agent_option(self, name: str) -> str:
+        """Give the JVM's option for the node's agent; empty where it has none."""
+        file = self._site.event_file(name)
+        if self._agent is None or file is None:
+            return ""
+        log = partition_dir(self._site.data_dir(name))
+        roles = self._node[name].settings["process.roles"]
+        options = agent.AgentOptions(file, log, roles, self._spec.settings)
+        return options.option(self._agent, self._env.node_dir(name))

@@ -191,3 +191,9 @@ def test_what_is_known_of_a_system_counts_apart() -> None:
     assert (judgement.system, judgement.anomalies) == (Valid.INVALID, (other,))
     assert judgement.known == {"docs": 1} == judgement.to_json()["known"]
     assert "known" not in conclude(results).to_json()
+
+
+def test_a_doubt_stays_where_all_else_is_known() -> None:
+    known = (Known("S1", "has two leaders", "docs"),)
+    doubtful = CheckResult("a", Valid.INVALID, (BAD,), reason="undecided: S2")
+    assert conclude([doubtful], known=known).system is Valid.UNKNOWN

@@ -160,4 +160,10 @@ def test_the_checkers_are_the_workloads_the_systems_and_those_of_every_run() -> 
     assert Plan.simulated(SPEC).checkers == [*own, "liveness", *of_all]
     assert Plan.simulated(SPEC, asked_for=False).checkers == [*own, "liveness", *of_all[:-1]]
     kafka = replace(SPEC, system="kafka", workload="brokers")
-    assert "logs" in checkers_of(kafka, workloads.get("brokers")(kafka))
+    named = checkers_of(kafka, workloads.get("brokers")(kafka))
+    assert "consensus" in named
+    assert "logs" not in named
+    outside = replace(kafka, settings={"krucible.agent": "false"})
+    named = checkers_of(outside, workloads.get("brokers")(outside))
+    assert "logs" in named
+    assert "consensus" not in named

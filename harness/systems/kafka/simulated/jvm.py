@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from harness.errors import EnvError
+from harness.systems.kafka.compiled import Classes, classes
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_classes
 from harness.systems.kafka.releases import Release
 from harness.systems.kafka.simulated.bridge import bridge, is_there
-from harness.systems.kafka.simulated.compiled import Classes, classes
 from node.wire.api import ApiRange, ApiTable, table
 
 APIS: Final = "org.apache.kafka.raft.SimApis"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.systems.kafka.simulated.compiled import SEAM
+from harness.systems.kafka.compiled import SEAM
 from harness.systems.kafka.simulated.packed import (
     Kind,
     pack,

@@ -151,8 +151,8 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             return;
         }
         if (now == -1) {
-            long stable = (Long) SimInside.call(SimInside.get(controller, "offsetControl"), "lastStableOffset");
-            SnapshotRegistry registry = (SnapshotRegistry) SimInside.get(controller, "snapshotRegistry");
+            long stable = (Long) TraceInside.call(TraceInside.get(controller, "offsetControl"), "lastStableOffset");
+            SnapshotRegistry registry = (SnapshotRegistry) TraceInside.get(controller, "snapshotRegistry");
             long kept = registry.epochsList().stream().filter(offset -> offset > stable).count();
             node.tellRenounce(claimed, (int) kept);
         }
@@ -174,9 +174,9 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             CompletableFuture<T> answer = call.get();
             EventQueue.Event event = node.queues.newest();
             return answer.whenComplete((reply, error) -> {
-                Object result = error == null ? SimInside.get(event, "resultAndOffset") : null;
+                Object result = error == null ? TraceInside.get(event, "resultAndOffset") : null;
                 if (result != null) {
-                    node.tellAck(ApiKeys.forId(key).name, (Long) SimInside.call(result, "offset"));
+                    node.teller.ack(ApiKeys.forId(key).name, (Long) TraceInside.call(result, "offset"));
                 }
             });
         } catch (RuntimeException e) {

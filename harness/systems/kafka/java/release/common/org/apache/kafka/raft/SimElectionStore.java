@@ -64,7 +64,7 @@ final class SimElectionStore implements QuorumStateStore {
         node.files.ofFile(told -> node.files.disk().fsync(told, draft));
         node.files.ofFile(told -> node.files.disk().rename(told, draft, NAME));
         node.files.ofFile(told -> node.files.disk().fsyncNames(told));
-        node.tellElectionState(latest);
+        node.teller.electionState(latest);
     }
 
     @Override

@@ -15,9 +15,9 @@ final class SimFiles {
     }
 
     private final Disk disk;
-    private final SimEvents events;
+    private final TraceEvents events;
 
-    SimFiles(Disk disk, SimEvents events) {
+    SimFiles(Disk disk, TraceEvents events) {
         this.disk = disk;
         this.events = events;
     }

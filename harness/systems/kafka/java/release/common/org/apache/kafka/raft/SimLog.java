@@ -451,7 +451,7 @@ final class SimLog implements SimRaftLog {
         long wanted = Math.max(start, Math.min(end, metadata.offset()));
         if (wanted != highWatermark) {
             highWatermark = wanted;
-            node.tellHighWatermark(wanted);
+            node.teller.highWatermark(wanted);
         }
     }
 

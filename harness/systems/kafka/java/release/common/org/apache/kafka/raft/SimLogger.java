@@ -130,10 +130,10 @@ public final class SimLogger extends MarkerIgnoringBase {
     @Override
     public void info(String format, Object one, Object other) {
         if (format.endsWith(TRANSITION) && SimReplica.current != null) {
-            SimReplica.current.tellTransition(one, other);
+            SimReplica.current.teller.transition((EpochState) one, (EpochState) other);
         }
         if (format.endsWith(VOTERS) && SimReplica.current != null) {
-            SimReplica.current.tellVoters((VoterSet) one, (Long) other);
+            SimReplica.current.teller.voters((VoterSet) one, (Long) other);
         }
         if (format.endsWith(CLAIM) && SimReplica.current != null) {
             SimReplica.current.tellClaim((Integer) one);
@@ -144,7 +144,7 @@ public final class SimLogger extends MarkerIgnoringBase {
     @Override
     public void info(String format, Object... all) {
         if (format.contains(NO_QUORUM) && SimReplica.current != null) {
-            SimReplica.current.tellNoQuorum();
+            SimReplica.current.teller.noQuorum();
         }
         say(INFO, MessageFormatter.arrayFormat(format, all));
     }

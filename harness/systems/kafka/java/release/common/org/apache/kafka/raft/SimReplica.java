@@ -8,7 +8,6 @@ import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.PriorityQueue;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
@@ -16,16 +15,13 @@ import java.util.function.Supplier;
 
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.message.ApiMessageType;
-import org.apache.kafka.common.message.FetchRequestData;
-import org.apache.kafka.common.message.FetchResponseData;
-import org.apache.kafka.common.message.VoteRequestData;
-import org.apache.kafka.common.message.VoteResponseData;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.MetadataVersion;
@@ -41,7 +37,7 @@ import krucible.Replica;
  * Drives one KafkaRaftClient without a thread: everything that it gets of its surroundings (time,
  * messages, disk) is simulated, and what it does is told as protocol events.
  */
-public final class SimReplica implements Replica {
+public final class SimReplica implements Replica, TraceTeller.Node {
     private static final int TURNS_MAX = 10_000;
     private static final int IDLE_POLLS_MAX = 5;
     private static final int SPINS_TOLD = 100; // in a row, at a ms each
@@ -52,7 +48,8 @@ public final class SimReplica implements Replica {
 
     final int id;
     final SimClock clock = new SimClock();
-    final SimEvents events = new SimEvents();
+    final TraceEvents events = new TraceEvents();
+    final TraceTeller teller = new TraceTeller(this);
     final SimFiles files;
     final Map<String, String> settings;
     final SimQueues queues = new SimQueues();
@@ -70,13 +67,9 @@ public final class SimReplica implements Replica {
     private final SimOutputs out = new SimOutputs();
     private final SimDisk disk;
     private SimLog log;
-    private VoterSet voters; // the set last told of
-    private OptionalLong votersAt = OptionalLong.empty();
     private boolean isOver;
     private int spins; // how often it has polled in vain since something came
-    private RaftRequest.Inbound handled; // the Fetch that is being handled, and is not told of yet
     private SimMachine<?> machine;
-    private SimCredits credits; // of the last leader that it was
 
     /**
      * Make the process; nothing is opened yet.
@@ -109,7 +102,7 @@ public final class SimReplica implements Replica {
             events.hold();
             join(store);
             int held = events.length();
-            tellStart(found, flushed);
+            teller.start(found, flushed);
             events.release(held);
             run();
         });
@@ -200,7 +193,7 @@ public final class SimReplica implements Replica {
             queue.woken = false;
             queue.taken = null;
             raft.poll();
-            afterPoll();
+            teller.done();
             if (raft.hasShutDown()) {
                 put(Kinds.STOPPED, 0, 0, 0, (short) 0, new byte[0]);
                 return;
@@ -229,7 +222,7 @@ public final class SimReplica implements Replica {
     private void spun() {
         spins++;
         if (spins == SPINS_TOLD) {
-            String role = ((EpochState) SimInside.get(raft.quorum(), "state")).name().toLowerCase();
+            String role = ((EpochState) TraceInside.get(raft.quorum(), "state")).name().toLowerCase();
             boolean observes = role.equals("follower") && raft.quorum().isObserver();
             event("spin").put("n", spins).put("as", observes ? "observer" : role).end();
         }
@@ -333,7 +326,7 @@ public final class SimReplica implements Replica {
             if (error != null) {
                 throw new IllegalStateException("request " + request + " failed", error);
             }
-            tellAnswered(request, response.data());
+            teller.answered(request, response.data());
             put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(response.data(), version));
         });
         raft.handle(request);
@@ -391,7 +384,7 @@ public final class SimReplica implements Replica {
             }
             short version = ApiKeys.forId(data.apiKey()).latestVersion();
             sent.put(request.correlationId(), new Sent(request, version));
-            tellSent(request);
+            teller.sent(request);
             byte[] host = request.destination().host().getBytes(StandardCharsets.UTF_8);
             byte[] body = bytes(data, version);
             ByteBuffer both = ByteBuffer.allocate(host.length + 1 + body.length);
@@ -404,76 +397,68 @@ public final class SimReplica implements Replica {
     // ------------------------------------------------------------------ what is told
 
     /** Begin an event of the present epoch. */
-    SimEvents event(String type) {
+    @Override
+    public TraceEvents event(String type) {
         return events.event(raft.epoch(), type);
     }
 
-    private void tellStart(Optional<ElectionState> found, long flushed) {
-        int epoch = found.map(ElectionState::epoch).orElse(0);
-        events.event(epoch, "start")
-            .put("leo", log.endOffset().offset())
-            .put("last_ep", log.lastFetchedEpoch())
-            .put("log_start", log.startOffset())
-            .put("flushed", flushed);
-        events.open("qs", '{').comma().raw("\"ep\":").raw(found.isPresent() ? "" + epoch : "null");
-        Optional<ReplicaKey> voted = found.flatMap(ElectionState::optionalVotedKey);
-        int leader = found.map(ElectionState::leaderIdOrSentinel).orElse(-1);
-        events.known("leader", leader)
-            .known("voted", voted.map(ReplicaKey::id).orElse(-1))
-            .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
-            .close('}');
-        events.open("snaps", '[');
-        for (OffsetAndEpoch snapshot : log.snapshotIds()) {
-            events.comma().raw("[" + snapshot.offset() + "," + snapshot.epoch() + "]");
-        }
-        events.close(']').ids("voters", raft.partition().lastVoterSet().voterIds()).open("roles", '[')
-            .comma().raw("\"" + settings.getOrDefault("process.roles", "controller") + "\"").close(']').end();
+    @Override
+    public TraceEvents event(int epoch, String type) {
+        return events.event(epoch, type);
     }
 
-    void tellElectionState(ElectionState state) {
-        Optional<ReplicaKey> voted = state.optionalVotedKey();
-        events.event(state.epoch(), "qs")
-            .known("leader", state.leaderIdOrSentinel())
-            .known("voted", voted.map(ReplicaKey::id).orElse(-1))
-            .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
-            .end();
+    @Override
+    public Time clock() {
+        return clock;
     }
 
-    /** A transition of QuorumState, as it logs it. */
-    void tellTransition(Object to, Object from) {
-        EpochState state = (EpochState) to;
-        ElectionState election = state.election();
-        Optional<ReplicaKey> voted = election.optionalVotedKey();
-        String cause = queue.cause();
-        events.event(state.epoch(), "role")
-            .put("from", from == null ? null : ((EpochState) from).name().toLowerCase())
-            .put("to", state.name().toLowerCase())
-            .known("leader", election.leaderIdOrSentinel())
-            .known("voted", voted.map(ReplicaKey::id).orElse(-1))
-            .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
-            .put("why", cause == null ? "by itself" : cause)
-            .put("by", cause);
-        if (from instanceof CandidateState candidate) {
-            SimRaft.backoff(candidate).ifPresent(ms -> events.put("backoff_ms", ms));
-        }
-        events.end();
-        if (state instanceof LeaderState<?> leader) {
-            credits = SimRaft.credits(this, leader);
-            events.event(state.epoch(), "elected")
-                .ids("grants", leader.grantingVoters())
-                .keys("voters", raft.partition().lastVoterSet().voterKeys())
-                .put("es", leader.epochStartOffset())
-                .put("quorum_ms", raft.checkQuorumMs())
-                .end();
-        }
+    @Override
+    public QuorumState quorum() {
+        return raft.quorum();
     }
 
-    /** No majority has fetched from the leader, as it logs it. */
-    void tellNoQuorum() {
-        credits.tellNone();
+    @Override
+    public KRaftControlRecordStateMachine partition() {
+        return raft.partition();
     }
 
-    long checkQuorumMs() {
+    @Override
+    public long endOffset() {
+        return log.endOffset().offset();
+    }
+
+    @Override
+    public int lastEpoch() {
+        return log.lastFetchedEpoch();
+    }
+
+    @Override
+    public long startOffset() {
+        return log.startOffset();
+    }
+
+    @Override
+    public long highWatermark() {
+        return log.highWatermark().offset();
+    }
+
+    @Override
+    public Iterable<OffsetAndEpoch> snapshotIds() {
+        return log.snapshotIds();
+    }
+
+    @Override
+    public String cause() {
+        return queue.cause();
+    }
+
+    @Override
+    public String roles() {
+        return settings.getOrDefault("process.roles", "controller");
+    }
+
+    @Override
+    public long checkQuorumMs() {
         return raft.checkQuorumMs();
     }
 
@@ -481,177 +466,10 @@ public final class SimReplica implements Replica {
         return raft.epoch();
     }
 
-    long highWatermark() {
-        return log.highWatermark().offset();
-    }
-
-    void tellHighWatermark(long value) {
-        if (raft.quorum() == null) {
-            return;
-        }
-        tellFetch("ok");
-        tellVoters();
-        Optional<LeaderState<Object>> leader = raft.quorum().maybeLeaderState();
-        String as = leader.isPresent() ? "leader" : raft.quorum().isVoter() ? "follower" : "observer";
-        SimEvents told = event("hwm").put("v", value).put("as", as);
-        if (leader.isPresent()) {
-            told.open("acks", '[');
-            for (LeaderState.ReplicaState state : SimRaft.states(leader.get())) {
-                told.comma().raw("[" + state.replicaKey().id() + ",");
-                told.raw(state.replicaKey().directoryId().map(id -> "\"" + SimEvents.hex(id) + "\"").orElse("null"));
-                told.raw("," + state.endOffset().map(LogOffsetMetadata::offset).map(String::valueOf).orElse("null") + "]");
-            }
-            told.close(']').keys("voters", raft.partition().lastVoterSet().voterKeys());
-        }
-        told.end();
-    }
-
     void tellSnapshot(String op, OffsetAndEpoch snapshot, byte[] data) {
-        tellVoters();
-        event("snap").put("op", op)
-            .open("id", '[').comma().raw(snapshot.offset() + "," + snapshot.epoch()).close(']')
-            .put("size", data == null ? 0 : data.length)
-            .put("sha", data == null ? null : SimRaft.digest(data))
-            .end();
-    }
-
-    private void tellSent(RaftRequest.Outbound request) {
-        int to = request.destination().id();
-        if (request.data() instanceof FetchRequestData fetch) {
-            FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
-            event("fetch_tx").put("off", asked.fetchOffset()).put("last_ep", asked.lastFetchedEpoch()).known("to", to).end();
-        } else if (request.data() instanceof VoteRequestData vote) {
-            VoteRequestData.PartitionData asked = vote.topics().get(0).partitions().get(0);
-            events.event(SimVotes.epoch(asked), "votereq").put("pre", SimVotes.isPreVote(asked)).known("to", to).end();
-        }
-    }
-
-    /** A Fetch that is waiting for more, or was answered just now. */
-    private void tellFetch(String result) {
-        if (handled == null) {
-            return;
-        }
-        FetchRequestData fetch = (FetchRequestData) handled.data();
-        handled = null;
-        FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
-        event("fetch_rx")
-            .known("from", fetch.replicaState().replicaId())
-            .directory("from_dir", SimRaft.directory(asked.replicaDirectoryId()))
-            .put("off", asked.fetchOffset())
-            .put("last_ep", asked.lastFetchedEpoch())
-            .put("req_ep", asked.currentLeaderEpoch())
-            .put("res", result)
-            .known("end", result.equals("ok") ? log.endOffset().offset() : -1)
-            .end();
-    }
-
-    private void tellAnswered(RaftRequest.Inbound request, ApiMessage answer) {
-        if (request == handled) {
-            FetchResponseData fetched = (FetchResponseData) answer;
-            if (fetched.errorCode() != 0 || fetched.responses().isEmpty()) {
-                tellFetch(Errors.forCode(fetched.errorCode()).name());
-                return;
-            }
-            FetchResponseData.PartitionData part = fetched.responses().get(0).partitions().get(0);
-            boolean diverges = part.divergingEpoch().epoch() >= 0;
-            boolean snapshot = part.snapshotId().epoch() >= 0;
-            tellFetch(part.errorCode() != 0 ? Errors.forCode(part.errorCode()).name()
-                : diverges ? "diverging" : snapshot ? "snapshot" : "ok");
-        } else if (request.data() instanceof VoteRequestData vote) {
-            tellVote(vote, (VoteResponseData) answer);
-        } else {
-            SimRaft.Asked asked = SimRaft.asked(request.data(), answer);
-            if (asked == null) {
-                return;
-            }
-            if (asked.error() == 0) {
-                event("rpc_ok").put("api", asked.api()).known("peer", asked.peer())
-                    .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch()).end();
-                if (SimRaft.waitsForCommit(request.data())) {
-                    tellVoters();
-                    tellAck(asked.api(), votersAt.orElse(-1));
-                }
-            } else {
-                event("rpc_err").put("api", asked.api()).known("peer", asked.peer())
-                    .known("req_ep", asked.epoch()).put("code", asked.error()).end();
-            }
-        }
-    }
-
-    /** A request whose last record has that offset is answered. */
-    void tellAck(String api, long offset) {
-        if (offset >= 0) {
-            event("ack").put("api", api).put("off", offset).put("hwm", highWatermark()).end();
-        }
-    }
-
-    private void tellVote(VoteRequestData vote, VoteResponseData answer) {
-        if (vote.topics().isEmpty() || vote.topics().get(0).partitions().isEmpty()) {
-            return;
-        }
-        VoteRequestData.PartitionData asked = vote.topics().get(0).partitions().get(0);
-        int error = answer.errorCode();
-        boolean granted = false;
-        if (!answer.topics().isEmpty()) {
-            VoteResponseData.PartitionData given = answer.topics().get(0).partitions().get(0);
-            granted = given.voteGranted();
-            error = error == 0 ? given.errorCode() : error;
-        }
-        event("vote")
-            .put("pre", SimVotes.isPreVote(asked))
-            .put("ok", granted)
-            .put("cand", SimVotes.candidate(asked))
-            .directory("cand_dir", SimRaft.directory(SimVotes.directory(asked)))
-            .put("cl_ep", asked.lastOffsetEpoch())
-            .put("cl_leo", asked.lastOffset())
-            .put("my_ep", log.lastFetchedEpoch())
-            .put("my_leo", log.endOffset().offset())
-            .put("req_ep", SimVotes.epoch(asked))
-            .put("err", error)
-            .end();
-    }
-
-    private void afterPoll() {
-        tellFetch("ok"); // valid, and waits for more
-        tellVoters();
-        if (credits != null) {
-            credits.tellMajority();
-        }
-    }
-
-    /** The set in force, if it is another one than was told of: after a start, or a truncation. */
-    private void tellVoters() {
-        if (raft.quorum() == null) {
-            return;
-        }
-        KRaftControlRecordStateMachine partition = raft.partition();
-        VoterSet now = partition.lastVoterSet();
-        if (now != voters || !partition.lastVoterSetOffset().equals(votersAt)) {
-            tellVoters(now, partition.lastVoterSetOffset());
-        }
-    }
-
-    /** The raft client has read a set in its log, and logs it: one Fetch may bring several. */
-    void tellVoters(VoterSet read, long offset) {
-        if (raft.quorum() == null) {
-            return;
-        }
-        boolean isLoading = votersAt.isPresent() && raft.partition().lastVoterSetOffset().isEmpty();
-        if (!isLoading) { // a snapshot: nobody goes by the empty history that it begins with
-            tellVoters();
-        }
-        tellVoters(read, OptionalLong.of(offset));
-    }
-
-    private void tellVoters(VoterSet now, OptionalLong at) {
-        boolean reverts = voters != null && at.orElse(-1) < votersAt.orElse(-1);
-        boolean same = now.equals(voters) && at.equals(votersAt);
-        voters = now;
-        votersAt = at;
-        if (!same) {
-            event("voters").known("off", at.orElse(-1)).keys("set", now.voterKeys())
-                .put("kv", raft.partition().lastKraftVersion().featureLevel()).put("revert", reverts).end();
-        }
+        teller.voters();
+        String sha = data == null ? null : TraceRaft.digest(MemoryRecords.readableRecords(ByteBuffer.wrap(data)));
+        teller.snapshot(op, snapshot, data == null ? 0 : data.length, sha);
     }
 
     // ------------------------------------------------------------------ time and messages
@@ -693,10 +511,7 @@ public final class SimReplica implements Replica {
         public RaftMessage poll(long timeoutMs) {
             this.timeoutMs = timeoutMs;
             taken = messages.poll();
-            if (taken instanceof RaftRequest.Inbound request && request.data() instanceof FetchRequestData fetch
-                && !fetch.topics().isEmpty() && !fetch.topics().get(0).partitions().isEmpty()) {
-                handled = request;
-            }
+            teller.taken(taken);
             return taken;
         }
 
@@ -717,11 +532,7 @@ public final class SimReplica implements Replica {
 
         /** The type of the message that is being handled; null: none is. */
         String cause() {
-            if (taken == null) {
-                return null;
-            }
-            String name = taken.data().getClass().getSimpleName();
-            return name.substring(0, name.length() - "Data".length());
+            return taken == null ? null : TraceRaft.typeOf(taken);
         }
     }
 

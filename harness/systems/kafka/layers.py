@@ -1,10 +1,10 @@
 """Java files for a release: those that all releases have in common, and the ones of its seams.
 
-Each folder below ``java/release`` is a layer, and its name says of which releases it is:
-``common``, or the first and the last of them, as in ``from-3.9-to-4.1``, ``from-4.2`` or
-``to-3.8``. Where a seam of Kafka's changes, one class of ours is in several layers, once for each
-form of the seam. Where classes of Kafka's only lie elsewhere, a layer's ``moved.properties`` says
-where: old name = new name.
+Each folder below ``java/told``, ``java/release`` and ``java/agent`` is a layer, and its name says
+of which releases it is: ``common``, or the first and the last of them, as in ``from-3.9-to-4.1``,
+``from-4.2`` or ``to-3.8``. Where a seam of Kafka's changes, one class of ours is in several layers,
+once for each form of the seam. Where classes of Kafka's only lie elsewhere, a layer's
+``moved.properties`` says where: old name = new name.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ def takes_in(layer: str, line: Line) -> bool:
     return (first is None or first <= line) and (last is None or line <= last)
 
 
-def sources_of(root: Path, version: str) -> dict[Path, str]:
-    """Read the Java files for a release, by their places in a tree of packages.
+def sources_of(version: str, *roots: Path) -> dict[Path, str]:
+    """Read the Java files of some roots for a release, by their places in a tree of packages.
 
     Imports of what a layer's ``moved.properties`` names are of where it lies in this release.
     Raises ValueError when a class is there twice.
     """
     line = line_of(version)
-    layers = [layer for layer in sorted(root.iterdir()) if takes_in(layer.name, line)]
+    every = (layer for root in roots for layer in sorted(root.iterdir()))
+    layers = [layer for layer in every if takes_in(layer.name, line)]
     found: dict[Path, Path] = {}
     for layer in layers:
         for source in layer.rglob("*.java"):

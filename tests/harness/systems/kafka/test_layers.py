@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.systems.kafka.compiled import AGENT, RELEASE, TOLD
+from harness.systems.kafka.layers import sources_of, takes_in
 from harness.systems.kafka.releases import DEFAULT, KNOWN
-from harness.systems.kafka.simulated.compiled import RELEASE
-from harness.systems.kafka.simulated.layers import sources_of, takes_in
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def test_a_class_is_in_one_layer_of_a_release(tmp_path: Path) -> None:
     for place in ("common/org/Core.java", "to-4.1/org/Seam.java", "from-4.1/org/Seam.java"):
         (tmp_path / place).parent.mkdir(parents=True)
         (tmp_path / place).write_text(place)
-    assert sources_of(tmp_path, "4.0.1") == {
+    assert sources_of("4.0.1", tmp_path) == {
         Path("org/Core.java"): "common/org/Core.java",
         Path("org/Seam.java"): "to-4.1/org/Seam.java",
     }
     with pytest.raises(ValueError, match=r"are both for 4\.1\.2"):
-        sources_of(tmp_path, "4.1.2")
+        sources_of("4.1.2", tmp_path)
 
 
 def test_imports_are_of_where_a_class_lies_in_a_release(tmp_path: Path) -> None:
@@ -53,12 +53,13 @@ def test_imports_are_of_where_a_class_lies_in_a_release(tmp_path: Path) -> None:
     (tmp_path / "from-4.3" / "moved.properties").write_text(
         "# moved\norg.old.Record=org.new.Record\n"
     )
-    assert sources_of(tmp_path, "4.2.1") == {Path("Log.java"): text}
-    assert sources_of(tmp_path, "4.3.1") == {
+    assert sources_of("4.2.1", tmp_path) == {Path("Log.java"): text}
+    assert sources_of("4.3.1", tmp_path) == {
         Path("Log.java"): text.replace("import org.old.Record;", "import org.new.Record;")
     }
 
 
 @pytest.mark.parametrize("version", KNOWN)
-def test_a_known_release_has_a_file_for_each_class(version: str) -> None:
-    assert sources_of(RELEASE, version).keys() == sources_of(RELEASE, DEFAULT).keys()
+@pytest.mark.parametrize("root", [RELEASE, AGENT])
+def test_a_known_release_has_a_file_for_each_class(root: Path, version: str) -> None:
+    assert sources_of(version, TOLD, root).keys() == sources_of(DEFAULT, TOLD, root).keys()

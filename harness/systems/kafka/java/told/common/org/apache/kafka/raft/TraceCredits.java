@@ -5,14 +5,27 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.StringJoiner;
 
+import org.apache.kafka.common.utils.Time;
+
 /**
  * The voters that a leader has heard from since the last majority, put in the place of its own set: the
  * leader adds a voter for a valid Fetch, and clears the set when a majority is in it.
  */
-final class SimCredits extends HashSet<Integer> {
+final class TraceCredits extends HashSet<Integer> {
     private static final long serialVersionUID = 1L;
 
-    private final transient SimReplica node;
+    /** The node that leads. */
+    interface Leading {
+        Time clock();
+
+        /** How long it leads without a majority that fetches, in ms. */
+        long checkQuorumMs();
+
+        /** Begin an event of the present epoch. */
+        TraceEvents event(String type);
+    }
+
+    private final transient Leading node;
     private final transient LeaderState<?> leader;
     private final Map<Integer, Long> heardMs = new HashMap<>();
     private long sinceMs;
@@ -21,16 +34,16 @@ final class SimCredits extends HashSet<Integer> {
     private String majority; // that is not told of yet
     private long majoritySinceMs;
 
-    SimCredits(SimReplica node, LeaderState<?> leader) {
+    TraceCredits(Leading node, LeaderState<?> leader) {
         this.node = node;
         this.leader = leader;
         this.sinceMs = nowMs();
-        this.sinceWallMs = node.clock.milliseconds();
+        this.sinceWallMs = node.clock().milliseconds();
         this.tellFromMs = sinceMs;
     }
 
     private long nowMs() {
-        return node.clock.hiResClockMs();
+        return node.clock().hiResClockMs();
     }
 
     @Override
@@ -48,7 +61,7 @@ final class SimCredits extends HashSet<Integer> {
         }
         super.clear();
         sinceMs = nowMs();
-        sinceWallMs = node.clock.milliseconds();
+        sinceWallMs = node.clock().milliseconds();
     }
 
     /** Tell of a majority that has fetched, now that the request is told of that made it one. */
@@ -61,7 +74,7 @@ final class SimCredits extends HashSet<Integer> {
 
     /** Tell that no majority has fetched, for how long by the clock that the leader goes by. */
     void tellNone() {
-        tell(false, heard(), node.clock.milliseconds() - sinceWallMs);
+        tell(false, heard(), node.clock().milliseconds() - sinceWallMs);
     }
 
     private void tell(boolean ok, String heard, long since) {
@@ -71,10 +84,10 @@ final class SimCredits extends HashSet<Integer> {
 
     private String heard() {
         StringJoiner all = new StringJoiner(",");
-        for (LeaderState.ReplicaState state : SimRaft.states(leader)) {
+        for (LeaderState.ReplicaState state : TraceRaft.states(leader)) {
             int id = state.replicaKey().id();
             if (contains(id)) {
-                String directory = state.replicaKey().directoryId().map(each -> '"' + SimEvents.hex(each) + '"').orElse("null");
+                String directory = state.replicaKey().directoryId().map(each -> '"' + TraceEvents.hex(each) + '"').orElse("null");
                 all.add("[" + id + "," + directory + "," + (nowMs() - heardMs.get(id)) + "]");
             }
         }

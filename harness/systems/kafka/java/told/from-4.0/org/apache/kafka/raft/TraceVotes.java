@@ -4,8 +4,8 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.VoteRequestData;
 
 /** What a Vote request says, which has other names in other releases. */
-final class SimVotes {
-    private SimVotes() {
+final class TraceVotes {
+    private TraceVotes() {
     }
 
     static boolean isPreVote(VoteRequestData.PartitionData asked) {
@@ -22,5 +22,10 @@ final class SimVotes {
 
     static Uuid directory(VoteRequestData.PartitionData asked) {
         return asked.replicaDirectoryId();
+    }
+
+    /** Put another candidate into a request. */
+    static void from(VoteRequestData.PartitionData asked, int candidate, Uuid directory) {
+        asked.setReplicaId(candidate).setReplicaDirectoryId(directory);
     }
 }

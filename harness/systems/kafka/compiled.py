@@ -1,8 +1,9 @@
 """The Java files beside Kafka's classes, compiled once into the cache.
 
-``java/seam`` has what Python and Java speak of, with types of the JDK alone; the layers of
-``java/release`` that are for a release are compiled against its jars. A JDK's javac does it, else
-the compiler of Eclipse, which Maven brings and a plain Java runs.
+``java/seam`` has what Python and Java speak of, with types of the JDK alone. The layers for a
+release are compiled against its jars: those of ``java/told``, which is what nodes tell, with those
+of ``java/release`` for simulated nodes, or those of ``java/agent`` for live ones. A JDK's javac
+does it, else the compiler of Eclipse, which Maven brings and a plain Java runs.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from pathlib import Path
 
 from harness.processes.java import java_version
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_jars
-from harness.systems.kafka.simulated.layers import sources_of
+from harness.systems.kafka.layers import sources_of
 
-SOURCES = Path(__file__).parent.parent / "java"
-SEAM, RELEASE = SOURCES / "seam", SOURCES / "release"
+SOURCES = Path(__file__).parent / "java"
+SEAM, TOLD, RELEASE = SOURCES / "seam", SOURCES / "told", SOURCES / "release"
+AGENT = SOURCES / "agent"
 COMPILER = ("org.eclipse.jdt", "ecj", "3.37.0")
 JAVA_LEVEL = "17"
 # what Kafka logs goes to the simulation
@@ -45,9 +47,21 @@ def classes(dist: KafkaDist) -> Classes:
     common = {path.relative_to(SEAM): path.read_text("utf-8") for path in SEAM.rglob("*.java")}
     of_all = dist.home.parent / f"kafka-seam-java{java_version(dist.java)}"
     seam = _compiled(dist, of_all, common, ())
-    sources = sources_of(RELEASE, dist.release.version)
+    sources = sources_of(dist.release.version, TOLD, RELEASE)
     own = _compiled(dist, dist.home.with_name(f"{dist.home.name}-sim"), sources, (seam, *kept))
     return Classes(seam, own, kept)
+
+
+def agent_classes(dist: KafkaDist, *others: Path) -> Path:
+    """Find the compiled classes of the agent for a Kafka, or compile them against other jars, too.
+
+    Raises KafkaMissingError.
+    """
+    sources = sources_of(dist.release.version, TOLD, AGENT)
+    jars = sorted(dist.jars.glob("*.jar"))
+    return _compiled(
+        dist, dist.home.with_name(f"{dist.home.name}-agent"), sources, (*others, *jars)
+    )
 
 
 def _compiled(

@@ -6,29 +6,32 @@ import java.util.Optional;
 
 import org.apache.kafka.common.Uuid;
 
-/** Protocol events (node/trace.py) as JSON lines without their heads; {@link #take} empties it. */
-final class SimEvents {
+/**
+ * Protocol events (node/trace.py) as JSON lines without their heads, one begun after the other is ended;
+ * {@link #take} empties it.
+ */
+class TraceEvents {
     private final StringBuilder out = new StringBuilder();
     private boolean first;
     private boolean isHeld; // until the first event is told, which is known last
 
     /** Begin an event of an epoch. */
-    SimEvents event(int epoch, String type) {
+    TraceEvents event(int epoch, String type) {
         out.append(",\"ep\":").append(epoch).append(",\"t\":\"").append(type).append('"');
         return this;
     }
 
-    SimEvents put(String name, long value) {
+    TraceEvents put(String name, long value) {
         out.append(",\"").append(name).append("\":").append(value);
         return this;
     }
 
-    SimEvents put(String name, boolean value) {
+    TraceEvents put(String name, boolean value) {
         out.append(",\"").append(name).append("\":").append(value);
         return this;
     }
 
-    SimEvents put(String name, String value) {
+    TraceEvents put(String name, String value) {
         out.append(",\"").append(name).append("\":");
         if (value == null) {
             out.append("null");
@@ -39,16 +42,16 @@ final class SimEvents {
     }
 
     /** A number, or null where it is negative: an id, an epoch or an offset that is not known. */
-    SimEvents known(String name, long value) {
+    TraceEvents known(String name, long value) {
         return value < 0 ? put(name, (String) null) : put(name, value);
     }
 
-    SimEvents directory(String name, Optional<Uuid> id) {
-        return put(name, id.map(SimEvents::hex).orElse(null));
+    TraceEvents directory(String name, Optional<Uuid> id) {
+        return put(name, id.map(TraceEvents::hex).orElse(null));
     }
 
     /** A list of numbers. */
-    SimEvents ids(String name, Iterable<Integer> ids) {
+    TraceEvents ids(String name, Iterable<Integer> ids) {
         open(name, '[');
         for (int id : ids) {
             comma();
@@ -58,7 +61,7 @@ final class SimEvents {
     }
 
     /** A list of keys: [id, directory or null]. */
-    SimEvents keys(String name, Collection<ReplicaKey> keys) {
+    TraceEvents keys(String name, Collection<ReplicaKey> keys) {
         open(name, '[');
         for (ReplicaKey key : keys) {
             comma();
@@ -77,13 +80,13 @@ final class SimEvents {
         out.append(']');
     }
 
-    SimEvents open(String name, char bracket) {
+    TraceEvents open(String name, char bracket) {
         out.append(",\"").append(name).append("\":").append(bracket);
         first = true;
         return this;
     }
 
-    SimEvents comma() {
+    TraceEvents comma() {
         if (!first) {
             out.append(',');
         }
@@ -91,12 +94,12 @@ final class SimEvents {
         return this;
     }
 
-    SimEvents raw(String json) {
+    TraceEvents raw(String json) {
         out.append(json);
         return this;
     }
 
-    SimEvents close(char bracket) {
+    TraceEvents close(char bracket) {
         out.append(bracket);
         first = false;
         return this;

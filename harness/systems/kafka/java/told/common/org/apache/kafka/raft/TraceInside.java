@@ -4,8 +4,8 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 
 /** Reads what classes of Kafka keep to themselves. */
-final class SimInside {
-    private SimInside() {
+final class TraceInside {
+    private TraceInside() {
     }
 
     /** A field of a class, open to be read and written. */

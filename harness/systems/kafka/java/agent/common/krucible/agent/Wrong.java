@@ -1,0 +1,47 @@
+package krucible.agent;
+
+import java.util.List;
+
+import net.bytebuddy.asm.Advice;
+
+import org.apache.kafka.deferred.DeferredEvent;
+import org.apache.kafka.raft.LiveWrong;
+
+/** What Kafka is made to do wrong, to prove that it is seen. */
+final class Wrong {
+    private Wrong() {
+    }
+
+    /** The hooks that a proof needs beside the others. */
+    static List<Hook> hooks(String name) {
+        return switch (name) {
+            case "vote-twice" -> List.of(
+                Hook.of("org.apache.kafka.raft.QuorumState", "canGrantVote", 3, GrantsAll.class),
+                Hook.of("org.apache.kafka.raft.KafkaRaftClient", "handleVoteRequest", 1, AsksAgain.class));
+            case "early-acknowledgement" -> List.of(
+                Hook.of("org.apache.kafka.deferred.DeferredEventQueue", "add", 2, Completes.class));
+            default -> List.of(); // is done by LiveWrong alone
+        };
+    }
+
+    static final class GrantsAll {
+        @Advice.OnMethodExit
+        static void exit(@Advice.Argument(2) boolean isPreVote, @Advice.Return(readOnly = false) boolean granted) {
+            granted = granted || !isPreVote;
+        }
+    }
+
+    static final class AsksAgain {
+        @Advice.OnMethodExit
+        static void exit(@Advice.Argument(0) Object request) {
+            LiveWrong.askAgain(request);
+        }
+    }
+
+    static final class Completes {
+        @Advice.OnMethodExit
+        static void exit(@Advice.Argument(1) DeferredEvent event) {
+            event.complete(null);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+package org.apache.kafka.raft;
+
+import java.lang.reflect.InvocationTargetException;
+
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.VoteRequestData;
+import org.apache.kafka.server.common.OffsetAndEpoch;
+import org.apache.kafka.snapshot.RawSnapshotWriter;
+
+/** Makes Kafka do something wrong, once, to prove that it is seen. */
+public final class LiveWrong {
+    private static final long FROM = 20; // the high watermark at which it happens
+    private static final long DEPTH = 5;
+    private static final int NOBODY = 9999; // the id of a candidate that there is not
+    private static boolean isDone;
+
+    private LiveWrong() {
+    }
+
+    /** The high watermark of a node has risen. */
+    static void after(LiveNode node, String wrong, long highWatermark) throws ReflectiveOperationException {
+        if (isDone || highWatermark < FROM) {
+            return;
+        }
+        switch (wrong) {
+            case "deep-truncation" -> {
+                isDone = true;
+                call(node, "truncateTo", highWatermark - DEPTH);
+            }
+            case "falling-high-watermark" -> {
+                isDone = true;
+                call(node, "updateHighWatermark", highWatermark - DEPTH);
+                node.newHighWatermark();
+            }
+            case "early-snapshot" -> {
+                isDone = true;
+                OffsetAndEpoch id = new OffsetAndEpoch(highWatermark + DEPTH, node.quorum().epoch());
+                node.makes(id);
+                try (RawSnapshotWriter writer = node.log().anySnapshot(id).orElseThrow()) {
+                    writer.freeze();
+                }
+            }
+            default -> { }
+        }
+    }
+
+    private static void call(LiveNode node, String method, long argument) throws ReflectiveOperationException {
+        try {
+            node.unified().getClass().getMethod(method, long.class).invoke(node.unified(), argument);
+        } catch (InvocationTargetException e) {
+            throw new IllegalStateException(e.getCause());
+        }
+    }
+
+    /** Another candidate asks for the vote that a Vote request has asked for. */
+    public static void askAgain(Object request) {
+        RaftRequest.Inbound asked = (RaftRequest.Inbound) request;
+        VoteRequestData again = ((VoteRequestData) asked.data()).duplicate();
+        VoteRequestData.PartitionData part = again.topics().get(0).partitions().get(0);
+        if (TraceVotes.isPreVote(part) || TraceVotes.candidate(part) == NOBODY) {
+            return;
+        }
+        TraceVotes.from(part, NOBODY, Uuid.ONE_UUID);
+        LiveNode.client().handle(new RaftRequest.Inbound(
+            asked.listenerName(), asked.correlationId(), asked.apiVersion(), again, asked.createdTimeMs()));
+    }
+}

@@ -1,0 +1,75 @@
+package org.apache.kafka.raft;
+
+import java.lang.reflect.Field;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Collection;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.record.ControlRecordType;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.Records;
+import org.apache.kafka.common.utils.Utils;
+
+/** What is known of the inside of Kafka's raft classes. */
+final class TraceRaft {
+    private static final Field VOTER_STATES = TraceInside.field(LeaderState.class, "voterStates");
+    private static final Field CREDITS = TraceInside.field(LeaderState.class, "fetchedVoters");
+    static final Field PARTITION = TraceInside.field(KafkaRaftClient.class, "partitionState");
+
+    private TraceRaft() {
+    }
+
+    /** The type of a message, as Vote requests are of the type VoteRequest. */
+    static String typeOf(RaftMessage message) {
+        String name = message.data().getClass().getSimpleName();
+        return name.substring(0, name.length() - "Data".length());
+    }
+
+    @SuppressWarnings("unchecked")
+    static Collection<LeaderState.ReplicaState> states(LeaderState<?> leader) {
+        return ((Map<Integer, LeaderState.ReplicaState>) TraceInside.get(VOTER_STATES, leader)).values();
+    }
+
+    /** Have a leader that begins count in a set of ours who keeps it in its role. */
+    static TraceCredits credits(TraceCredits.Leading node, LeaderState<?> leader) {
+        TraceCredits credits = new TraceCredits(node, leader);
+        TraceInside.set(CREDITS, leader, credits);
+        return credits;
+    }
+
+    /** How long a candidate has waited before it stands again; releases since 4.1 have no such timer. */
+    static OptionalLong backoff(CandidateState candidate) {
+        if (!TraceInside.has(CandidateState.class, "backoffTimer") || !(Boolean) TraceInside.call(candidate, "isBackingOff")) {
+            return OptionalLong.empty();
+        }
+        return OptionalLong.of((Long) TraceInside.get(TraceInside.get(candidate, "backoffTimer"), "timeoutMs"));
+    }
+
+    static Optional<Uuid> directory(Uuid id) {
+        return id.equals(Uuid.ZERO_UUID) ? Optional.empty() : Optional.of(id);
+    }
+
+    /** SHA-256 of what a snapshot says; when it was written, which batches and header have, is left out. */
+    static String digest(Records snapshot) {
+        try {
+            MessageDigest digest = MessageDigest.getInstance("SHA-256");
+            for (RecordBatch batch : snapshot.batches()) {
+                for (Record record : batch) {
+                    if (!batch.isControlBatch()
+                        || ControlRecordType.parse(record.key()) != ControlRecordType.SNAPSHOT_HEADER) {
+                        digest.update(Utils.toArray(record.value()));
+                    }
+                }
+            }
+            return HexFormat.of().formatHex(digest.digest());
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+"""Apache Kafka from inside: its agent's events are judged, and what goes wrong there is caught."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.systems.kafka.agent import WRONGS
+from harness.systems.kafka.distribution import KafkaDist
+from tests.support.commands.command import Ended, krucible
+
+pytestmark = pytest.mark.slow
+BRIEF = "--system kafka --workload producer-ids --observers 0 --seed 5 --rate 50 --time-limit 3"
+# A voter's vote takes others; all else a single controller can do wrong. Which invariant sees it.
+CAUGHT = {
+    "vote-twice": (3, "S2"),
+    "early-acknowledgement": (1, "S17"),
+    "deep-truncation": (1, "S10"),
+    "falling-high-watermark": (1, "S15"),
+    "early-snapshot": (1, "S22"),
+}
+
+
+def played(store: Path, voters: int, *options: str) -> tuple[Ended, dict[str, dict[str, Any]]]:
+    """Run without faults; the results of all checkers."""
+    some = ("--voters", voters, "--nemesis", "none", "--store", store, *options)
+    done = krucible("run", *BRIEF.split(), *some)
+    told = json.loads((store / "latest" / "results.json").read_bytes())
+    return done, {each["checker"]: each for each in told["results"]}
+
+
+def test_all_that_it_can_do_wrong_is_caught_by_some_invariant() -> None:
+    assert set(CAUGHT) == set(WRONGS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "vote-twice",
+        "deep-truncation",
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in CAUGHT
+            if each not in ("vote-twice", "deep-truncation")
+        ),
+    ],
+)
+def test_what_kafka_is_made_to_do_wrong_is_caught(
+    wrong: str, kafka: KafkaDist, tmp_path: Path
+) -> None:
+    assert kafka.archive.is_file()
+    voters, invariant = CAUGHT[wrong]
+    done, results = played(tmp_path, voters, "--set", f"krucible.agent.force={wrong}")
+    assert done.code == 1, done.out + done.err
+    assert invariant in {each["invariant"] for each in results["consensus"]["anomalies"]}
+
+
+def test_a_hook_that_does_not_take_hold_leaves_its_invariants_undecided(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    assert kafka.archive.is_file()
+    hook = "FileQuorumStateStore.writeElectionState"
+    done, results = played(tmp_path, 1, "--set", f"krucible.agent.without={hook}")
+    assert done.code == 2, done.out + done.err
+    told = results["consensus"]
+    assert {"S2", "S3", "S4"} <= set(told["stats"]["undecided"])
+    assert "n1 does not tell of qs" in done.out
+    assert f"the hook {hook} did not take hold" in (tmp_path / "latest/logs/n1.log").read_text()
+    assert told["checked"]["S7"] > 5
+    assert not told["anomalies"]
+
+
+def test_without_the_agent_logs_and_answers_are_judged(kafka: KafkaDist, tmp_path: Path) -> None:
+    assert kafka.archive.is_file()
+    done, results = played(tmp_path, 1, "--set", "krucible.agent=false")
+    assert done.code == 0, done.out + done.err
+    assert "consensus" not in results
+    assert results["logs"]["checked"]["S4"] > 5
+    assert not (tmp_path / "latest" / "events").exists() or not any(
+        (tmp_path / "latest" / "events").iterdir()
+    )
