@@ -123,12 +123,13 @@ class TruthfulStart(Invariant):
 class RecoveryAddsNothing(Invariant):
     """S25: a start finds no batch that was never written, and none that had been cut.
 
-    A batch that the node has not told of is one that a leader of its epoch has appended.
+    A batch that the node has not told of is one that a leader of its epoch has appended. A cut is
+    told before it is made: one that is a process's last word may have failed, and killed it.
     """
 
     name: ClassVar[str] = Recovery.name
     meaning: ClassVar[Meaning] = Recovery.meaning
-    listens: ClassVar[tuple[str, ...]] = ("durable", "append", "trunc", "snap", "disk")
+    listens: ClassVar[tuple[str, ...]] = ("start", "durable", "append", "trunc", "snap", "disk")
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,6 +151,9 @@ class RecoveryAddsNothing(Invariant):
             return self._start(event, replica, world) if first else ()
         if kind == "disk":
             self._cut.pop(replica.id, None)
+        elif kind == "start":
+            cut = self._cut.pop(replica.id, {})
+            self._cut[replica.id] = {b: by for b, by in cut.items() if by is not replica.told}
         elif kind == "trunc" or event["op"] == "install":
             low = event["to"] if kind == "trunc" else event["id"][0]
             for batch in replica.log.between(low, (replica.log.end or 0) + 1):

@@ -741,6 +741,21 @@ def test_a_killed_process_may_have_cut_what_its_leader_lacks(follows: bool) -> N
     assert names(consensus(trace.run())) == (set() if follows else {"S25"})
 
 
+def test_a_cut_that_is_a_process_s_last_word_may_have_failed() -> None:
+    """The disk may have refused it, and ended the process; what lies there comes to light again."""
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    trace.replicate(1)
+    trace.commit(1)
+    batch = trace.append(1)
+    trace.store(2, batch)
+    trace.truncate(2, batch.base)
+    trace.disks[2].log.append(batch)
+    trace.start(2)
+    assert names(consensus(trace.run())) == {"S10"}, "nobody told it to cut what both have"
+
+
 @pytest.mark.parametrize(("what", "excused"), [("vote", True), ("wipe", True), ("log", False)])
 def test_a_disk_that_was_made_to_forget_its_vote_may_give_it_again(
     what: str, excused: bool

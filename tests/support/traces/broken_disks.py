@@ -132,6 +132,7 @@ def start_with_what_was_cut(trace: Trace) -> None:
     batch = trace.disks[1].log[-1]
     trace.store(2, batch)
     trace.truncate(2, batch.base)
+    trace.fetch(2, 1)  # so the cut was made
     trace.disks[2].log.append(batch)
     trace.start(2)
 
