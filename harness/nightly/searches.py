@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import seeds as streams
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.explore.features import Seen
 from harness.explore.memory import Memory
 from harness.explore.play import EXPLORE, LIMIT_S, seen_in
@@ -29,6 +29,8 @@ from harness.shrink.moves import Candidate
 from harness.store.folder import Store
 from harness.store.origin import Origin
 
+DRAWS_MAX: Final = 20
+FAR: Final = 1 << 40  # between seeds of which one does not go with the plan
 APART: Final = 500_000  # of a night's seeds: the first of those that searches draw afresh
 
 Line = dict[str, Any]
@@ -155,9 +157,21 @@ class Searching:
         return str(save(run, self._stored.store, Origin(EXPLORE)).path)
 
     def _drawn(self, seed: int) -> Candidate:
+        """Draw a run; where what the plan pins does not go with that seed, of another one.
+
+        Raises UsageError when it goes with none of so many.
+        """
         wanted = self._wanted
-        plan = Plan.simulated(draw(seed, wanted.pinned()), asked_for=wanted.asked_for)
-        return Candidate(plan.spec, plan.faults)
+        for other in range(DRAWS_MAX):
+            try:
+                spec = draw(seed + other * FAR, wanted.pinned())
+                plan = Plan.simulated(spec, asked_for=wanted.asked_for)
+            except UsageError:
+                if other == DRAWS_MAX - 1:
+                    raise
+            else:
+                return Candidate(plan.spec, plan.faults)
+        raise AssertionError("no seed was drawn")
 
 
 def _plan(step: Step) -> Plan:

@@ -84,7 +84,9 @@ class Worker:
             if not self._night.seeds.get(entry) and entry not in self._night.skipped:
                 reason = f"a run takes {live.time_limit:g} s and more, {left_s:.0f} s were left"
                 self._keep({"t": "skipped", "entry": entry, "reason": reason})
-        for entry in self._plan.entries.keys() - {f"live:{each.name}" for each in self._plan.live}:
+        for entry in self._plan.entries:
+            if entry.startswith(LIVE):
+                continue
             if not self._night.seeds.get(entry) and entry not in self._night.skipped:
                 self._keep({"t": "skipped", "entry": entry, "reason": "the budget was used up"})
         new = self._new_failures()
