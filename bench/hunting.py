@@ -24,6 +24,7 @@ from pathlib import Path
 
 from bench.support.figures import say, table
 from harness.explore.play import Exploration
+from harness.processes.crew import Local
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
 from harness.sessions.swarm import draw
@@ -66,7 +67,7 @@ def by_swarm(bug: Bug, first: int, cpu_s: float) -> Hunted:
 def by_search(bug: Bug, first: int, cpu_s: float) -> Hunted:
     """Hunt by a search; its own time counts, too."""
     began_s, used_s = time.process_time(), 0.0
-    search = Exploration(first, lambda seed: plan_of(bug, seed), None, 1)
+    search = Exploration(first, lambda seed: plan_of(bug, seed), None, Local(1))
     with closing(search.rounds()) as rounds:
         for done in rounds:
             for played in done:

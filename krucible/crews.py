@@ -40,6 +40,8 @@ def crew(
     master: str | None,
     store: Path | None = None,
     way: Callable[[Any], str | None] = lambda _: None,
+    *,
+    kept: int = KEPT,
 ) -> Iterator[Crew]:
     """Give whoever simulates; raises UsageError when both are asked for, or Spark is not there.
 
@@ -48,6 +50,7 @@ def crew(
         master: Of a Spark cluster instead.
         store: The folder of runs, for those that a cluster sends back; None: none come.
         way: Names how what a job said failed, so that not all runs of one way come back.
+        kept: So many of each way come back.
     """
     if master is None:
         yield Local(jobs or os.cpu_count() or 1)
@@ -61,5 +64,5 @@ def crew(
             f"--master needs {error.name}: install krucible with its extra [spark]"
         ) from error
     place = None if store is None else opened(store)
-    with spark_crew(master, place, kept=KEPT, way=way, cache=Path.home() / CACHE) as there:
+    with spark_crew(master, place, kept=kept, way=way, cache=Path.home() / CACHE) as there:
         yield there

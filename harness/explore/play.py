@@ -14,7 +14,7 @@ from harness.clock import NS_PER_MS
 from harness.errors import HarnessError
 from harness.explore.features import Seen, features
 from harness.explore.search import Search, Step
-from harness.processes.crew import Job, Said, work_off
+from harness.processes.crew import Crew, Job, Said
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach, premises
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
@@ -76,6 +76,10 @@ def play(step: Step, store: Store | None, enough: Collection[str] = ()) -> Playe
     return outcome if outcome.way in enough else _stored(outcome, run, store)
 
 
+def _one(step: Step, store: Store | None, enough: Collection[str]) -> Iterator[Played]:
+    yield play(step, store, enough)
+
+
 def seen_in(run: SimRun) -> Seen:
     """Give the features of a simulation."""
     began_ns = run.result.phases_ns.get("main", 0)
@@ -114,11 +118,11 @@ class Exploration:
         seed: Of the search.
         drawn: Gives the plan of a seed of the swarm.
         store: Takes the runs that fail, a few of each way; None: none.
-        jobs: Candidates at a time.
+        crew: Plays candidates.
     """
 
     def __init__(
-        self, seed: int, drawn: Callable[[int], Plan], store: Store | None, jobs: int
+        self, seed: int, drawn: Callable[[int], Plan], store: Store | None, crew: Crew
     ) -> None:
         self.search = Search(seed, lambda n: _candidate(drawn(n)))
         self.played = 0
@@ -129,7 +133,7 @@ class Exploration:
         self.growth: list[int] = []  # features known after each round
         self.reach = Reach()
         self._store = store
-        self._jobs = jobs
+        self._crew = crew
 
     def rounds(self) -> Generator[list[Played]]:
         """Play round after round without end; closing the iterator ends what is under way."""
@@ -143,9 +147,13 @@ class Exploration:
 
     def _play(self, steps: Sequence[Step]) -> list[Played]:
         """Play all of a round; the outcomes in its order."""
-        jobs = {Job(str(step.number), partial(self._one, step), LIMIT_S): step for step in steps}
+        enough = [way for way, runs in self.failures.items() if len(runs) >= STORED_MAX]
+        jobs = {
+            Job(str(step.number), partial(_one, step, self._store, enough), LIMIT_S): step
+            for step in steps
+        }
         done: dict[int, Played] = {}
-        with closing(work_off(list(jobs), self._jobs)) as told:
+        with closing(self._crew.work_off(list(jobs))) as told:
             for each in told:
                 step = jobs[each.job]
                 if isinstance(each, Said):
@@ -153,10 +161,6 @@ class Exploration:
                 elif step.number not in done:
                     done[step.number] = self._died(step, each.broken or "it said nothing")
         return [done[step.number] for step in steps]
-
-    def _one(self, step: Step) -> Iterator[Played]:
-        enough = [way for way, runs in self.failures.items() if len(runs) >= STORED_MAX]
-        yield play(step, self._store, enough)
 
     def _died(self, step: Step, reason: str) -> Played:
         plan = Plan.simulated(step.candidate.spec, step.candidate.faults, asked_for=False)

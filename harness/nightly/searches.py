@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from harness.explore.search import Search, Step
 from harness.nightly.entries import Explore
 from harness.nightly.ledger import Key, Night, key_of
 from harness.nightly.sims import judged
-from harness.processes.crew import Job, Said, work_off
+from harness.processes.crew import Crew, Job, Said
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
@@ -41,6 +40,7 @@ class _Heard:
     """The outcome of a run, from the process that played it."""
 
     line: Line | None  # None: its options do not go together
+    store: str | None = None  # the folder of the run, if it was stored
     seen: Seen | None = None
     reach: Mapping[str, Any] = field(default_factory=dict)
 
@@ -53,6 +53,57 @@ class Stored:
     kept: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of a search, to be played in any process; of its round it is number ``place``.
+
+    ``room`` says of failures that were met before how many runs more may be stored.
+    """
+
+    entry: str
+    step: Step
+    place: int
+    room: Mapping[Key, int]
+    twice: float
+    stored: Stored
+
+    def work(self) -> Iterator[_Heard]:
+        """Play it in this process; of those of a round that fail alike, the first are stored."""
+        try:
+            plan = _plan(self.step)
+        except HarnessError:
+            yield _Heard(None)
+            return
+        line, store = self._line(), None
+        try:
+            run = simulate(plan)
+            seen, reach = seen_in(run), Reach()
+            reach.take(run.data, run.judgement.results)
+            line |= judged(run)
+            rng = streams.rng(plan.spec.seed, "nightly", self.step.number)
+            if rng.random() < self.twice:
+                line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
+            failed = line["verdict"] != "valid" or line.get("same_bytes") is False
+            if failed and self.place < self.room.get(key_of(line), self.stored.kept):
+                store = self._save(run)
+        except Exception as error:  # one run's: it is told, and costs the others nothing
+            yield self.died(reason_of(error), "".join(traceback.format_exception(error)))
+            return
+        yield _Heard(line, store, seen, reach.to_json())
+
+    def died(self, reason: str, trace: str | None = None) -> _Heard:
+        """Tell of a run that ended its process, or could not be judged; it is stored."""
+        run = never_done(_plan(self.step), reason, trace)
+        return _Heard({**self._line(), **judged(run)}, self._save(run))
+
+    def _line(self) -> Line:
+        step = self.step
+        return {"t": "seed", "entry": self.entry, "seed": step.number, "fresh": step.fresh}
+
+    def _save(self, run: SimRun) -> str:
+        return str(save(run, self.stored.store, Origin(EXPLORE)).path)
+
+
 class Searching:
     """A search of a night.
 
@@ -62,17 +113,17 @@ class Searching:
         night: The night so far; runs that are in it are not judged again.
         folder: Of the night: what the search's runs showed is kept there.
         stored: Takes runs that fail.
-        jobs: Runs at a time.
+        crew: Plays runs.
     """
 
     def __init__(
-        self, entry: str, wanted: Explore, night: Night, folder: Path, stored: Stored, jobs: int
+        self, entry: str, wanted: Explore, night: Night, folder: Path, stored: Stored, crew: Crew
     ) -> None:
         self._entry = entry
         self._wanted = wanted
         self._night = night
         self._stored = stored
-        self._jobs = jobs
+        self._crew = crew
         search = Search(int(night.begun["first_seed"]) + APART, self._drawn)
         path = folder / f"{entry.replace(':', '-')}.jsonl"
         self._memory = Memory(search, path, night.seeds.get(entry, ()))
@@ -89,7 +140,8 @@ class Searching:
                 if heard.line is not None:
                     known = self._night.features
                     new = [feature for feature in heard.seen or () if feature not in known]
-                    yield {**heard.line, "new": new}
+                    stored = {} if heard.store is None else {"store": heard.store}
+                    yield {**heard.line, **stored, "new": new}
                     if heard.reach:
                         reach.add(heard.reach)
             self._memory.learn()
@@ -104,57 +156,22 @@ class Searching:
     def _play(self, steps: Collection[Step]) -> Iterator[_Heard]:
         """Play runs side by side; each is in the memory when it is told."""
         room = {key: self._stored.kept - len(f.runs) for key, f in self._night.failing.items()}
-        jobs = {
-            Job(f"{self._entry} {step.number}", partial(self._one, step, place, room), LIMIT_S): (
-                step
-            )
+        runs = [
+            _Run(self._entry, step, place, room, self._wanted.twice, self._stored)
             for place, step in enumerate(steps)
-        }
-        with closing(work_off(list(jobs), self._jobs)) as told:
+        ]
+        jobs = {Job(f"{run.entry} {run.step.number}", run.work, LIMIT_S): run for run in runs}
+        with closing(self._crew.work_off(list(jobs))) as told:
             for each in told:
-                step = jobs[each.job]
+                run = jobs[each.job]
                 if isinstance(each, Said):
                     heard: _Heard = each.value
                 elif each.broken is not None:
-                    heard = _Heard(self._died(step, each.broken))
+                    heard = run.died(each.broken)
                 else:
                     continue
-                self._memory.keep(step.number, heard.seen, playable=heard.line is not None)
+                self._memory.keep(run.step.number, heard.seen, playable=heard.line is not None)
                 yield heard
-
-    def _one(self, step: Step, place: int, room: Mapping[Key, int]) -> Iterator[_Heard]:
-        """Play a run in this process; of those of a round that fail alike, the first are stored."""
-        line: Line = {"t": "seed", "entry": self._entry, "seed": step.number, "fresh": step.fresh}
-        try:
-            plan = _plan(step)
-        except HarnessError:
-            yield _Heard(None)
-            return
-        try:
-            run = simulate(plan)
-            seen, reach = seen_in(run), Reach()
-            reach.take(run.data, run.judgement.results)
-            line |= judged(run)
-            rng = streams.rng(plan.spec.seed, "nightly", step.number)
-            if rng.random() < self._wanted.twice:
-                line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
-            failed = line["verdict"] != "valid" or line.get("same_bytes") is False
-            if failed and place < room.get(key_of(line), self._stored.kept):
-                line["store"] = self._save(run)
-        except Exception as error:  # one run's: it is told, and costs the others nothing
-            trace = "".join(traceback.format_exception(error))
-            yield _Heard(self._died(step, reason_of(error), trace))
-            return
-        yield _Heard(line, seen, reach.to_json())
-
-    def _died(self, step: Step, reason: str, trace: str | None = None) -> Line:
-        """The line of a run that ended its process, or could not be judged; it is stored."""
-        run = never_done(_plan(step), reason, trace)
-        line = {"t": "seed", "entry": self._entry, "seed": step.number, "fresh": step.fresh}
-        return {**line, **judged(run), "store": self._save(run)}
-
-    def _save(self, run: SimRun) -> str:
-        return str(save(run, self._stored.store, Origin(EXPLORE)).path)
 
     def _drawn(self, seed: int) -> Candidate:
         """Draw a run; where what the plan pins does not go with that seed, of another one.

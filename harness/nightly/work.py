@@ -19,7 +19,7 @@ from harness.nightly.plan import Entry, Plan
 from harness.nightly.rotation import rotate
 from harness.nightly.searches import Searching, Stored
 from harness.processes.command import Answer, Program
-from harness.processes.crew import Job, Said, work_off
+from harness.processes.crew import Crew, Job, Local, Said, work_off
 from harness.sessions.zoo import bugs
 from harness.store.folder import Store
 from harness.store.signatures import of_doubt, signature
@@ -38,12 +38,18 @@ Tell = Callable[[Line], None]  # is told of every line, after it is kept
 class Worker:
     """Does a plan; everything that comes of it goes into the ledger first.
 
-    Seeds are simulated here, in processes of their own; for live runs, replays and shrinking it
-    begins the command line, ``program``.
+    Seeds are simulated by ``crew``: processes of this machine, if none is given. For live runs,
+    replays and shrinking it begins the command line, ``program``.
     """
 
     def __init__(
-        self, plan: Plan, ledger: Ledger, store: Store, program: Program, tell: Tell
+        self,
+        plan: Plan,
+        ledger: Ledger,
+        store: Store,
+        program: Program,
+        tell: Tell,
+        crew: Crew | None = None,
     ) -> None:
         self._plan = plan
         self._ledger = ledger
@@ -51,7 +57,8 @@ class Worker:
         self._store = store
         self._program = program
         self._tell = tell
-        self._jobs = plan.jobs or os.cpu_count() or 1
+        self._jobs = plan.jobs or os.cpu_count() or 1  # at a time on this machine
+        self._crew = crew or Local(self._jobs)
         self._first = int(self._night.begun["first_seed"])
         self._rotated_s = time.monotonic()
         self._searches: dict[str, Searching] = {}  # by entry; those that were begun
@@ -160,7 +167,8 @@ class Worker:
         for_s = self._slice_s(sim)
         # each process its own part of the seeds; one that dies leaves for later what it had not
         # begun, and the seed it was at is done with: it must not end the next process, too
-        todo = list(islice(self._seeds(entry), self._jobs * int(for_s * _SEEDS_PER_S)))
+        places = self._crew.places
+        todo = list(islice(self._seeds(entry), places * int(for_s * _SEEDS_PER_S)))
         kept = self._plan.on_failure.kept
         left = {
             failing.key: self._share(kept - len(failing.runs))
@@ -168,13 +176,13 @@ class Worker:
         }
         slices = [
             sims.Slice(
-                *(entry, sim, todo[n :: self._jobs], for_s, self._store),
+                *(entry, sim, todo[n::places], for_s, self._store),
                 *(left, self._share(kept), self._night.features),
             )
-            for n in range(self._jobs)
+            for n in range(places)
         ]
         jobs = {Job(entry, each.work, for_s + LATE_S): each for each in slices}
-        with closing(work_off(list(jobs), self._jobs)) as told:
+        with closing(self._crew.work_off(list(jobs))) as told:
             for each in told:
                 if isinstance(each, Said):
                     self._keep(each.value)
@@ -194,7 +202,7 @@ class Worker:
             stored = Stored(self._store, self._plan.on_failure.kept)
             folder = self._ledger.folder
             self._searches[entry] = Searching(
-                entry, wanted, self._night, folder, stored, self._jobs
+                entry, wanted, self._night, folder, stored, self._crew
             )
         with closing(self._searches[entry].slice(self._slice_s(wanted))) as lines:
             for line in lines:
@@ -202,7 +210,7 @@ class Worker:
 
     def _share(self, runs: int) -> int:
         """Tell how many of so many runs each process may store, which do not know of each other."""
-        return -(-max(0, runs) // self._jobs)
+        return -(-max(0, runs) // self._crew.places)
 
     def _live(self, entry: str, live: Live) -> None:
         seed = next(self._seeds(entry))

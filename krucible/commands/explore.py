@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -19,7 +18,7 @@ from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible import options
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json
-from krucible.crews import JOBS_MAX
+from krucible.crews import Jobs, Master, crew
 from krucible.program import typed
 from krucible.quantities import duration, whole
 from krucible.stores import opened
@@ -48,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @options.pins
-def explore(
+def explore(  # noqa: PLR0913 - one parameter per option
     *,
     seed: Annotated[int, whole("Seed of the search.", least=0, most=SEED_MAX)] = 1,
     budget: Annotated[
@@ -64,9 +63,8 @@ def explore(
         int | None,
         whole("End after so many runs, if the time lasts.", least=1, most=10_000_000),
     ] = None,
-    jobs: Annotated[
-        int | None, whole("Parallel runs (default: one per CPU).", least=1, most=JOBS_MAX)
-    ] = None,
+    jobs: Jobs = None,
+    master: Master = None,
     given: dict[str, Any],
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
@@ -75,15 +73,16 @@ def explore(
     from harness.explore.play import Exploration  # noqa: PLC0415 - it brings the node
 
     options.plan_of_seed(seed, given)  # tells of bad options at once
-    exploration = Exploration(
-        seed, lambda n: options.plan_of_seed(n, given), opened(store), jobs or os.cpu_count() or 1
-    )
-    began_s = time.monotonic()
-    interrupted = False
-    try:
-        _follow(exploration, began_s + budget, runs, loud=not json)
-    except KeyboardInterrupt:
-        interrupted = True
+    with crew(jobs, master, store, lambda played: played.way or None) as players:
+        exploration = Exploration(
+            seed, lambda n: options.plan_of_seed(n, given), opened(store), players
+        )
+        began_s = time.monotonic()
+        interrupted = False
+        try:
+            _follow(exploration, began_s + budget, runs, loud=not json)
+        except KeyboardInterrupt:
+            interrupted = True
     figures = {**figures_of(exploration, time.monotonic() - began_s), "interrupted": interrupted}
     print_json(figures) if json else _show(figures)
     return EXIT_INTERRUPTED if interrupted else _exit_code(exploration.failures)

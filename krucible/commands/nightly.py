@@ -25,6 +25,7 @@ from harness.nightly.plan import Plan
 from harness.store.folder import write_json, write_whole
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
+from krucible.crews import Master, crew
 from krucible.program import program, typed
 from krucible.quantities import duration, whole
 from krucible.stores import opened
@@ -69,6 +70,7 @@ def nightly(
     fresh: Annotated[
         bool, typer.Option(help="Begin a new night, even if the last one was interrupted.")
     ] = False,
+    master: Master = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
@@ -82,7 +84,7 @@ def nightly(
         book = _open(wanted, store, seed, fresh=fresh)
         screen.begins(book)
         try:
-            _work(wanted, book, store, screen)
+            _work(wanted, book, store, screen, master)
         except KeyboardInterrupt:
             screen.say("interrupted; the same command continues this night")
             return EXIT_INTERRUPTED
@@ -94,10 +96,19 @@ def nightly(
     return code
 
 
-def _work(plan: Plan, book: Ledger, store: Path, screen: _Screen) -> None:
+def _work(plan: Plan, book: Ledger, store: Path, screen: _Screen, master: str | None) -> None:
     from harness.nightly.work import Worker  # noqa: PLC0415 - it brings the node: not for --help
 
-    Worker(plan, book, opened(store), program(), screen.tell).work()
+    jobs = None if master is not None else plan.jobs
+    with crew(jobs, master, store, _way, kept=plan.on_failure.kept) as players:
+        Worker(plan, book, opened(store), program(), screen.tell, players).work()
+
+
+def _way(told: Any) -> str | None:
+    """Name how a run failed that was simulated elsewhere: a line of the ledger, or with one."""
+    line = told if isinstance(told, Mapping) else told.line
+    failed = line["verdict"] != "valid" or line.get("same_bytes") is False
+    return str(key_of(line)) if failed else None
 
 
 def _open(plan: Plan, store: Path, seed: int | None, *, fresh: bool) -> Ledger:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,10 @@ from pyspark import cloudpickle
 
 from harness.batch import trial
 from harness.batch.trial import Trial
+from harness.explore.play import Exploration, Played
 from harness.processes.crew import Ended, Job, Local, Said
+from harness.sessions.plan import Plan
+from harness.sessions.swarm import draw
 from harness.store.folder import Store
 from harness.store.reading import load_run
 from pipeline.crew import SparkCrew, spark_crew
@@ -55,10 +59,13 @@ def crew(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spa
         standalone_cluster(folder, workers=2) as master,
     ):
         patch.setenv("PYSPARK_PYTHON", bare)
-        with spark_crew(
-            master, store, kept=KEPT, way=trial.way_to_fail, cache=folder / "cache"
-        ) as there:
+        with spark_crew(master, store, kept=KEPT, way=way, cache=folder / "cache") as there:
             yield there
+
+
+def way(told: Any) -> str | None:
+    """Name how a trial, or a run of a search, failed."""
+    return told.way or None if isinstance(told, Played) else trial.way_to_fail(told)
 
 
 def trials(store: Store, seeds: range, **pinned: Any) -> list[Trial]:
@@ -99,6 +106,19 @@ def test_failing_runs_come_back_whole_so_many_of_each_way(
         assert not read.warnings
         assert run.report.read_text() == f"report of {run.path.name}"
     assert not list(store.root.glob(".arriving-*"))
+
+
+def test_a_search_is_the_same_on_a_cluster(crew: SparkCrew, tmp_path: Path) -> None:
+    def plan(seed: int) -> Plan:
+        return Plan.simulated(draw(seed, {**FAILING, "voters": 1, "observers": 0}))
+
+    told = []
+    for players in (crew, Local(2)):
+        store = Store(tmp_path / type(players).__name__)
+        with closing(Exploration(3, plan, store, players).rounds()) as rounds:
+            told.append([(each.step, each.way, each.seen) for each in next(rounds)])
+    assert told[0] == told[1]
+    assert "S13" in {way for _, way, _ in told[0]}
 
 
 def test_what_an_executor_had_under_way_is_done_again_when_it_is_killed(

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.explore.play import STORED_MAX, Exploration, Played
+from harness.explore import play as play_module
+from harness.explore.play import STORED_MAX, Exploration, Played, play
+from harness.processes.crew import Local
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
 from harness.sessions.swarm import draw
@@ -25,7 +27,7 @@ def exploration(store: Store | None, jobs: int, **given: Any) -> Exploration:
     def plan(seed: int) -> Plan:
         return Plan.simulated(draw(seed, {**SHORT, **given}), asked_for=False)
 
-    return Exploration(11, plan, store, jobs)
+    return Exploration(11, plan, store, Local(jobs))
 
 
 def two_rounds(its: Exploration) -> list[Played]:
@@ -70,14 +72,13 @@ def test_a_process_that_dies_costs_its_candidate_only(monkeypatch: Any) -> None:
     import os  # noqa: PLC0415 - of this test alone
 
     its = exploration(None, 2)
-    one = Exploration._one
 
-    def dying(self: Exploration, step: Any) -> Any:
+    def dying(step: Any, *rest: Any) -> Played:
         if step.number == 1:
             os._exit(3)
-        return one(self, step)
+        return play(step, *rest)
 
-    monkeypatch.setattr(Exploration, "_one", dying)
+    monkeypatch.setattr(play_module, "play", dying)
     rounds = its.rounds()
     done = next(rounds)
     rounds.close()

@@ -18,6 +18,7 @@ from harness.nightly import ledger
 from harness.nightly.entries import Explore
 from harness.nightly.ledger import Ledger, Night
 from harness.nightly.searches import APART, FAR, Searching, Stored
+from harness.processes.crew import Local
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.swarm import draw
@@ -56,7 +57,7 @@ SHORT = Explore(
 
 
 def searching(folder: Path, night: Night, wanted: Explore = SHORT, jobs: int = 2) -> Searching:
-    return Searching("explore:a", wanted, night, folder, Stored(Store(folder), 2), jobs)
+    return Searching("explore:a", wanted, night, folder, Stored(Store(folder), 2), Local(jobs))
 
 
 def begun(folder: Path) -> Ledger:
