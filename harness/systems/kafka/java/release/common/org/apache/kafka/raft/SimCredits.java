@@ -71,10 +71,10 @@ final class SimCredits extends HashSet<Integer> {
 
     private String heard() {
         StringJoiner all = new StringJoiner(",");
-        for (LeaderState.ReplicaState state : SimRaft.states(leader)) {
-            int id = state.replicaKey().id();
+        for (SimAck ack : SimClient.acks(leader)) {
+            int id = ack.key().id();
             if (contains(id)) {
-                String directory = state.replicaKey().directoryId().map(each -> '"' + SimEvents.hex(each) + '"').orElse("null");
+                String directory = ack.key().directoryId().map(each -> '"' + SimEvents.hex(each) + '"').orElse("null");
                 all.add("[" + id + "," + directory + "," + (nowMs() - heardMs.get(id)) + "]");
             }
         }

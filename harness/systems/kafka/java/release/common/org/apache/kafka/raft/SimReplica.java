@@ -20,14 +20,12 @@ import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.message.VoteRequestData;
 import org.apache.kafka.common.message.VoteResponseData;
-import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 
@@ -104,7 +102,7 @@ public final class SimReplica implements Replica {
         return during(steadyNs, wallMs, isSound, () -> {
             log = new SimLog(files, this, clock, settings);
             SimElectionStore store = new SimElectionStore(this);
-            Optional<ElectionState> found = store.readElectionState();
+            Optional<ElectionState> found = store.read();
             long flushed = log.flushed();
             events.hold();
             join(store);
@@ -229,7 +227,7 @@ public final class SimReplica implements Replica {
     private void spun() {
         spins++;
         if (spins == SPINS_TOLD) {
-            String role = ((EpochState) SimInside.get(raft.quorum(), "state")).name().toLowerCase();
+            String role = SimClient.role((EpochState) SimInside.get(raft.quorum(), "state"));
             boolean observes = role.equals("follower") && raft.quorum().isObserver();
             event("spin").put("n", spins).put("as", observes ? "observer" : role).end();
         }
@@ -357,8 +355,7 @@ public final class SimReplica implements Replica {
     }
 
     private void complete(RaftRequest.Outbound request, ApiMessage data) {
-        request.completion.complete(
-            new RaftResponse.Inbound(request.correlationId(), data, request.destination()));
+        request.completion.complete(SimClient.answered(request, data));
     }
 
     static byte[] bytes(ApiMessage message, short version) {
@@ -369,7 +366,7 @@ public final class SimReplica implements Replica {
     }
 
     /** Sends requests as outputs. */
-    private final class Channel implements NetworkChannel {
+    private final class Channel implements SimChannel {
         private int correlations;
 
         @Override
@@ -378,25 +375,21 @@ public final class SimReplica implements Replica {
         }
 
         @Override
-        public ListenerName listenerName() {
-            return SimRaft.LISTENER;
-        }
-
-        @Override
         public void send(RaftRequest.Outbound request) {
             ApiMessage data = request.data();
-            if (request.destination() == null) {
+            Optional<SimPeer> to = raft.destination(request);
+            if (to.isEmpty()) {
                 complete(request, RaftUtil.errorResponse(ApiKeys.forId(data.apiKey()), Errors.BROKER_NOT_AVAILABLE));
                 return;
             }
             short version = ApiKeys.forId(data.apiKey()).latestVersion();
             sent.put(request.correlationId(), new Sent(request, version));
-            tellSent(request);
-            byte[] host = request.destination().host().getBytes(StandardCharsets.UTF_8);
+            tellSent(request, to.get().id());
+            byte[] host = to.get().host().getBytes(StandardCharsets.UTF_8);
             byte[] body = bytes(data, version);
             ByteBuffer both = ByteBuffer.allocate(host.length + 1 + body.length);
             both.put(host).put((byte) 0).put(body);
-            put(Kinds.SEND, request.correlationId(), request.destination().port(), request.destination().id(),
+            put(Kinds.SEND, request.correlationId(), to.get().port(), to.get().id(),
                 (short) (version << 8 | data.apiKey()), both.array());
         }
     }
@@ -409,14 +402,14 @@ public final class SimReplica implements Replica {
     }
 
     private void tellStart(Optional<ElectionState> found, long flushed) {
-        int epoch = found.map(ElectionState::epoch).orElse(0);
+        int epoch = found.map(SimClient::epoch).orElse(0);
         events.event(epoch, "start")
-            .put("leo", log.endOffset().offset())
+            .put("leo", log.end())
             .put("last_ep", log.lastFetchedEpoch())
             .put("log_start", log.startOffset())
             .put("flushed", flushed);
         events.open("qs", '{').comma().raw("\"ep\":").raw(found.isPresent() ? "" + epoch : "null");
-        Optional<ReplicaKey> voted = found.flatMap(ElectionState::optionalVotedKey);
+        Optional<ReplicaKey> voted = found.flatMap(SimClient::voted);
         int leader = found.map(ElectionState::leaderIdOrSentinel).orElse(-1);
         events.known("leader", leader)
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
@@ -426,13 +419,13 @@ public final class SimReplica implements Replica {
         for (OffsetAndEpoch snapshot : log.snapshotIds()) {
             events.comma().raw("[" + snapshot.offset() + "," + snapshot.epoch() + "]");
         }
-        events.close(']').ids("voters", raft.partition().lastVoterSet().voterIds()).open("roles", '[')
+        events.close(']').ids("voters", raft.lastVoters().voterIds()).open("roles", '[')
             .comma().raw("\"" + settings.getOrDefault("process.roles", "controller") + "\"").close(']').end();
     }
 
     void tellElectionState(ElectionState state) {
-        Optional<ReplicaKey> voted = state.optionalVotedKey();
-        events.event(state.epoch(), "qs")
+        Optional<ReplicaKey> voted = SimClient.voted(state);
+        events.event(SimClient.epoch(state), "qs")
             .known("leader", state.leaderIdOrSentinel())
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
@@ -443,11 +436,11 @@ public final class SimReplica implements Replica {
     void tellTransition(Object to, Object from) {
         EpochState state = (EpochState) to;
         ElectionState election = state.election();
-        Optional<ReplicaKey> voted = election.optionalVotedKey();
+        Optional<ReplicaKey> voted = SimClient.voted(election);
         String cause = queue.cause();
         events.event(state.epoch(), "role")
-            .put("from", from == null ? null : ((EpochState) from).name().toLowerCase())
-            .put("to", state.name().toLowerCase())
+            .put("from", from == null ? null : SimClient.role((EpochState) from))
+            .put("to", SimClient.role(state))
             .known("leader", election.leaderIdOrSentinel())
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
@@ -461,7 +454,7 @@ public final class SimReplica implements Replica {
             credits = SimRaft.credits(this, leader);
             events.event(state.epoch(), "elected")
                 .ids("grants", leader.grantingVoters())
-                .keys("voters", raft.partition().lastVoterSet().voterKeys())
+                .keys("voters", raft.lastVoters().voterKeys())
                 .put("es", leader.epochStartOffset())
                 .put("quorum_ms", raft.checkQuorumMs())
                 .end();
@@ -482,7 +475,7 @@ public final class SimReplica implements Replica {
     }
 
     long highWatermark() {
-        return log.highWatermark().offset();
+        return log.committed();
     }
 
     void tellHighWatermark(long value) {
@@ -496,12 +489,12 @@ public final class SimReplica implements Replica {
         SimEvents told = event("hwm").put("v", value).put("as", as);
         if (leader.isPresent()) {
             told.open("acks", '[');
-            for (LeaderState.ReplicaState state : SimRaft.states(leader.get())) {
-                told.comma().raw("[" + state.replicaKey().id() + ",");
-                told.raw(state.replicaKey().directoryId().map(id -> "\"" + SimEvents.hex(id) + "\"").orElse("null"));
-                told.raw("," + state.endOffset().map(LogOffsetMetadata::offset).map(String::valueOf).orElse("null") + "]");
+            for (SimAck ack : SimClient.acks(leader.get())) {
+                told.comma().raw("[" + ack.key().id() + ",");
+                told.raw(ack.key().directoryId().map(id -> "\"" + SimEvents.hex(id) + "\"").orElse("null"));
+                told.raw("," + (ack.end().isPresent() ? ack.end().getAsLong() : "null") + "]");
             }
-            told.close(']').keys("voters", raft.partition().lastVoterSet().voterKeys());
+            told.close(']').keys("voters", raft.lastVoters().voterKeys());
         }
         told.end();
     }
@@ -515,8 +508,7 @@ public final class SimReplica implements Replica {
             .end();
     }
 
-    private void tellSent(RaftRequest.Outbound request) {
-        int to = request.destination().id();
+    private void tellSent(RaftRequest.Outbound request, int to) {
         if (request.data() instanceof FetchRequestData fetch) {
             FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
             event("fetch_tx").put("off", asked.fetchOffset()).put("last_ep", asked.lastFetchedEpoch()).known("to", to).end();
@@ -536,12 +528,12 @@ public final class SimReplica implements Replica {
         FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
         event("fetch_rx")
             .known("from", fetch.replicaState().replicaId())
-            .directory("from_dir", SimRaft.directory(asked.replicaDirectoryId()))
+            .directory("from_dir", SimClient.directory(asked))
             .put("off", asked.fetchOffset())
             .put("last_ep", asked.lastFetchedEpoch())
             .put("req_ep", asked.currentLeaderEpoch())
             .put("res", result)
-            .known("end", result.equals("ok") ? log.endOffset().offset() : -1)
+            .known("end", result.equals("ok") ? log.end() : -1)
             .end();
     }
 
@@ -560,14 +552,14 @@ public final class SimReplica implements Replica {
         } else if (request.data() instanceof VoteRequestData vote) {
             tellVote(vote, (VoteResponseData) answer);
         } else {
-            SimRaft.Asked asked = SimRaft.asked(request.data(), answer);
+            SimAsked asked = SimAsked.of(request.data(), answer);
             if (asked == null) {
                 return;
             }
             if (asked.error() == 0) {
                 event("rpc_ok").put("api", asked.api()).known("peer", asked.peer())
                     .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch()).end();
-                if (SimRaft.waitsForCommit(request.data())) {
+                if (SimClient.waitsForCommit(request.data())) {
                     tellVoters();
                     tellAck(asked.api(), votersAt.orElse(-1));
                 }
@@ -601,11 +593,11 @@ public final class SimReplica implements Replica {
             .put("pre", SimVotes.isPreVote(asked))
             .put("ok", granted)
             .put("cand", SimVotes.candidate(asked))
-            .directory("cand_dir", SimRaft.directory(SimVotes.directory(asked)))
+            .directory("cand_dir", SimAsked.directory(SimVotes.directory(asked)))
             .put("cl_ep", asked.lastOffsetEpoch())
             .put("cl_leo", asked.lastOffset())
             .put("my_ep", log.lastFetchedEpoch())
-            .put("my_leo", log.endOffset().offset())
+            .put("my_leo", log.end())
             .put("req_ep", SimVotes.epoch(asked))
             .put("err", error)
             .end();
@@ -624,10 +616,9 @@ public final class SimReplica implements Replica {
         if (raft.quorum() == null) {
             return;
         }
-        KRaftControlRecordStateMachine partition = raft.partition();
-        VoterSet now = partition.lastVoterSet();
-        if (now != voters || !partition.lastVoterSetOffset().equals(votersAt)) {
-            tellVoters(now, partition.lastVoterSetOffset());
+        VoterSet now = raft.lastVoters();
+        if (now != voters || !raft.lastVotersOffset().equals(votersAt)) {
+            tellVoters(now, raft.lastVotersOffset());
         }
     }
 
@@ -636,7 +627,7 @@ public final class SimReplica implements Replica {
         if (raft.quorum() == null) {
             return;
         }
-        boolean isLoading = votersAt.isPresent() && raft.partition().lastVoterSetOffset().isEmpty();
+        boolean isLoading = votersAt.isPresent() && raft.lastVotersOffset().isEmpty();
         if (!isLoading) { // a snapshot: nobody goes by the empty history that it begins with
             tellVoters();
         }
@@ -650,7 +641,7 @@ public final class SimReplica implements Replica {
         votersAt = at;
         if (!same) {
             event("voters").known("off", at.orElse(-1)).keys("set", now.voterKeys())
-                .put("kv", raft.partition().lastKraftVersion().featureLevel()).put("revert", reverts).end();
+                .put("kv", raft.kraftVersion()).put("revert", reverts).end();
         }
     }
 
