@@ -17,7 +17,12 @@ class UnreachableError(WireError):
 
 
 async def exchange(
-    request: Request, address: Address, network: Network, *, timeout_s: float
+    request: Request,
+    address: Address,
+    network: Network,
+    *,
+    timeout_s: float,
+    older: bool = False,
 ) -> tuple[Any, Response]:
     """Send a request and wait for its answer: as on the wire (kio's entity), and decoded.
 
@@ -26,6 +31,7 @@ async def exchange(
         address: Of the node.
         network: The way to it.
         timeout_s: For the connection, and again for the answer.
+        older: The node may not speak our versions: it is asked which it does before.
 
     Raises:
         UnreachableError: There is no connection.
@@ -37,7 +43,8 @@ async def exchange(
     except WireError as error:
         raise UnreachableError(str(error)) from error
     try:
-        wire = codec.request_to_wire(request, codec.version_for(request))
+        peer = await connection.negotiate(timeout_s) if older else None
+        wire = codec.request_to_wire(request, codec.version_for(request, peer))
         entity = await connection.request(wire, timeout_s=timeout_s)
         return entity, codec.response_from_wire(entity, request)
     finally:

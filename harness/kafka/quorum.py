@@ -67,11 +67,18 @@ class QuorumView:
         return node.last_fetch_ms is not None and node.last_fetch_ms > since_ms
 
 
-async def ask(address: Address, network: Network, *, timeout_s: float) -> QuorumView | None:
-    """The view of the controller at ``address``; None when it does not lead or does not answer."""
+async def ask(
+    address: Address, network: Network, *, timeout_s: float, older: bool = False
+) -> QuorumView | None:
+    """The view of the controller at ``address``; None when it does not lead or does not answer.
+
+    ``older``: it may not speak our versions, so it is asked which before.
+    """
     request = DescribeQuorumRequest()
     try:
-        entity, response = await exchange(request, address, network, timeout_s=timeout_s)
+        entity, response = await exchange(
+            request, address, network, timeout_s=timeout_s, older=older
+        )
     except WireError:
         return None
     assert isinstance(response, DescribeQuorumResponse)  # noqa: S101 - the answer to that request

@@ -7,6 +7,7 @@ from typing import Final
 
 from harness.systems.kafka.releases import (
     HEARD_AT_ONCE_SINCE,
+    LEADS_WHEN_ELECTED_SINCE,
     PAUSES_SINCE,
     VOTES_KEPT_SINCE,
     Release,
@@ -59,6 +60,20 @@ BY_THE_WALL: Final = Known(
 )
 
 
+# Before 3.9 a leader that begins anew, resigned, tells its state machine that it leads.
+CLAIMS_RESIGNED: Final = Known(
+    "S21", ", which n", "docs/kafka.md, a resigned leader before 3.9 is told that it leads"
+)
+# Before 4.0 who has a vote on disk begins unattached, though a newer release left a leader there.
+FORGETS_LEADER: Final = Known(
+    "S31", ", and now it has None", "docs/kafka.md, a vote beside a leader"
+)
+# A voter that knows no pre-votes is not asked for one: its peers stand at once (KIP-996).
+WITHOUT_PRE_VOTE: Final = Known(
+    "S32", " with the pre-votes of ", "docs/kafka.md, voters before 4.0 know no pre-votes"
+)
+
+
 def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
     lines = {release.line for release in releases}
@@ -71,8 +86,10 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
         found.append(OBSERVER_SPINS)
     if max(lines) >= VOTES_KEPT_SINCE:
         found.append(STANDS_AGAIN)
+    if min(lines) < LEADS_WHEN_ELECTED_SINCE:
+        found += [CLAIMS_RESIGNED, OBSERVER_SPINS]
     if min(lines) < VOTES_KEPT_SINCE:
-        found.append(FORGETS)
+        found += [FORGETS, FORGETS_LEADER]
         if max(lines) >= VOTES_KEPT_SINCE:
-            found += OF_ZOOKEEPER
+            found += [*OF_ZOOKEEPER, WITHOUT_PRE_VOTE]
     return tuple(found)

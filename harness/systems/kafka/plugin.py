@@ -45,6 +45,7 @@ from harness.systems.kafka.mixed import (
     own_settings,
 )
 from harness.systems.kafka.releases import (
+    DESCRIBES_SINCE,
     DYNAMIC_SINCE,
     HOME,
     LIVE_SINCE,
@@ -62,6 +63,7 @@ from harness.systems.kafka.simulated.sites import (
     OF_LATEST,
     OF_MIXED_QUORUMS,
     OF_RAFT_ALONE,
+    OF_STATIC_QUORUMS,
     kafka_site,
     metadata_version,
 )
@@ -247,7 +249,7 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
     assert fit.workloads is not None  # noqa: S101 - see above
     return replace(
         fit,
-        workloads=fit.workloads - {"membership"},
+        workloads=fit.workloads & OF_STATIC_QUORUMS,
         takes=lambda name: is_kafkas(name) and name != QUORUM_SETTING,
     )
 
@@ -280,6 +282,8 @@ class Kafka(KraftNodes):
         """Name the nodes; nothing is started."""
         super().__init__(spec, environment, run_dir)
         self._dist: KafkaDist | None = None
+        oldest = min(release.line for release in all_releases(spec.settings))
+        self._negotiates = oldest < DESCRIBES_SINCE
         self._installed: dict[str, str] = {}  # releases that nodes went over to
         self._agent: Path | None = None  # none, or there shall be none
 

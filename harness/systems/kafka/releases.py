@@ -16,8 +16,10 @@ from typing import Final
 from harness.errors import UsageError
 
 DEFAULT: Final = "4.1.2"
-KNOWN: Final = ("3.9.1", "3.9.2", "4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1")
+KNOWN: Final = ("3.7.2", "3.9.1", "3.9.2", "4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1")
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
+DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of DescribeQuorum
+LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)

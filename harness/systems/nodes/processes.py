@@ -107,6 +107,7 @@ class KraftNodes:
         self._roles: dict[str, Role] = {}
         self._disks: dict[int, int] = {}  # how many each node has lost
         self._tails: dict[str, LogTail] = {}
+        self._negotiates = False  # before it asks for the quorum: for nodes that are older still
 
     def site(self, environment: Environment) -> Site:
         """Give the site of its nodes."""
@@ -365,7 +366,10 @@ class KraftNodes:
         """Tell what the leader of the highest epoch says; refreshes ``roles``."""
         network = self._site.network()
         answers = await asyncio.gather(
-            *(ask(self._env.address(v), network, timeout_s=timeout_s) for v in self.voters)
+            *(
+                ask(self._env.address(v), network, timeout_s=timeout_s, older=self._negotiates)
+                for v in self.voters
+            )
         )
         views = [view for view in answers if view is not None]
         best = max(views, key=lambda view: view.epoch, default=None)

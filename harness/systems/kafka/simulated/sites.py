@@ -26,6 +26,8 @@ LATENCY_NS: Final = 500 * US
 JITTER_NS: Final = 500 * US
 OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # workloads
 OF_CONTROLLERS: Final = frozenset({"brokers", "producer-ids"})
+# before 3.9 controllers do not know the requests of our clients' brokers
+OF_STATIC_QUORUMS: Final = frozenset({"register"})
 # nodes of ours have a whole controller, and so have Kafka's beside them
 OF_MIXED_QUORUMS: Final = OF_CONTROLLERS | {"membership", "describe"}
 # the line whose latest metadata.version it is

@@ -20,7 +20,6 @@ import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.record.Records;
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.snapshot.FileRawSnapshotReader;
 
@@ -135,7 +134,7 @@ public final class LiveNode implements TraceTeller.Node {
     void sent(Object request) {
         RaftRequest.Outbound asked = (RaftRequest.Outbound) request;
         if (asked.destination() != null) {
-            teller.sent(asked);
+            teller.sent(asked, asked.destination().id());
         }
     }
 
@@ -304,8 +303,8 @@ public final class LiveNode implements TraceTeller.Node {
     }
 
     @Override
-    public KRaftControlRecordStateMachine partition() {
-        return (KRaftControlRecordStateMachine) TraceInside.get(TraceRaft.PARTITION, client);
+    public KafkaRaftClient<?> raft() {
+        return client;
     }
 
     @Override

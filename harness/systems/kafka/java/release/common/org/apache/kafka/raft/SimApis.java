@@ -3,6 +3,7 @@ package org.apache.kafka.raft;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.message.ApiMessageType;
@@ -12,10 +13,12 @@ import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.requests.FetchRequest;
-import org.apache.kafka.server.common.KRaftVersion;
 
 /** The versions of Kafka's requests that this release knows. */
 public final class SimApis {
+    private static final Set<String> OF_QUORUM = Set.of("FETCH", "VOTE", "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH",
+        "DESCRIBE_QUORUM", "FETCH_SNAPSHOT", "ADD_RAFT_VOTER", "REMOVE_RAFT_VOTER", "UPDATE_RAFT_VOTER");
+
     private SimApis() {
     }
 
@@ -28,7 +31,7 @@ public final class SimApis {
                 .setApiKey((short) known[i]).setMinVersion((short) known[i + 1]).setMaxVersion((short) known[i + 2]));
         }
         answer.supportedFeatures().add(new ApiVersionsResponseData.SupportedFeatureKey()
-            .setName(KRaftVersion.FEATURE_NAME)
+            .setName("kraft.version")
             .setMinVersion((short) 0)
             .setMaxVersion(SimQuorum.KRAFT_VERSION));
         return answer;
@@ -54,11 +57,7 @@ public final class SimApis {
 
     /** Whether a request is for the raft client. */
     static boolean isOfQuorum(short key) {
-        return switch (ApiKeys.forId(key)) {
-            case FETCH, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT,
-                ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_RAFT_VOTER -> true;
-            default -> false;
-        };
+        return OF_QUORUM.contains(ApiKeys.forId(key).name());
     }
 
     /** API key, oldest and latest stable version of each, one after the other. */

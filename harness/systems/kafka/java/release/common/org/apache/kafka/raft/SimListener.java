@@ -57,9 +57,7 @@ final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[
 
     /** Append records; the offset of the last. */
     long append(int epoch, List<byte[]> values) {
-        long offset = client.prepareAppend(epoch, values);
-        client.schedulePreparedAppend();
-        return offset;
+        return SimClient.append(client, epoch, values);
     }
 
     void snapshot(OffsetAndEpoch id, List<byte[]> values) {

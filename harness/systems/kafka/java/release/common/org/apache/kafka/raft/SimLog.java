@@ -25,7 +25,6 @@ import org.apache.kafka.common.record.UnalignedMemoryRecords;
 import org.apache.kafka.common.record.UnalignedRecords;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.common.OffsetAndEpoch;
-import org.apache.kafka.snapshot.NotifyingRawSnapshotWriter;
 import org.apache.kafka.snapshot.RawSnapshotReader;
 import org.apache.kafka.snapshot.RawSnapshotWriter;
 
@@ -199,9 +198,17 @@ final class SimLog implements SimRaftLog {
         return new LogOffsetMetadata(highWatermark);
     }
 
+    long end() {
+        return end;
+    }
+
     @Override
     public long startOffset() {
         return start;
+    }
+
+    long committed() {
+        return highWatermark;
     }
 
     long flushed() {
@@ -448,7 +455,7 @@ final class SimLog implements SimRaftLog {
 
     @Override
     public void updateHighWatermark(LogOffsetMetadata metadata) {
-        long wanted = Math.max(start, Math.min(end, metadata.offset()));
+        long wanted = Math.max(start, Math.min(end, SimClient.offset(metadata)));
         if (wanted != highWatermark) {
             highWatermark = wanted;
             node.teller.highWatermark(wanted);
@@ -611,7 +618,7 @@ final class SimLog implements SimRaftLog {
         if (valid.kind() != ValidOffsetAndEpoch.Kind.VALID) {
             throw new IllegalArgumentException("Snapshot id (" + id + ") is not valid according to the log: " + valid);
         }
-        long base = read(id.offset(), Isolation.COMMITTED, 1).startOffsetMetadata.offset();
+        long base = SimClient.offset(read(id.offset(), Isolation.COMMITTED, 1).startOffsetMetadata);
         if (base != id.offset()) {
             throw new IllegalArgumentException("Cannot create snapshot at offset (" + id.offset()
                 + ") because it is not batch aligned. The batch containing the requested offset has a base offset of ("
@@ -629,13 +636,7 @@ final class SimLog implements SimRaftLog {
         if (snapshots.containsKey(id)) {
             return Optional.empty();
         }
-        Writer writer = new Writer(id, stem(id) + "-" + (++parts) + ".checkpoint.part");
-        return Optional.of(new NotifyingRawSnapshotWriter(writer, frozen -> {
-            onSnapshotFrozen(frozen);
-            if (isOwn) {
-                node.tellSnapshot("freeze", frozen, bytesOf(frozen));
-            }
-        }));
+        return Optional.of(new Writer(id, stem(id) + "-" + (++parts) + ".checkpoint.part", isOwn));
     }
 
     @Override
@@ -702,11 +703,13 @@ final class SimLog implements SimRaftLog {
         private final OffsetAndEpoch id;
         private final String part;
         private long size;
+        private final boolean isOwn;
         private boolean isFrozen;
         private boolean isClosed;
 
-        Writer(OffsetAndEpoch id, String part) {
+        Writer(OffsetAndEpoch id, String part, boolean isOwn) {
             this.id = id;
+            this.isOwn = isOwn;
             this.part = part;
             files.ofFile(told -> files.disk().create(told, part));
         }
@@ -755,6 +758,10 @@ final class SimLog implements SimRaftLog {
             files.ofFile(told -> files.disk().fsync(told, part));
             files.ofFile(told -> files.disk().rename(told, part, stem(id) + ".checkpoint"));
             files.ofFile(told -> files.disk().fsyncNames(told));
+            onSnapshotFrozen(id);
+            if (isOwn) {
+                node.tellSnapshot("freeze", id, bytesOf(id));
+            }
         }
 
         @Override

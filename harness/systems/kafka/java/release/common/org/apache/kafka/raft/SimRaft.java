@@ -1,35 +1,29 @@
 package org.apache.kafka.raft;
 
-import java.lang.reflect.Constructor;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.OptionalInt;
+import java.util.Optional;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.config.AbstractConfig;
-import org.apache.kafka.common.feature.SupportedVersionRange;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.raft.internals.BatchMemoryPool;
-import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 
 /** The KafkaRaftClient of this release: how it is made, and what is known of its inside. */
 final class SimRaft<T> {
     static final ListenerName LISTENER = new ListenerName("CONTROLLER");
-    private static final int MAX_FETCH_WAIT_MS = 500; // of KafkaRaftClient, where it is private in some releases
 
     private final SimReplica node;
     private final Map<String, String> identity;
     private final Metrics metrics;
-    private final QuorumConfig config;
+    private final SimClient.Config config;
     private final LogContext logContext;
     private KafkaRaftClient<T> client;
     private CompletableFuture<Void> stopping;
@@ -39,13 +33,7 @@ final class SimRaft<T> {
         this.identity = identity;
         this.metrics = new Metrics(node.clock);
         this.logContext = new LogContext("[RaftManager id=" + node.id + "] ");
-        Map<String, String> known = new HashMap<>();
-        for (String name : QuorumConfig.CONFIG_DEF.names()) {
-            if (node.settings.containsKey(name)) {
-                known.put(name, node.settings.get(name));
-            }
-        }
-        this.config = new QuorumConfig(new AbstractConfig(QuorumConfig.CONFIG_DEF, known, false));
+        this.config = new SimClient.Config(node.settings);
     }
 
     void open(
@@ -63,43 +51,12 @@ final class SimRaft<T> {
             String[] at = node.settings.get("advertised.listeners").split("://")[1].split(":");
             listeners.put(LISTENER, InetSocketAddress.createUnresolved(at[0], Integer.parseInt(at[1])));
         }
-        client = made(KafkaRaftClient.class,
-            OptionalInt.of(node.id),
-            uuid(identity.get("directory.id")),
-            machine.serde(),
-            channel,
-            queue,
-            log,
-            new BatchMemoryPool(5, KafkaRaftClient.MAX_BATCH_SIZE_BYTES),
-            node.clock,
-            expirations,
-            MAX_FETCH_WAIT_MS,
-            isController,
-            identity.get("cluster.id"),
-            bootstrap(),
-            Endpoints.fromInetSocketAddresses(listeners),
-            new SupportedVersionRange((short) 0, SimQuorum.KRAFT_VERSION),
-            logContext,
-            new Random(Long.parseLong(identity.get("seed"))),
-            config
-        );
+        Random random = new Random(Long.parseLong(identity.get("seed")));
+        client = SimClient.made(new SimClient.Parts<>(
+            node, identity, uuid(identity.get("directory.id")), isController, bootstrap(), listeners, voters,
+            machine, channel, queue, log, expirations, store, metrics, logContext, random, config));
         machine.open(client);
-        SimQuorum.join(client, voters, store, metrics);
-    }
-
-    @SuppressWarnings("unchecked")
-    private static <T> T made(Class<?> type, Object... arguments) {
-        try {
-            for (Constructor<?> each : type.getDeclaredConstructors()) {
-                if (each.getParameterCount() == arguments.length) {
-                    each.setAccessible(true);
-                    return (T) each.newInstance(arguments);
-                }
-            }
-        } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException(e);
-        }
-        throw new IllegalStateException(type + " has no constructor of " + arguments.length + " arguments");
+        SimClient.join(client, voters, store, metrics);
     }
 
     private Map<Integer, InetSocketAddress> voters() {
@@ -135,7 +92,7 @@ final class SimRaft<T> {
     }
 
     RaftRequest.Inbound inbound(int correlation, short version, ApiMessage data, long createdMs) {
-        return new RaftRequest.Inbound(LISTENER, correlation, version, data, createdMs);
+        return SimClient.inbound(correlation, version, data, createdMs);
     }
 
     void shutdown(int timeoutMs) {
@@ -173,8 +130,12 @@ final class SimRaft<T> {
         return quorum == null ? 0 : quorum.epoch();
     }
 
-    KRaftControlRecordStateMachine partition() {
-        return (KRaftControlRecordStateMachine) TraceInside.get(TraceRaft.PARTITION, client);
+    KafkaRaftClient<T> client() {
+        return client;
+    }
+
+    Optional<SimPeer> destination(RaftRequest.Outbound request) {
+        return SimClient.destination(request, voters());
     }
 
     long checkQuorumMs() {

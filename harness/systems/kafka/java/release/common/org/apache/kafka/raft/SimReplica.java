@@ -15,7 +15,6 @@ import java.util.function.Supplier;
 
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.message.ApiMessageType;
-import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
@@ -23,7 +22,6 @@ import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 
@@ -97,7 +95,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         return during(steadyNs, wallMs, isSound, () -> {
             log = new SimLog(files, this, clock, settings);
             SimElectionStore store = new SimElectionStore(this);
-            Optional<ElectionState> found = store.readElectionState();
+            Optional<ElectionState> found = store.read();
             long flushed = log.flushed();
             events.hold();
             join(store);
@@ -222,7 +220,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     private void spun() {
         spins++;
         if (spins == SPINS_TOLD) {
-            String role = ((EpochState) TraceInside.get(raft.quorum(), "state")).name().toLowerCase();
+            String role = TraceClient.role((EpochState) TraceInside.get(raft.quorum(), "state"));
             boolean observes = role.equals("follower") && raft.quorum().isObserver();
             event("spin").put("n", spins).put("as", observes ? "observer" : role).end();
         }
@@ -350,8 +348,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     }
 
     private void complete(RaftRequest.Outbound request, ApiMessage data) {
-        request.completion.complete(
-            new RaftResponse.Inbound(request.correlationId(), data, request.destination()));
+        request.completion.complete(SimClient.answered(request, data));
     }
 
     static byte[] bytes(ApiMessage message, short version) {
@@ -362,7 +359,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     }
 
     /** Sends requests as outputs. */
-    private final class Channel implements NetworkChannel {
+    private final class Channel implements SimChannel {
         private int correlations;
 
         @Override
@@ -371,25 +368,21 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         }
 
         @Override
-        public ListenerName listenerName() {
-            return SimRaft.LISTENER;
-        }
-
-        @Override
         public void send(RaftRequest.Outbound request) {
             ApiMessage data = request.data();
-            if (request.destination() == null) {
+            Optional<SimPeer> to = raft.destination(request);
+            if (to.isEmpty()) {
                 complete(request, RaftUtil.errorResponse(ApiKeys.forId(data.apiKey()), Errors.BROKER_NOT_AVAILABLE));
                 return;
             }
             short version = ApiKeys.forId(data.apiKey()).latestVersion();
             sent.put(request.correlationId(), new Sent(request, version));
-            teller.sent(request);
-            byte[] host = request.destination().host().getBytes(StandardCharsets.UTF_8);
+            teller.sent(request, to.get().id());
+            byte[] host = to.get().host().getBytes(StandardCharsets.UTF_8);
             byte[] body = bytes(data, version);
             ByteBuffer both = ByteBuffer.allocate(host.length + 1 + body.length);
             both.put(host).put((byte) 0).put(body);
-            put(Kinds.SEND, request.correlationId(), request.destination().port(), request.destination().id(),
+            put(Kinds.SEND, request.correlationId(), to.get().port(), to.get().id(),
                 (short) (version << 8 | data.apiKey()), both.array());
         }
     }
@@ -418,13 +411,13 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     }
 
     @Override
-    public KRaftControlRecordStateMachine partition() {
-        return raft.partition();
+    public KafkaRaftClient<?> raft() {
+        return raft.client();
     }
 
     @Override
     public long endOffset() {
-        return log.endOffset().offset();
+        return log.end();
     }
 
     @Override
@@ -439,7 +432,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
 
     @Override
     public long highWatermark() {
-        return log.highWatermark().offset();
+        return log.committed();
     }
 
     @Override

@@ -3,18 +3,12 @@ package org.apache.kafka.raft;
 import java.util.Optional;
 
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.message.AddRaftVoterRequestData;
-import org.apache.kafka.common.message.AddRaftVoterResponseData;
 import org.apache.kafka.common.message.BeginQuorumEpochRequestData;
 import org.apache.kafka.common.message.BeginQuorumEpochResponseData;
 import org.apache.kafka.common.message.EndQuorumEpochRequestData;
 import org.apache.kafka.common.message.EndQuorumEpochResponseData;
 import org.apache.kafka.common.message.FetchSnapshotRequestData;
 import org.apache.kafka.common.message.FetchSnapshotResponseData;
-import org.apache.kafka.common.message.RemoveRaftVoterRequestData;
-import org.apache.kafka.common.message.RemoveRaftVoterResponseData;
-import org.apache.kafka.common.message.UpdateRaftVoterRequestData;
-import org.apache.kafka.common.message.UpdateRaftVoterResponseData;
 import org.apache.kafka.common.protocol.ApiMessage;
 
 /** What a request other than Vote and Fetch was about, and how it was answered. */
@@ -39,26 +33,9 @@ record TraceAsked(String api, int peer, Optional<Uuid> directory, int epoch, int
             FetchSnapshotRequestData.PartitionSnapshot part = asked.topics().get(0).partitions().get(0);
             FetchSnapshotResponseData answer = (FetchSnapshotResponseData) response;
             int error = answer.topics().isEmpty() ? 0 : answer.topics().get(0).partitions().get(0).errorCode();
-            return new TraceAsked("FetchSnapshot", asked.replicaId(), TraceRaft.directory(part.replicaDirectoryId()),
+            return new TraceAsked("FetchSnapshot", asked.replicaId(), TraceClient.directory(part),
                 part.currentLeaderEpoch(), answer.errorCode() == 0 ? error : answer.errorCode());
         }
-        if (request instanceof AddRaftVoterRequestData asked) {
-            return new TraceAsked("AddVoter", asked.voterId(), TraceRaft.directory(asked.voterDirectoryId()), -1,
-                ((AddRaftVoterResponseData) response).errorCode());
-        }
-        if (request instanceof RemoveRaftVoterRequestData asked) {
-            return new TraceAsked("RemoveVoter", asked.voterId(), TraceRaft.directory(asked.voterDirectoryId()), -1,
-                ((RemoveRaftVoterResponseData) response).errorCode());
-        }
-        if (request instanceof UpdateRaftVoterRequestData asked) {
-            return new TraceAsked("UpdateVoter", asked.voterId(), TraceRaft.directory(asked.voterDirectoryId()),
-                asked.currentLeaderEpoch(), ((UpdateRaftVoterResponseData) response).errorCode());
-        }
-        return null;
-    }
-
-    /** Whether a change of the voters is answered when it is committed. */
-    static boolean waitsForCommit(ApiMessage request) {
-        return request instanceof AddRaftVoterRequestData || request instanceof RemoveRaftVoterRequestData;
+        return TraceClient.askedOfVoters(request, response);
     }
 }

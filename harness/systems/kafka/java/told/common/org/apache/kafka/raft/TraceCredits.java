@@ -84,10 +84,10 @@ final class TraceCredits extends HashSet<Integer> {
 
     private String heard() {
         StringJoiner all = new StringJoiner(",");
-        for (LeaderState.ReplicaState state : TraceRaft.states(leader)) {
-            int id = state.replicaKey().id();
+        for (TraceAck ack : TraceClient.acks(leader)) {
+            int id = ack.key().id();
             if (contains(id)) {
-                String directory = state.replicaKey().directoryId().map(each -> '"' + TraceEvents.hex(each) + '"').orElse("null");
+                String directory = ack.key().directoryId().map(each -> '"' + TraceEvents.hex(each) + '"').orElse("null");
                 all.add("[" + id + "," + directory + "," + (nowMs() - heardMs.get(id)) + "]");
             }
         }

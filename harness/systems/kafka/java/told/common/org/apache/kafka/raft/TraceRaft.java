@@ -3,9 +3,7 @@ package org.apache.kafka.raft;
 import java.lang.reflect.Field;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.util.Collection;
 import java.util.HexFormat;
-import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
@@ -18,9 +16,7 @@ import org.apache.kafka.common.utils.Utils;
 
 /** What is known of the inside of Kafka's raft classes. */
 final class TraceRaft {
-    private static final Field VOTER_STATES = TraceInside.field(LeaderState.class, "voterStates");
     private static final Field CREDITS = TraceInside.field(LeaderState.class, "fetchedVoters");
-    static final Field PARTITION = TraceInside.field(KafkaRaftClient.class, "partitionState");
 
     private TraceRaft() {
     }
@@ -29,11 +25,6 @@ final class TraceRaft {
     static String typeOf(RaftMessage message) {
         String name = message.data().getClass().getSimpleName();
         return name.substring(0, name.length() - "Data".length());
-    }
-
-    @SuppressWarnings("unchecked")
-    static Collection<LeaderState.ReplicaState> states(LeaderState<?> leader) {
-        return ((Map<Integer, LeaderState.ReplicaState>) TraceInside.get(VOTER_STATES, leader)).values();
     }
 
     /** Have a leader that begins count in a set of ours who keeps it in its role. */

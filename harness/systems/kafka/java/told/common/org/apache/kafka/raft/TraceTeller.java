@@ -10,7 +10,6 @@ import org.apache.kafka.common.message.VoteResponseData;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.record.RecordBatch;
-import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 
 /** Tells what a raft client does as protocol events (node/trace.py), of a live node as of a simulated one. */
@@ -23,7 +22,7 @@ final class TraceTeller {
         /** Its quorum state; null before it is there. */
         QuorumState quorum();
 
-        KRaftControlRecordStateMachine partition();
+        KafkaRaftClient<?> raft();
 
         long endOffset();
 
@@ -55,14 +54,14 @@ final class TraceTeller {
     // ------------------------------------------------------------------ start and roles
 
     void start(Optional<ElectionState> found, long flushed) {
-        int epoch = found.map(ElectionState::epoch).orElse(0);
+        int epoch = found.map(TraceClient::epoch).orElse(0);
         TraceEvents told = node.event(epoch, "start")
             .put("leo", node.endOffset())
             .put("last_ep", node.lastEpoch())
             .put("log_start", node.startOffset())
             .put("flushed", flushed);
         told.open("qs", '{').comma().raw("\"ep\":").raw(found.isPresent() ? "" + epoch : "null");
-        Optional<ReplicaKey> voted = found.flatMap(ElectionState::optionalVotedKey);
+        Optional<ReplicaKey> voted = found.flatMap(TraceClient::voted);
         int leader = found.map(ElectionState::leaderIdOrSentinel).orElse(-1);
         told.known("leader", leader)
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
@@ -72,7 +71,7 @@ final class TraceTeller {
         for (OffsetAndEpoch snapshot : node.snapshotIds()) {
             told.comma().raw("[" + snapshot.offset() + "," + snapshot.epoch() + "]");
         }
-        told.close(']').ids("voters", node.partition().lastVoterSet().voterIds()).open("roles", '[');
+        told.close(']').ids("voters", TraceClient.lastVoters(node.raft()).voterIds()).open("roles", '[');
         for (String role : node.roles().split(",")) {
             told.comma().raw("\"" + role + "\"");
         }
@@ -80,8 +79,8 @@ final class TraceTeller {
     }
 
     void electionState(ElectionState state) {
-        Optional<ReplicaKey> voted = state.optionalVotedKey();
-        node.event(state.epoch(), "qs")
+        Optional<ReplicaKey> voted = TraceClient.voted(state);
+        node.event(TraceClient.epoch(state), "qs")
             .known("leader", state.leaderIdOrSentinel())
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
@@ -91,11 +90,11 @@ final class TraceTeller {
     /** A transition of QuorumState. */
     void transition(EpochState state, EpochState from) {
         ElectionState election = state.election();
-        Optional<ReplicaKey> voted = election.optionalVotedKey();
+        Optional<ReplicaKey> voted = TraceClient.voted(election);
         String cause = node.cause();
         TraceEvents told = node.event(state.epoch(), "role")
-            .put("from", from == null ? null : from.name().toLowerCase())
-            .put("to", state.name().toLowerCase())
+            .put("from", from == null ? null : TraceClient.role(from))
+            .put("to", TraceClient.role(state))
             .known("leader", election.leaderIdOrSentinel())
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
@@ -109,7 +108,7 @@ final class TraceTeller {
             credits = TraceRaft.credits(node, leader);
             node.event(state.epoch(), "elected")
                 .ids("grants", leader.grantingVoters())
-                .keys("voters", node.partition().lastVoterSet().voterKeys())
+                .keys("voters", TraceClient.lastVoters(node.raft()).voterKeys())
                 .put("es", leader.epochStartOffset())
                 .put("quorum_ms", node.checkQuorumMs())
                 .end();
@@ -145,12 +144,12 @@ final class TraceTeller {
         TraceEvents told = node.event("hwm").put("v", value).put("as", as);
         if (leader.isPresent()) {
             told.open("acks", '[');
-            for (LeaderState.ReplicaState state : TraceRaft.states(leader.get())) {
-                told.comma().raw("[" + state.replicaKey().id() + ",");
-                told.raw(state.replicaKey().directoryId().map(id -> "\"" + TraceEvents.hex(id) + "\"").orElse("null"));
-                told.raw("," + state.endOffset().map(LogOffsetMetadata::offset).map(String::valueOf).orElse("null") + "]");
+            for (TraceAck ack : TraceClient.acks(leader.get())) {
+                told.comma().raw("[" + ack.key().id() + ",");
+                told.raw(ack.key().directoryId().map(id -> "\"" + TraceEvents.hex(id) + "\"").orElse("null"));
+                told.raw("," + (ack.end().isPresent() ? ack.end().getAsLong() : "null") + "]");
             }
-            told.close(']').keys("voters", node.partition().lastVoterSet().voterKeys());
+            told.close(']').keys("voters", TraceClient.lastVoters(node.raft()).voterKeys());
         }
         told.end();
     }
@@ -165,8 +164,7 @@ final class TraceTeller {
 
     // ------------------------------------------------------------------ requests and answers
 
-    void sent(RaftRequest.Outbound request) {
-        int to = request.destination().id();
+    void sent(RaftRequest.Outbound request, int to) {
         if (request.data() instanceof FetchRequestData fetch) {
             FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
             node.event("fetch_tx").put("off", asked.fetchOffset()).put("last_ep", asked.lastFetchedEpoch()).known("to", to).end();
@@ -203,7 +201,7 @@ final class TraceTeller {
         FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
         node.event("fetch_rx")
             .known("from", fetch.replicaState().replicaId())
-            .directory("from_dir", TraceRaft.directory(asked.replicaDirectoryId()))
+            .directory("from_dir", TraceClient.directory(asked))
             .put("off", asked.fetchOffset())
             .put("last_ep", asked.lastFetchedEpoch())
             .put("req_ep", asked.currentLeaderEpoch())
@@ -242,7 +240,7 @@ final class TraceTeller {
         }
         node.event("rpc_ok").put("api", asked.api()).known("peer", asked.peer())
             .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch()).end();
-        if (TraceAsked.waitsForCommit(request)) {
+        if (TraceClient.waitsForCommit(request)) {
             voters();
             ack(asked.api(), votersAt.orElse(-1));
         }
@@ -288,10 +286,10 @@ final class TraceTeller {
         if (node.quorum() == null) {
             return;
         }
-        KRaftControlRecordStateMachine partition = node.partition();
-        VoterSet now = partition.lastVoterSet();
-        if (now != voters || !partition.lastVoterSetOffset().equals(votersAt)) {
-            voters(now, partition.lastVoterSetOffset());
+        VoterSet now = TraceClient.lastVoters(node.raft());
+        OptionalLong at = TraceClient.lastVotersOffset(node.raft());
+        if (now != voters || !at.equals(votersAt)) {
+            voters(now, at);
         }
     }
 
@@ -300,7 +298,7 @@ final class TraceTeller {
         if (node.quorum() == null) {
             return;
         }
-        boolean isLoading = votersAt.isPresent() && node.partition().lastVoterSetOffset().isEmpty();
+        boolean isLoading = votersAt.isPresent() && TraceClient.lastVotersOffset(node.raft()).isEmpty();
         if (!isLoading) { // a snapshot: nobody goes by the empty history that it begins with
             voters();
         }
@@ -314,7 +312,7 @@ final class TraceTeller {
         votersAt = at;
         if (!same) {
             node.event("voters").known("off", at.orElse(-1)).keys("set", now.voterKeys())
-                .put("kv", node.partition().lastKraftVersion().featureLevel()).put("revert", reverts).end();
+                .put("kv", TraceClient.kraftVersion(node.raft())).put("revert", reverts).end();
         }
     }
 }

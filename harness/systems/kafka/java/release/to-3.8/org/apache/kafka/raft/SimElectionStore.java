@@ -4,22 +4,24 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.stream.Collectors;
 
 import org.apache.kafka.raft.generated.QuorumStateData;
 import org.apache.kafka.raft.generated.QuorumStateDataJsonConverter;
-import org.apache.kafka.server.common.KRaftVersion;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.node.ShortNode;
 
-/** quorum-state on the simulated disk, written as FileQuorumStateStore does it. */
+/** quorum-state on the simulated disk, written as FileBasedStateStore does it. */
 final class SimElectionStore implements QuorumStateStore {
     private static final String NAME = "quorum-state";
     private static final String VERSION = "data_version";
+    private static final short ONLY = 0;
+    private static final int NOBODY = -1;
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
     private final SimReplica node;
@@ -28,8 +30,8 @@ final class SimElectionStore implements QuorumStateStore {
         this.node = node;
     }
 
-    @Override
-    public Optional<ElectionState> readElectionState() {
+    /** Empty, where the raft client wants null. */
+    Optional<ElectionState> read() {
         byte[] content = node.files.read(NAME);
         if (content == null) {
             return Optional.empty();
@@ -46,17 +48,31 @@ final class SimElectionStore implements QuorumStateStore {
                 throw new IOException("Deserialized node " + read + " does not have " + VERSION + " field");
             }
             QuorumStateData data = QuorumStateDataJsonConverter.read(object, version.shortValue());
-            return Optional.of(ElectionState.fromQuorumStateData(data));
+            return Optional.of(new ElectionState(
+                data.leaderEpoch(),
+                data.leaderId() == NOBODY ? OptionalInt.empty() : OptionalInt.of(data.leaderId()),
+                data.votedId() == NOBODY ? OptionalInt.empty() : OptionalInt.of(data.votedId()),
+                data.currentVoters().stream().map(QuorumStateData.Voter::voterId).collect(Collectors.toSet())));
         } catch (IOException e) {
             throw new UncheckedIOException("Error while reading the Quorum status from the file " + NAME, e);
         }
     }
 
     @Override
-    public void writeElectionState(ElectionState latest, KRaftVersion kraftVersion) {
-        short version = kraftVersion.quorumStateVersion();
-        ObjectNode json = (ObjectNode) QuorumStateDataJsonConverter.write(latest.toQuorumStateData(version), version);
-        json.set(VERSION, new ShortNode(version));
+    public ElectionState readElectionState() {
+        return read().orElse(null);
+    }
+
+    @Override
+    public void writeElectionState(ElectionState latest) {
+        QuorumStateData data = new QuorumStateData()
+            .setLeaderEpoch(latest.epoch)
+            .setVotedId(latest.votedIdOpt.orElse(NOBODY))
+            .setLeaderId(latest.leaderIdOpt.orElse(NOBODY))
+            .setCurrentVoters(latest.voters().stream()
+                .map(voter -> new QuorumStateData.Voter().setVoterId(voter)).collect(Collectors.toList()));
+        ObjectNode json = (ObjectNode) QuorumStateDataJsonConverter.write(data, ONLY);
+        json.set(VERSION, new ShortNode(ONLY));
         byte[] content = json.toString().getBytes(StandardCharsets.UTF_8);
         String draft = NAME + ".tmp";
         node.files.ofFile(told -> node.files.disk().create(told, draft));
@@ -65,11 +81,6 @@ final class SimElectionStore implements QuorumStateStore {
         node.files.ofFile(told -> node.files.disk().rename(told, draft, NAME));
         node.files.ofFile(told -> node.files.disk().fsyncNames(told));
         node.teller.electionState(latest);
-    }
-
-    @Override
-    public Path path() {
-        return Path.of(NAME);
     }
 
     @Override
