@@ -37,7 +37,6 @@ from harness.systems.kafka.releases import (
     DYNAMIC_SINCE,
     HEARD_AT_ONCE_SINCE,
     HOME,
-    LIVE_SINCE,
     PAUSES_SINCE,
     VERSION,
     VOTES_KEPT_SINCE,
@@ -142,11 +141,6 @@ def check_processes(settings: Mapping[str, str]) -> None:
     check_settings(settings)
     if HOME in settings:
         raise UsageError("--kafka-home: only `krucible sim` takes it; leave it out")
-    for release in releases_of(settings).values():
-        if release.line < LIVE_SINCE:
-            raise UsageError(
-                f"--kafka-version {release}: only for `krucible sim`; processes need 4.0 or newer"
-            )
     if len(set(releases_of(settings).values())) > 1:
         raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
 
