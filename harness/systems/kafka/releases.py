@@ -21,7 +21,6 @@ DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
-LIVE_SINCE: Final = (4, 0)  # processes of older ones log in another way, and are formatted so
 
 VERSION: Final = "krucible.kafka.version"
 HOME: Final = "krucible.kafka.home"
