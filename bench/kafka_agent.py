@@ -1,13 +1,13 @@
 """The cost of the agent in Apache Kafka's controllers: commits per second with it and without.
 
-    python bench/kafka_agent.py [--version V] [--clients 1,16] [--rounds 12] [--seconds 3] [--dir D]
+    python bench/kafka_agent.py [--version V] [--clients 1,16] [--rounds 40] [--seconds 1] [--dir D]
 
 Two clusters of three controllers run side by side, one with the agent: JVMs on loopback as for
 production (full compiler, G1) with fsync on, and ``controller.quorum.append.linger.ms=0``, so that
 no commit waits for others. Each client sets a default of all brokers again and again, over a
-connection of its own, and waits for the answer. Once both are warm they are loaded by turns, for
-some seconds each; who is not is idle. "cost" is what the agent takes of the commits per second,
-with the 90 % interval that resampling the turns gives it. Takes about 4 minutes.
+connection of its own, and waits for the answer. Once both are warm they are loaded by turns, for a
+second each; who is not is idle. "cost" is what the agent takes of the commits per second, with the
+90 % interval that resampling the turns gives it. Takes about 4 minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.support.clients import connect, first_commit, set_config
 from bench.support.disk import add_dir, workspace
-from bench.support.figures import percentile, ratio, say, table
+from bench.support.figures import paired_ratio, percentile, say, table
 from bench.support.quorum import Quorum, cpu_s, format_node, log_dir
 from harness.systems.kafka.agent import AgentOptions, agent_jar
 from harness.systems.kafka.distribution import KafkaDist, fetch
@@ -98,7 +98,7 @@ async def compare(quorums: dict[bool, Quorum], clients: list[int], options: Any)
 def figures(clients: int, without: list[dict[str, float]], with_: list[dict[str, float]]) -> Any:
     """Sum up the rounds of one number of clients."""
     rates = [[each["commits_per_s"] for each in rounds] for rounds in (with_, without)]
-    kept, low, high = ratio(*rates)
+    kept, low, high = paired_ratio(*rates)
     means = {
         name: [round(fmean(each[name] for each in rounds), 1) for rounds in (without, with_)]
         for name in ("commits_per_s", "p50_ms", "cpu_us")
@@ -125,8 +125,8 @@ def main() -> None:
     )
     parser.add_argument("--version", default=DEFAULT, help="of Kafka (default: %(default)s)")
     parser.add_argument("--clients", default="1,16", help="comma separated")
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each turn")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each turn")
     parser.add_argument("--warm-up", type=float, default=20.0, help="s, of each cluster")
     add_dir(parser)
     arguments = parser.parse_args()
