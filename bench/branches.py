@@ -62,8 +62,8 @@ def searched(seed: int, branches: int, cpu_s: float) -> Searched:
     new = defaultdict[bool, int](int)  # of branches, and of whole runs
     spent_s = defaultdict[bool, float](float)
     while used_s < cpu_s:
-        late = used_s >= cpu_s / 2
         for step in search.round():
+            late = used_s >= cpu_s / 2
             known = search.corpus.counts
             rng = seeds.rng(seed, "branches", step.number)
             fork = Branching(step.candidate.spec, known, rng, branches, APART_MS)
