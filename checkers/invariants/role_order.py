@@ -133,7 +133,7 @@ def _wrong_start(disk: Mapping[str, Any], last_epoch: int, role: Event) -> str |
     elif own:
         right.add("candidate")
     if role["to"] not in right:
-        return f"its disk has leader {leader} and a vote for {voted}"
+        return f"its disk has leader {leader} and a vote for {'itself' if own else voted}"
     if role.get("leader") != leader:
         return f"its disk has leader {leader}, and now it has {role.get('leader')}"
     if leader is None and role.get("voted") != voted:

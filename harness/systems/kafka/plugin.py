@@ -174,7 +174,12 @@ HEARS_LATE: Final = Known(
 # Before 4.2 a follower polls without a pause when it wants to tell its listeners (KAFKA-19605).
 SPINS: Final = Known("L12", "without a pause as follower", "docs/kafka.md, a busy follower")
 
-# Since then an observer does so while it has no answer after a fetch timeout.
+# Since 4.0 who lost an election, and knows its winner, stands again in that epoch at a restart.
+STANDS_AGAIN: Final = Known(
+    "S31", " and a vote for itself", "docs/kafka.md, a loser that stands again"
+)
+
+# Since 4.2 an observer does so while it has no answer after a fetch timeout.
 OBSERVER_SPINS: Final = Known(
     "L12", "without a pause as observer", "docs/kafka.md, a cut-off observer"
 )
@@ -190,6 +195,8 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
         found.append(SPINS)
     if max(lines) >= PAUSES_SINCE:
         found.append(OBSERVER_SPINS)
+    if max(lines) >= VOTES_KEPT_SINCE:
+        found.append(STANDS_AGAIN)
     if min(lines) < VOTES_KEPT_SINCE:
         found.append(FORGETS)
         if max(lines) >= VOTES_KEPT_SINCE:
