@@ -13,6 +13,13 @@ LOST = f"{BEGAN}, so that it had lost that election"
 OTHER = f"{BEGAN} and a vote for 3"
 
 
+def test_a_wait_is_known_in_runs_with_a_fault_of_the_clock_only() -> None:
+    (wall,) = (each for each in known_of([Release("4.3.1")]) if each.invariant == "L9")
+    assert wall.applies(("kill", "clock-strobe"))
+    assert not wall.applies(("kill", "power"))
+    assert not wall.applies(())
+
+
 @pytest.mark.parametrize(
     ("version", "message", "known"),
     [("4.3.1", LOST, True), ("4.3.1", OTHER, False), ("3.9.2", LOST, False)],
