@@ -6,10 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from checkers.invariants.liveness import L2
+from checkers.liveness.standstill import standstills
 from checkers.timeline.windows import FaultWindow, fault_windows, in_force
 from harness.contracts.checker import RunData
 from harness.history.ops import Interval
 from harness.registry import checkers
+from harness.spec import SIM
 from harness.verdict import CheckResult, Valid
 
 NAME = "availability"
@@ -17,20 +20,29 @@ OUTAGE_MIN_MS = 1_000
 LOCAL = frozenset({"local-read"})  # answered by one node alone: says nothing of the quorum
 
 
-@checkers.register(NAME)
+@checkers.register(NAME, judges=(L2,))
 def availability(run: RunData) -> CheckResult:
     """Spans of more than a second without an ok op, and the time to recover after each heal.
 
-    It promises nothing about the system, so it is always VALID. O(n log n).
+    INVALID when a live system that is healed does nothing for longer than its timers explain (L2);
+    what a simulated one must do in time, ``liveness`` judges. O(n log n).
     """
     intervals = [i for i in run.history.intervals() if i.invocation.f not in LOCAL]
     windows = in_force(fault_windows(run.history))
-    found = [_outage(start, end, windows) for start, end in outages(intervals)]
+    spans = list(outages(intervals))
+    found = [_outage(start, end, windows) for start, end in spans]
     recoveries = list(_recoveries(intervals, windows))
+    is_live = run.spec.env != SIM
+    anomalies = tuple(standstills(run, spans, windows)) if is_live else ()
     return CheckResult(
         NAME,
-        Valid.VALID,
-        checked={"ops": len(intervals), "heals": len(recoveries)},
+        Valid.INVALID if anomalies else Valid.VALID,
+        anomalies,
+        checked={
+            "ops": len(intervals),
+            "heals": len(recoveries),
+            **({"L2": 1 + len(spans)} if is_live else {}),
+        },
         stats={
             "outage_min_ms": OUTAGE_MIN_MS,
             "outages": found,

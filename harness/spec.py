@@ -35,6 +35,8 @@ class RunSpec:
     moments: int = 0  # faults that strike at drawn moments, beside those that go by time
     weather: str = FAIR  # what all links are like: a name of harness.faults.weather
     luck: int = 0  # which of the seed's draws of latencies, losses and timeouts is taken
+    tape: tuple[tuple[int, int], ...] = ()  # a simulation's events at which they are drawn anew,
+    # each with a salt
 
     def lucky(self) -> tuple[int | str, ...]:
         """The labels of the luck's seeds; none for the seed's first, as there was no other once."""
@@ -49,7 +51,8 @@ class RunSpec:
                 del fields[name]
             else:
                 fields[name] = list(fields[name])
-        for name, usual in (("luck", 0), ("moments", 0), ("weather", FAIR)):
+        fields["tape"] = [list(place) for place in self.tape]
+        for name, usual in (("luck", 0), ("moments", 0), ("weather", FAIR), ("tape", [])):
             if fields[name] == usual:
                 del fields[name]
         return {**fields, "version": 1}

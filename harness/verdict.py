@@ -7,7 +7,7 @@ happen) and the harness (did we break).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -61,12 +61,18 @@ class Anomaly:
 class Known:
     """A finding: what a system under test is known to break, and where the story of that is.
 
-    ``text`` is a part of the message of each such anomaly.
+    ``text`` is a part of the message of each such anomaly. ``faults`` are the nemeses of which a
+    run must have one for that: in runs without them the same is an anomaly; empty: any run.
     """
 
     invariant: str
     text: str
     finding: str
+    faults: frozenset[str] = frozenset()
+
+    def applies(self, nemeses: Collection[str]) -> bool:
+        """Tell whether it can come of a run with these nemeses."""
+        return not self.faults or not self.faults.isdisjoint(nemeses)
 
     def covers(self, anomaly: Anomaly) -> bool:
         """Tell whether an anomaly is this known one."""

@@ -79,6 +79,7 @@ class Quorum:
     settings: Mapping[str, str] = field(default_factory=dict)
     profile: Path | None = None  # folder of cProfile's files
     kafka: KafkaDist | None = None  # the voters are its controllers, not nodes of ours
+    agents: dict[int, str] = field(default_factory=dict)  # options of their JVMs
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @classmethod
@@ -132,7 +133,8 @@ class Quorum:
         """Give Kafka's command line as for production: with its full compiler and collector."""
         assert self.kafka is not None
         log = self.folder / f"n{node_id}.log"
-        java, *flags = self.kafka.argv(SERVER, config, log=log, heap_mb=KAFKA_HEAP_MB)
+        agent = self.agents.get(node_id, "")
+        java, *flags = self.kafka.argv(SERVER, config, log=log, heap_mb=KAFKA_HEAP_MB, agent=agent)
         quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
         return [java, *KAFKA_FLAGS, *[flag for flag in flags if flag not in quick]]
 

@@ -77,7 +77,7 @@ class _Node:
 
 
 @dataclass(slots=True)
-class _Reader:
+class Reader:
     """Follows the events of all nodes, in the order of time."""
 
     voters: frozenset[int]
@@ -183,7 +183,7 @@ def features(
         began_ns: The start of the schedule, by the clock of events and history.
     """
     changes = _faults(history)
-    reader = _Reader(frozenset(int(name.removeprefix("n")) for name in voters), began_ns)
+    reader = Reader(frozenset(int(name.removeprefix("n")) for name in voters), began_ns)
     in_force: list[str] = []
     place = 0
     for event in merge(*events.values(), key=_moment):

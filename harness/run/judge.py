@@ -119,7 +119,10 @@ def judge_here(
 
 def known_of(spec: RunSpec) -> tuple[Known, ...]:
     """Give the known faults of a run's system."""
-    return systems.traits(spec.system).of(spec).known if spec.system in systems.names() else ()
+    if spec.system not in systems.names():
+        return ()
+    known = systems.traits(spec.system).of(spec).known
+    return tuple(each for each in known if each.applies(spec.nemeses))
 
 
 def conclude(

@@ -129,6 +129,10 @@ class Run:
         self._player: FaultPlayer | None = None
         self._interpreter: Interpreter | None = None
 
+    def began_ns(self, phase: str) -> int | None:
+        """Tell when a phase began, by the run's clock; None when it did not yet."""
+        return self._result.phases_ns.get(phase)
+
     async def execute(self) -> RunResult:
         """All phases; see ``run``."""
         for phase in (self._main, self._heal, self._again):

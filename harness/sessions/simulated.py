@@ -113,6 +113,7 @@ class _Tape:
     stop_at: tuple[str, ...] | None  # None: anything
     freeze: Callable[[], None]  # called at the event that breaks something
     known: tuple[Known, ...] = ()  # what ends nothing
+    turn: Callable[[Mapping[str, Any], int], None] | None = None  # told of each event, by number
     hashed: Any = field(default_factory=hashlib.sha256)  # all lines but those of ``unhashed``
     unhashed: list[bytes] = field(default_factory=list)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -143,6 +144,8 @@ class _Tape:
         self.last = event
         self.events.setdefault(node, []).append(event)
         self.count += 1
+        if self.turn is not None:
+            self.turn(event, self.count)
         try:
             for feed in self.feeds:
                 found = feed(event)
@@ -206,7 +209,12 @@ class _Left:
     trace_sha256: str
 
 
-def simulate(plan: Plan, options: RunOptions = OPTIONS) -> SimRun:
+# Is told of each event, and when the main phase began, if it did; gives the salt to draw anew with
+# from there on.
+Fork = Callable[[Mapping[str, Any], int | None], int | None]
+
+
+def simulate(plan: Plan, options: RunOptions = OPTIONS, fork: Fork | None = None) -> SimRun:
     """Run a plan from its first op to its last heal in virtual time, and judge what it left.
 
     The invariants that go by events and committed records are watched meanwhile. At the first
@@ -218,6 +226,10 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS) -> SimRun:
     Whatever of the harness breaks on the way ends the simulation, not its caller: ``SimRun.broken``
     says it, and what was seen until then is judged.
 
+    At the events that ``plan.spec.tape`` names luck is drawn anew, with the salt that stands there.
+    ``fork`` may add to the tape while the simulation goes on; what it added is in the spec of the
+    outcome, which replays to the same bytes.
+
     Raises:
         UsageError: The plan is of a run that is not simulated.
     """
@@ -225,7 +237,7 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS) -> SimRun:
         raise UsageError(f"env {plan.spec.env!r}: only a run with env 'sim' can be simulated")
     with _few_collections():
         with ExitStack() as stack:
-            stage = _Stage(plan, stack)
+            stage = _Stage(plan, stack, fork)
             try:
                 sim.run(lambda: stage.play(options))
             except sim.StalledError as error:
@@ -258,7 +270,7 @@ def _few_collections() -> Iterator[None]:
 class _Stage:
     """A simulation under way: what is there to be judged, however it ends."""
 
-    def __init__(self, plan: Plan, stack: ExitStack) -> None:
+    def __init__(self, plan: Plan, stack: ExitStack, fork: Fork | None) -> None:
         self.stalled: str | None = None
         self.halted = False  # on purpose, before all was played
         self._error: Exception | None = None  # of the harness
@@ -270,7 +282,10 @@ class _Stage:
             name: watch(plan.spec, plan.faults, self._read_log) for name, watch in watches
         }
         known = known_of(plan.spec)
-        self._tape = _Tape(self._watches, plan.spec.stop_at, self._freeze, known)
+        self._salts = dict(plan.spec.tape)
+        self._fork = fork
+        turn = self._turn if self._salts or fork is not None else None
+        self._tape = _Tape(self._watches, plan.spec.stop_at, self._freeze, known, turn)
         self._run: Run | None = None
         self._left: _Left | None = None
 
@@ -304,6 +319,19 @@ class _Stage:
         await self._run.execute()
         await system.teardown()
         await environment.teardown()
+
+    def _turn(self, event: Mapping[str, Any], number: int) -> None:
+        """Draw luck anew where the tape says so, or whoever forks."""
+        salt = self._salts.get(number)
+        if salt is None and self._fork is not None:
+            began_ns = None if self._run is None else self._run.began_ns("main")
+            salt = self._fork(event, began_ns)
+            if salt is not None:
+                spec = self._plan.spec
+                tape = (*spec.tape, (number, salt))
+                self._plan = replace(self._plan, spec=replace(spec, tape=tape))
+        if salt is not None and self._environment is not None:
+            self._environment.redraw(salt)
 
     def _read_log(self, node: str, begin: int, below: int) -> Sequence[LogBatch]:
         read: Sequence[LogBatch] = self._system.read_log(node, begin, below)

@@ -146,6 +146,13 @@ def redrawn(candidate: Candidate, luck: int, most_s: float) -> list[Candidate]:
     return [without(base, places) for places in (*halves, *singles)]
 
 
+def plainer_tapes(candidate: Candidate) -> list[Candidate]:
+    """Propose to draw luck anew nowhere, or at one event less."""
+    tape = candidate.spec.tape
+    fewer = [tape[:at] + tape[at + 1 :] for at in range(len(tape))] if len(tape) > 1 else []
+    return [candidate.with_spec(tape=kept) for kept in ((), *fewer)] if tape else []
+
+
 def fewer_observers(candidate: Candidate) -> list[Candidate]:
     """Propose none, one, ... observers, but never fewer than the nodes that faults name."""
     spec = candidate.spec

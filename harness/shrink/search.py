@@ -245,6 +245,7 @@ class _Search:
         """Pass after pass until a whole round changes nothing; raises _SpentError."""
         passes = (
             self._idle,
+            self._tape,
             self._last_faults,
             self._faults,
             self._gaps,  # early too: of a long run little else is left
@@ -282,6 +283,11 @@ class _Search:
         self._doing = "faults"
         busy = tuple(f for f in self.best.faults if f.id not in self.failure.idle)
         self._any([replace(self.best, faults=busy)])
+
+    def _tape(self) -> None:
+        self._doing = "luck"
+        while self._any(moves.plainer_tapes(self.best)):
+            pass
 
     def _last_faults(self) -> None:
         self._doing = "last faults"

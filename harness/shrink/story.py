@@ -66,7 +66,7 @@ class Moment:
 def story(data: RunData, anomaly: Anomaly, lines_max: int = LINES_MAX) -> list[str]:
     """Tell what led to the anomaly, in the order of time; the last line is the anomaly itself.
 
-    When the run has other luck than its seed's first, a line before all others says so.
+    When the run has other luck than its seed's first, lines before all others say so.
     """
     concern = concern_of(anomaly, data)
     told = [*_faults(data), *_events(data, concern), *_ops(data, concern)]
@@ -74,6 +74,7 @@ def story(data: RunData, anomaly: Anomaly, lines_max: int = LINES_MAX) -> list[s
     told = [m for m in told if m.weight >= WEIGHT_MIN and m.time_ns <= end_ns]
     told.sort(key=lambda moment: moment.time_ns)  # of one moment: faults, then node by node
     head = [_luck(data.spec.luck)] if data.spec.luck else []
+    head += [_redrawn(number) for number, _ in data.spec.tape]
     most = lines_max - 1 - len(head)
     places = sorted(range(len(told)), key=lambda i: (told[i].weight, i))[-most:]
     lines = [f"{_at(told[i].time_ns)}: {told[i].text}" for i in sorted(places)]
@@ -86,6 +87,10 @@ def story(data: RunData, anomaly: Anomaly, lines_max: int = LINES_MAX) -> list[s
 
 def _luck(luck: int) -> str:
     return f"(latencies, losses and timeouts are those of the seed's luck {luck}, not its first)"
+
+
+def _redrawn(number: int) -> str:
+    return f"(latencies, losses and timeouts are drawn anew from event {number} on)"
 
 
 def _at(time_ns: int | None) -> str:

@@ -176,7 +176,7 @@ class Running:
             node.close()
             raise
         self._config = config
-        rng = Random(node.rng.getrandbits(64))
+        self._rng = rng = Random(node.rng.getrandbits(64))
         self.registration: ControllerRegistration | None = None
         if config.is_controller:
             self.registration = ControllerRegistration(
@@ -210,6 +210,11 @@ class Running:
             self.registration.start()
         if self.broker is not None:
             self.broker.start()
+
+    def redraw(self, salt: str) -> None:
+        """Draw timeouts, ids and the order of peers otherwise from now on."""
+        self.node.rng.seed(f"node:{salt}")
+        self._rng.seed(f"lifecycle:{salt}")
 
     async def stop(self, *, orderly: bool) -> None:
         """Leave the cluster, then the quorum, then stop serving."""

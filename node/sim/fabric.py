@@ -139,8 +139,17 @@ class Fabric:
         link = self._links.get((source, destination))
         if link is None:
             link = self._links[source, destination] = self.default()
-            link.luck = Luck(Random(f"{self._seed}:{source}:{destination}").getrandbits(64))
+            link.luck = self._luck(source, destination)
         return link
+
+    def redraw(self, salt: str) -> None:
+        """Give all links other luck from now on."""
+        self._seed = Random(f"links:{salt}").getrandbits(64)
+        for ends, link in self._links.items():
+            link.luck = self._luck(*ends)
+
+    def _luck(self, source: str, destination: str) -> Luck:
+        return Luck(Random(f"{self._seed}:{source}:{destination}").getrandbits(64))
 
     def links(self) -> dict[tuple[str, str], Link]:
         """All links that were ever used or asked for."""

@@ -49,6 +49,10 @@ class Runs(Protocol):
         """Leave the quorum, then stop serving."""
         ...
 
+    def redraw(self, salt: str) -> None:
+        """Draw timeouts and all else that is random otherwise from now on."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -240,6 +244,12 @@ class VirtualHost:
         life = self._life
         if life is not None and life.code is None:
             life.process.do(lambda: asyncio.create_task(self._leave(life)))
+
+    def redraw(self, salt: str) -> None:
+        """Draw what is random of the host and of its process otherwise from now on."""
+        self._rng.seed(f"host:{salt}")
+        if self._life is not None and self._life.running is not None:
+            self._life.running.redraw(salt)
 
     def kill(self) -> None:
         """SIGKILL: what the process wrote stays. Does nothing when there is none."""

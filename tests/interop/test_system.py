@@ -58,6 +58,7 @@ def test_the_agent_tells_of_each_process_and_its_role(ended: tuple[Ended, Path])
         assert all(event["missing"] == [] for event in events if event["t"] == "agent")
         roles |= {event["to"] for event in events if event["t"] == "role"}
     assert {"unattached", "candidate", "leader", "follower"} <= roles
+    assert "highest epoch" in (run / "report.html").read_text()  # of the reigns on its lanes
 
 
 def test_the_relay_knows_who_connects(ended: tuple[Ended, Path]) -> None:
@@ -94,14 +95,18 @@ def test_a_log_that_was_changed_behind_its_back_is_invalid(ended: tuple[Ended, P
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["4.0.2", "4.2.1", "4.3.1"])
+@pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.2.1", "4.3.1"])
 def test_another_release_is_valid(version: str, kafka: KafkaDist, tmp_path: Path) -> None:
     assert kafka.archive.is_file()
     options = "--system kafka --workload producer-ids --observers 0 --seed 3 --nemesis kill"
-    brief = ("--time-limit", 10, "--kafka-version", version, "--store", tmp_path)
+    brief = ("--time-limit", 25, "--kafka-version", version, "--store", tmp_path)
     done = krucible("run", *options.split(), *brief)
     assert done.code == 0, done.out + done.err
     run = (tmp_path / "latest").resolve()
     assert json.loads((run / "results.json").read_bytes())["versions"]["kafka"] == version
+    consensus = results(run)["consensus"]
+    assert consensus["valid"] == "valid"
+    assert "undecided" not in str(consensus["stats"])  # each hook took hold
+    assert "did not take hold" not in (run / "logs" / "n1.log").read_text()
     settings = json.loads((run / "spec.json").read_bytes())["settings"]
     assert settings["krucible.kafka.version"] == version

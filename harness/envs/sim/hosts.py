@@ -89,6 +89,16 @@ class Sim:
             host.wall_offset_ms = Random(f"clock:{seed}").choice(WALL_OFFSETS_MS)
             self._starts[node] = 0
 
+    def redraw(self, salt: int) -> None:
+        """Draw latencies, losses, timeouts, and what is left without power, otherwise from now on.
+
+        The same salt at the same event gives the same bytes.
+        """
+        self._rng.seed(f"sim:{salt}")
+        self.fabric.redraw(str(salt))
+        for node, host in self._hosts.items():
+            host.redraw(f"{salt}:{node}")
+
     def host(self, node: str) -> VirtualHost:
         """The host of a node; raises EnvError."""
         return known(self._hosts, node)

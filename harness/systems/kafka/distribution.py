@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.processes.java import java_version
-from harness.systems.kafka.releases import DEFAULT, Release
+from harness.systems.kafka.releases import DEFAULT, Release, line_of
 
 LOG4J_VERSION = "2.24.3"
+LOG4J_2_SINCE = (4, 0)  # older ones bring Log4j 1
 DEPENDENCY_PLUGIN_VERSION = "3.8.1"
 JAVA_MIN = 17
 CACHE_VARIABLE = "KRUCIBLE_KAFKA_DIR"
@@ -43,10 +44,12 @@ _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "
 _LEAVES_NOTHING = ("-XX:-UsePerfData",)  # a file in /tmp, which stays there when it is killed
 
 _DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}"
-_WITHOUT_CONNECT = (  # a third of all jars, for tools that we do not run
-    "<exclusions><exclusion><groupId>org.apache.kafka</groupId>"
-    "<artifactId>connect-runtime</artifactId></exclusion></exclusions>"
-)
+_EXCLUSION = "<exclusion><groupId>{}</groupId><artifactId>{}</artifactId></exclusion>"
+_CONNECT = (
+    "org.apache.kafka",
+    "connect-runtime",
+)  # a third of all jars, for tools that we do not run
+_TO_LOG4J_1 = ("org.slf4j", "slf4j-reload4j")  # where logs go without our configuration
 _KAFKA = "org.apache.kafka"
 _LOG4J = "org.apache.logging.log4j"
 _POM = (
@@ -69,14 +72,21 @@ rootLogger.appenderRef.main.ref = MAIN
 
 def pom_of(version: str) -> str:
     """Tell Maven what is wanted of a release."""
+    old = (_TO_LOG4J_1,) if line_of(version) < LOG4J_2_SINCE else ()
     wanted = (
-        (_KAFKA, "kafka_2.13", version, ""),
-        (_KAFKA, "kafka-tools", version, _WITHOUT_CONNECT),
-        (_KAFKA, "kafka-shell", version, ""),
+        (_KAFKA, "kafka_2.13", version, _without(*old)),
+        (_KAFKA, "kafka-tools", version, _without(_CONNECT, *old)),
+        (_KAFKA, "kafka-shell", version, _without(*old)),
         (_LOG4J, "log4j-core", LOG4J_VERSION, ""),
         (_LOG4J, "log4j-slf4j-impl", LOG4J_VERSION, ""),
     )
     return _POM.format("".join(_DEPENDENCY.format(*each) + "</dependency>" for each in wanted))
+
+
+def _without(*unwanted: tuple[str, str]) -> str:
+    """Tell Maven not to bring what a dependency would; nothing, if there is nothing."""
+    told = "".join(_EXCLUSION.format(*each) for each in unwanted)
+    return f"<exclusions>{told}</exclusions>" if told else ""
 
 
 class KafkaMissingError(Exception):

@@ -56,7 +56,10 @@ STANDS_AGAIN: Final = Known(
 
 # Kafka's timers go by the wall clock, which may be set.
 BY_THE_WALL: Final = Known(
-    "L9", ", which is to be after ", "docs/kafka.md, timers of the wall clock"
+    "L9",
+    ", which is to be after ",
+    "docs/kafka.md, timers of the wall clock",
+    frozenset({"clock-rate", "clock-jump", "clock-strobe"}),
 )
 
 

@@ -23,7 +23,6 @@ LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
-LIVE_SINCE: Final = (4, 0)  # processes of older ones log in another way, and are formatted so
 
 VERSION: Final = "krucible.kafka.version"
 HOME: Final = "krucible.kafka.home"

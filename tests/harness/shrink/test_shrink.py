@@ -169,6 +169,17 @@ def test_of_a_failure_that_comes_and_goes_nothing_single_can_be_left_out(
     assert all(fails(smaller) is None for smaller in without_each(found.candidate))
 
 
+def test_a_tape_is_made_as_plain_as_can_be() -> None:
+    start = candidate(2, tape=((10, 1), (20, 2), (30, 3)))
+
+    def fails(tried: Candidate) -> Failure | None:
+        there = (20, 2) in tried.spec.tape
+        return Failure((("S1", 0.5),), len(ops_of(tried))) if there else None
+
+    assert run(fails, start).candidate.spec.tape == ((20, 2),)
+    assert run(needing(set()), start).candidate.spec.tape == ()
+
+
 def test_what_is_left_is_as_it_was() -> None:
     """Faults are data with a draw of their own: leaving one out changes no other."""
     start = candidate()

@@ -186,6 +186,9 @@ class KafkaProcess:
         await self._listener.start()
         self._do(self._java.start)
 
+    def redraw(self, salt: str) -> None:
+        """Do nothing: the classes have drawn their seeds when they began."""
+
     async def stop(self, *, orderly: bool) -> None:
         """Leave the quorum in good order, then stop serving."""
         if orderly and not self._is_over:

@@ -99,9 +99,8 @@ public final class Agent implements ClassFileTransformer {
         for (String type : hook.type()) {
             try {
                 Class.forName(type, false, ClassLoader.getSystemClassLoader());
-                return;
             } catch (ClassNotFoundException e) {
-                continue; // it has another name in this release, or is not there: then it is missing
+                continue; // it has another name in this release, or is in none: then it is missing
             }
         }
     }

@@ -26,7 +26,7 @@ final class Hooks {
         Hook.of(LOG, "onSnapshotFrozen", 1, Advices.Frozen.class, "snap"),
         Hook.of(RAFT + "KafkaRaftClient", "handleInboundMessage", 2, Advices.Message.class, "fetch_rx", "quorum"),
         Hook.of(RAFT + "RaftRequest$Inbound", "<init>", -1, Advices.Answer.class, "fetch_rx", "vote", "rpc_ok", "rpc_err"),
-        Hook.of(RAFT + "KafkaNetworkChannel", "send", 1, Advices.Sent.class, "fetch_tx", "votereq"),
+        Hook.of(RAFT + "KafkaNetworkChannel|kafka.raft.KafkaNetworkChannel", "send", 1, Advices.Sent.class, "fetch_tx", "votereq"),
         Hook.of(RAFT + "internals.VoterSetHistory", "addAt", 2, Advices.Voters.class, "voters"),
         Hook.of(RAFT + "LeaderState", "timeUntilCheckQuorumExpires", 1, Advices.NoQuorum.class, "quorum"),
         Hook.of(CONTROLLER + "QuorumController$ControllerWriteEvent", "complete", 1, Advices.Acknowledged.class, "ack"),

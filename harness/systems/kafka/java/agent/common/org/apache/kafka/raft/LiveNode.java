@@ -2,6 +2,7 @@ package org.apache.kafka.raft;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.invoke.MethodHandle;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -37,6 +38,7 @@ public final class LiveNode implements TraceTeller.Node {
     private final KafkaRaftClient<?> client;
     private final LiveLog log;
     private final Object unified; // the log below that log
+    private final MethodHandle reads; // its high watermark
     private final QuorumState quorum;
     private final QuorumConfig config;
     private final LiveFile file;
@@ -47,7 +49,7 @@ public final class LiveNode implements TraceTeller.Node {
     private final TreeSet<OffsetAndEpoch> kept = new TreeSet<>(); // that it has
     private long start; // of the log
     private long flushed;
-    private long highWatermark;
+    private volatile long highWatermark; // last told of
     private RaftMessage taken; // that is being handled
     private volatile long applied; // by the controller
 
@@ -57,6 +59,7 @@ public final class LiveNode implements TraceTeller.Node {
         this.options = options;
         this.log = new LiveLog(client);
         this.unified = TraceInside.get(log.itself(), "log");
+        this.reads = TraceInside.reader(unified.getClass(), "highWatermark", long.class);
         this.config = (QuorumConfig) TraceInside.get(TraceInside.field(KafkaRaftClient.class, "quorumConfig"), client);
         this.folder = Path.of(options.get("log"));
         Uuid directory = (Uuid) TraceInside.get(TraceInside.field(KafkaRaftClient.class, "nodeDirectoryId"), client);
@@ -86,7 +89,7 @@ public final class LiveNode implements TraceTeller.Node {
         Optional<ElectionState> found = store.readElectionState();
         start = log.start();
         flushed = log.end();
-        highWatermark = log.highWatermark();
+        highWatermark = told();
         kept.addAll(stored());
         teller.start(found, flushed);
         TraceEvents told = event(found.map(ElectionState::epoch).orElse(0), "agent").open("missing", '[');
@@ -135,11 +138,13 @@ public final class LiveNode implements TraceTeller.Node {
         RaftRequest.Outbound asked = (RaftRequest.Outbound) request;
         if (asked.destination() != null) {
             teller.sent(asked, asked.destination().id());
+            file.flush();
         }
     }
 
     void answered(RaftRequest.Inbound request, ApiMessage answer) {
         teller.answered(request, answer);
+        file.flush();
     }
 
     void noQuorum() {
@@ -179,7 +184,7 @@ public final class LiveNode implements TraceTeller.Node {
     }
 
     void newHighWatermark() throws ReflectiveOperationException {
-        long now = log.highWatermark();
+        long now = told();
         if (now != highWatermark) {
             highWatermark = now;
             teller.highWatermark(now);
@@ -242,6 +247,7 @@ public final class LiveNode implements TraceTeller.Node {
     /** The controller answers a request whose last record has that offset. */
     public void ack(String api, long offset) {
         teller.ack(api, offset);
+        file.flush();
     }
 
     /** The controller becomes active; {@code committed}: all data below is, as far as it knows. */
@@ -294,7 +300,7 @@ public final class LiveNode implements TraceTeller.Node {
 
     @Override
     public TraceEvents event(int epoch, String type) {
-        return new LiveEvents(file).event(epoch, type);
+        return new LiveEvents(file, type).event(epoch, type);
     }
 
     @Override
@@ -334,7 +340,16 @@ public final class LiveNode implements TraceTeller.Node {
 
     @Override
     public long highWatermark() {
-        return log.highWatermark();
+        return highWatermark;
+    }
+
+    /** What the log has for it: nothing but a number, where the log's own method may read the disk. */
+    private long told() {
+        try {
+            return (long) reads.invoke(unified);
+        } catch (Throwable e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     @Override

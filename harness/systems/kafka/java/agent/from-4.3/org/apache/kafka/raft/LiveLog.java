@@ -25,10 +25,6 @@ final class LiveLog {
         return log.lastFetchedEpoch();
     }
 
-    long highWatermark() {
-        return log.highWatermark().offset();
-    }
-
     Optional<OffsetAndEpoch> earliestSnapshot() {
         return log.earliestSnapshotId();
     }

@@ -11,7 +11,7 @@ import org.apache.kafka.common.Uuid;
  * {@link #take} empties it.
  */
 class TraceEvents {
-    private final StringBuilder out = new StringBuilder();
+    private final StringBuilder out = new StringBuilder(256);
     private boolean first;
     private boolean isHeld; // until the first event is told, which is known last
 

@@ -1,5 +1,8 @@
 package org.apache.kafka.raft;
 
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 
@@ -44,6 +47,16 @@ final class TraceInside {
         try {
             field.set(of, value);
         } catch (IllegalAccessException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** A public method without arguments, to be called often. */
+    static MethodHandle reader(Class<?> type, String name, Class<?> answer) {
+        try {
+            return MethodHandles.publicLookup().findVirtual(type, name, MethodType.methodType(answer))
+                .asType(MethodType.methodType(answer, Object.class));
+        } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }
     }

@@ -1,0 +1,31 @@
+"""What nodes of releases are known to do counts apart, and nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.systems.kafka.known import known_of
+from harness.systems.kafka.releases import Release
+from harness.verdict import Anomaly
+
+BEGAN = "n2 began as candidate of epoch 1 (n2 seq 4): its disk has leader 1"
+LOST = f"{BEGAN}, so that it had lost that election"
+OTHER = f"{BEGAN} and a vote for 3"
+
+
+def test_a_wait_is_known_in_runs_with_a_fault_of_the_clock_only() -> None:
+    (wall,) = (each for each in known_of([Release("4.3.1")]) if each.invariant == "L9")
+    assert wall.applies(("kill", "clock-strobe"))
+    assert not wall.applies(("kill", "power"))
+    assert not wall.applies(())
+
+
+@pytest.mark.parametrize(
+    ("version", "message", "known"),
+    [("4.3.1", LOST, True), ("4.3.1", OTHER, False), ("3.9.2", LOST, False)],
+)
+def test_a_loser_that_stands_again_is_known_since_its_vote_is_kept(
+    version: str, message: str, known: bool
+) -> None:
+    anomaly = Anomaly("S31", f"{message} (n2 seq 1)")
+    assert any(each.covers(anomaly) for each in known_of([Release(version)])) is known
