@@ -48,6 +48,7 @@ from harness.systems.kafka.releases import (
     DESCRIBES_SINCE,
     DYNAMIC_SINCE,
     HOME,
+    LIVE_SINCE,
     UPGRADE,
     VERSION,
     all_releases,
@@ -159,6 +160,11 @@ def check_processes(settings: Mapping[str, str]) -> None:
         raise UsageError(f"--set {SYSTEM}.NODE: only `krucible sim` takes it; leave it out")
     if UPGRADE in settings:
         raise UsageError(f"--set {UPGRADE}: only `krucible sim` takes it; leave it out")
+    for release in releases_of(settings).values():
+        if release.line < LIVE_SINCE:
+            raise UsageError(
+                f"--kafka-version {release}: only for `krucible sim`; processes need 3.9 or newer"
+            )
     if len(set(releases_of(settings).values())) > 1:
         raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
 

@@ -17,6 +17,7 @@ from harness.errors import UsageError
 
 DEFAULT: Final = "4.1.2"
 KNOWN: Final = ("3.7.2", "3.9.1", "3.9.2", "4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1")
+LIVE_SINCE: Final = (3, 9)  # processes of ours, with the agent
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of DescribeQuorum
 LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told

@@ -115,3 +115,9 @@ def test_how_many_bootstrap_servers_there_are_is_a_number_of_a_dynamic_quorum() 
             check_settings({**dynamic, servers: bad})
     with pytest.raises(UsageError, match=r"only with krucible\.quorum=dynamic"):
         check_settings({servers: "1"})
+
+
+def test_processes_are_of_releases_that_the_agent_knows() -> None:
+    check_processes({VERSION: "3.9.2"})
+    with pytest.raises(UsageError, match=r"3\.7\.2: only for `krucible sim`"):
+        check_processes({VERSION: "3.7.2"})
