@@ -56,12 +56,8 @@ def _daemon(log: Path, environ: dict[str, str], name: str, *options: str) -> Ite
     try:
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.kill()  # it keeps nothing; executors end when their worker is gone
+        process.wait()
 
 
 def _wait(log: Path, sign: re.Pattern[str], count: int) -> list[str]:

@@ -48,7 +48,7 @@ def test_a_failing_seed_is_stored_with_its_report(image: str, tmp_path: Path) ->
     told = json.loads(ended.stdout)
     assert told["store"] == f"store/{found.path.relative_to(tmp_path)}"
     assert load_run(found.path).results is not None
-    assert found.report.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert found.report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_it_says_how_it_is_used(image: str, tmp_path: Path) -> None:
