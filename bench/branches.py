@@ -37,7 +37,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a search came to."""
+    """The figures of a search."""
 
     seed: int
     branches: int

@@ -33,7 +33,7 @@ NEVER: Final = 1 << 62  # ns: the main phase has not begun
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a simulation showed; its candidate has the tape that it replays by."""
+    """The features of a simulation, and its candidate, which has the tape that it replays by."""
 
     candidate: Candidate
     seen: Seen

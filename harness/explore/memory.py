@@ -6,7 +6,7 @@ are numbers, by the order in which lines first name them in ``new``::
     {"n": 12, "new": ["near cut 3"], "seen": [4, 0, 71], "ms": [0, 1840, 96]}
 
 ``seen`` is null for a run that showed nothing, for it broke the harness, or could not be played.
-What is chosen and drawn follows from the search's seed and from this, so it is not kept.
+The file holds no draws and no choices: they follow from the search's seed and from these lines.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def unit_of(entry: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What was known at a moment of the night."""
+    """The features that were known at a moment of the night."""
 
     used_s: float
     histories: int  # simulated ones: only these show features

@@ -32,7 +32,7 @@ def told(night: Night) -> dict[str, Any]:
 
 
 def parts(growth: Sequence[Growth], most: int = PARTS) -> list[Growth]:
-    """What was known at the end of each part of the night, all of them as long."""
+    """Give what was known at the end of each part of the night; all parts are as long."""
     if not growth:
         return []
     end_s = growth[-1].used_s

@@ -131,8 +131,8 @@ class Searching:
     def slice(self, for_s: float) -> Generator[Line]:
         """Play whole rounds for so long: a ledger line for each run, last one of what they reached.
 
-        What a run showed is on disk before its line is given, so that no run that is in the
-        ledger is missing in the search.
+        The features of a run are on disk before its line is given, so that the search lacks no run
+        that is in the ledger.
         """
         until_s, reach = time.monotonic() + for_s, Reach()
         while True:

@@ -99,7 +99,7 @@ class Premise:
 
 @dataclass(slots=True)
 class Reach:
-    """What runs reached, all together."""
+    """The sum of all that runs reached."""
 
     counts: Counter[str] = field(default_factory=Counter)  # as of ``reached``
     premises: dict[str, Premise] = field(default_factory=dict)  # by invariant

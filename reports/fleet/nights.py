@@ -87,7 +87,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was known at the end of a part of a night."""
+    """The features that were known at the end of a part of a night."""
 
     used_s: float
     histories: int

@@ -70,7 +70,7 @@ def _pack(classes: Path, jar: Path, library: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What the agent of one node is told: its event file, the folder of its metadata log."""
+    """The options of one node's agent: its event file, the folder of its metadata log."""
 
     file: Path
     log: Path

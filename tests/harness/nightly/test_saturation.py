@@ -1,4 +1,4 @@
-"""What a night reached: premises of invariants, and features over its time."""
+"""A night tells which premises of invariants came true, and which features were new, over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes of releases are known to do counts apart, and nothing else does."""
+"""Known oddities of releases count apart, and nothing else does."""
 
 from __future__ import annotations
 
